@@ -9,6 +9,7 @@ import sys
 import unittest
 import unittest.mock
 import warnings
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -161,6 +162,20 @@ class Foreign(qt.QuarryTest):
             self.assert_fields(read, self.even, 1)
             self.assertAlmostEqual(read["probed"]["p"], between, delta=1e-5)
 
+    def test_image_data_in_pieces_in_vtk(self):
+        between = self.even["p"].values[1, 2:4, :2, :2].astype("f8").mean()
+        for planes in (1, 2, 3, 100):
+            with unittest.mock.patch("quarry._export_vtk._PIECE_BYTES", planes * 5 * 6 * 4):
+                path = self.export("even", ".pvti")
+            pieces = sorted(file.name for file in self.tmp.glob("even_*-3.vti"))
+            self.assertEqual(len(pieces), {1: 3, 2: 2, 3: 1, 100: 1}[planes])
+            for read in self.dump(path.with_name("even-3.pvti"), (101.5, -9, 2.25)):
+                self.assertEqual((read["dims"], read["first"], read["last"]), ([6, 5, 4], [100, -10, 1], [115, -2, 2.5]))
+                self.assert_fields(read, self.even, 1)
+                self.assertAlmostEqual(read["probed"]["p"], between, delta=1e-5)
+            for file in self.tmp.glob("even*vti"):
+                file.unlink()
+
     def test_image_data_of_descending_axes_in_vtk(self):
         array = self.even["p"].isel(step=0, drop=True)[:, ::-1]
         quarry.write(self.tmp / "down.quarry", array, field="p", lossless=True)
@@ -243,6 +258,18 @@ class Foreign(qt.QuarryTest):
         np.testing.assert_array_equal(np.load(path), self.uneven["k"])
         said = json.loads(Path(f"{path}.json").read_text())
         self.assertEqual((said["dimensions"], said["attributes"]["_FillValue"]), (["step", "depth", "lat", "lon"], FILL))
+
+    def test_archives_of_numpy(self):
+        path = self.export("uneven", ".npz")
+        self.assertIsNone(zipfile.ZipFile(path).testzip())
+        with np.load(path) as arrays:
+            for field in ("p", "k"):
+                np.testing.assert_array_equal(arrays[field], self.uneven[field])
+            for name in ("time", "depth", "lat", "lon"):
+                np.testing.assert_array_equal(arrays[name], self.uneven[name])
+            said = json.loads(arrays["quarry.json"])
+        self.assertEqual([field["attributes"]["units"] for field in said["fields"]], ["Pa", "1"])
+        self.assertEqual(said["coordinates"]["lat"]["units"], "degrees_north")
 
     def test_arrays_and_pictures_of_the_command(self):
         where = ("--field", "k", "--step", 3, "--box", ":,:,2:3", "--output")
@@ -347,7 +374,7 @@ class Foreign(qt.QuarryTest):
                     raise ArithmeticError("enough")
                 return self._native.read(*arguments)
 
-        for suffix, options in ((".vtr", {}), (".pvd", {}), (".tif", {"fields": "p"}), (".csv", {"box": ((0, 4), (0, 1), (0, 1))})):
+        for suffix, options in ((".vtr", {}), (".pvti", {}), (".pvd", {}), (".npz", {}), (".tif", {"fields": "p"}), (".csv", {"box": ((0, 4), (0, 1), (0, 1))})):
             with self.subTest(suffix), quarry.open(self.shared / "even.quarry") as dataset, \
                     unittest.mock.patch("quarry._export._BOX_BYTES", 64):
                 path = self.tmp / f"broken{suffix}"
@@ -362,6 +389,8 @@ class Foreign(qt.QuarryTest):
                     if one.suffix in (".vti", ".vtr", ".tif"):  # their dates differ
                         same = [pyvista.read(file)["p"] if suffix != ".tif" else tifffile.imread(file) for file in (one, other)]
                         np.testing.assert_array_equal(*same)
+                    elif one.suffix == ".npz":
+                        np.testing.assert_array_equal(np.load(one)["p"], np.load(other)["p"])
                     elif one.suffix == ".csv":
                         self.assertEqual(one.read_bytes(), other.read_bytes())
 
@@ -442,52 +471,58 @@ class Back(qt.QuarryTest):
     """Our own exports convert to the dataset that they come from, without any option about their meaning."""
 
     def test_they_convert_back(self):
-        for name in ("even", "uneven"):
-            array = series(DEPTH if name == "even" else DEPTH ** 2, LAT if name == "even" else LAT[::-1], name)
+        grids = {"even": (DEPTH, LAT, (".nc", ".h5", ".npy", ".npz", ".vti", ".pvti", ".vtr", ".tif")),
+                 "stretched": (DEPTH ** 2, LAT, (".nc", ".h5", ".npy", ".npz", ".vtr")),
+                 "descending": (DEPTH, LAT[::-1], (".nc", ".h5", ".npy", ".npz"))}
+        for name, (depth, lat, suffixes) in grids.items():
+            array = series(depth, lat, name)
+            array["time"].attrs.update(units="days since 2001-01-01", calendar="noleap")
             for field in ("p", "k"):
                 quarry.write(self.tmp / f"{name}-{field}.quarry", array[[field]], lossless=True)
-                for suffix, kept in KEPT.items():
-                    if name == "uneven" and suffix in (".vti", ".vtr", ".tif"):  # not written, or turned round
-                        continue
+                for suffix in suffixes:
                     with self.subTest(suffix=suffix, grid=name, field=field):
-                        self.convert(self.tmp / f"{name}-{field}.quarry", suffix, field, array, kept)
+                        self.convert(self.tmp / f"{name}-{field}.quarry", suffix, field, array)
 
-    def convert(self, source, suffix, field, array, kept):
+    def test_zarr_converts_through_xarray(self):
+        array = series(DEPTH ** 2, LAT[::-1], "zarr")
+        array["time"].attrs.update(units="days since 2001-01-01", calendar="noleap")
+        quarry.write(self.tmp / "first.quarry", array, lossless=True)
+        with quarry.open(self.tmp / "first.quarry") as dataset:
+            quietly(dataset, self.tmp / "3.zarr")
+        array.to_zarr(self.tmp / "2.zarr", zarr_format=2)
+        for version in ("2", "3"):
+            back = self.tmp / f"{version}.quarry"
+            quarry.write(back, xr.open_zarr(self.tmp / f"{version}.zarr", mask_and_scale=False), lossless=True)
+            with quarry.open(back) as dataset:
+                np.testing.assert_array_equal(dataset["p"][:], array["p"])
+                np.testing.assert_array_equal(np.ma.getmaskarray(dataset["k"][:]), array["k"] == FILL)
+                np.testing.assert_array_equal(np.ma.getdata(dataset["k"][:]), array["k"])
+                self.assert_means_the_same(dataset, array, ("p", "k"))
+
+    def convert(self, source, suffix, field, array):
         path, back = self.tmp / f"{source.stem}{suffix}", self.tmp / f"{source.stem}{suffix}.quarry"
         with quarry.open(source) as dataset:
-            quietly(dataset, path, steps=3)
-        qt.succeed("quarry-write-single", path, "--lossless", "--output", back)
+            quietly(dataset, path)
+        paths = [path]
+        if suffix in (".vti", ".pvti", ".vtr"):  # a file for each step
+            paths = [path.with_name(f"{path.stem}-{step}{suffix}") for step in STEPS]
+        qt.succeed("quarry-write-single", *paths, "--lossless", "--output", back)
         with quarry.open(back) as dataset:
             (name,) = dataset
-            wanted = array[field].sel(step=[3]).values
-            if "field" in kept:
-                self.assertEqual(name, field)
-            read = dataset[name][:]
-            if ("missing floats" if field == "p" else "missing integers") in kept:
-                missing = np.isnan(wanted) if field == "p" else wanted == FILL
-                np.testing.assert_array_equal(np.isnan(read) if field == "p" else np.ma.getmaskarray(read), missing)
+            self.assertEqual(name, field)
+            wanted, read = array[field].values, dataset[name][:]
+            missing = np.isnan(wanted) if field == "p" else wanted == FILL
+            np.testing.assert_array_equal(np.isnan(read) if field == "p" else np.ma.getmaskarray(read), missing)
             np.testing.assert_array_equal(np.ma.getdata(read), wanted)
-            if "units" in kept:
-                self.assertEqual(dataset[name].units, array[field].attrs["units"])
-            for number, axis in enumerate(UNITS):
-                if "positions" in kept:
-                    np.testing.assert_allclose(list(dataset.coords.values())[number], array[axis],
-                                               rtol=1e-6)  # libtiff gives resolutions as float32
-                if "axes" in kept:
-                    self.assertEqual((dataset.dims[number], dataset.axis_units[axis]), (axis, UNITS[axis]))
-            if "times" in kept:
-                self.assertEqual(dataset.times, [TIMES[1]])
+            self.assert_means_the_same(dataset, array, (field,))
 
-
-KEPT = {
-    ".nc": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
-    ".h5": {"field", "missing floats", "missing integers", "units", "positions", "axes"},
-    ".vti": {"field", "missing floats", "positions", "times"},
-    ".vtr": {"field", "missing floats", "positions", "times"},
-    ".tif": {"missing floats", "missing integers", "positions"},
-    ".npy": {"missing floats"},
-}
-"""What of each format `quarry-write` finds again."""
+    def assert_means_the_same(self, dataset, array, fields):
+        self.assertEqual([dataset[field].units for field in fields], [array[field].attrs["units"] for field in fields])
+        for number, axis in enumerate(UNITS):
+            np.testing.assert_array_equal(list(dataset.coords.values())[number], array[axis])
+            self.assertEqual((dataset.dims[number], dataset.axis_units[axis]), (axis, UNITS[axis]))
+        self.assertEqual(dataset.times, list(TIMES))
+        self.assertEqual((dataset.time_units, dataset.calendar), ("days since 2001-01-01", "noleap"))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""What VTK reads of a file .vti or .vtr, as JSON: run by the interpreters of several versions of VTK."""
+"""What VTK reads of a file .vti, .pvti or .vtr, as JSON: run by the interpreters of several versions of VTK."""
 
 import json
+import os
 import sys
 
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkPoints, vtkVersion
 from vtkmodules.vtkCommonDataModel import vtkPolyData
 from vtkmodules.vtkFiltersCore import vtkProbeFilter
-from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLRectilinearGridReader
+from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLPImageDataReader, vtkXMLRectilinearGridReader
 
 
 def plain(array):
@@ -33,7 +34,8 @@ def probed(grid, point):
 
 
 def dump(path, point):
-    reader = vtkXMLImageDataReader() if path.endswith(".vti") else vtkXMLRectilinearGridReader()
+    readers = {".vti": vtkXMLImageDataReader, ".pvti": vtkXMLPImageDataReader, ".vtr": vtkXMLRectilinearGridReader}
+    reader = readers[os.path.splitext(path)[1]]()
     reader.SetFileName(path)
     reader.Update()
     grid = reader.GetOutput()

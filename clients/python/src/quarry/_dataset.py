@@ -216,7 +216,8 @@ class Dataset(Mapping[str, "Field"]):
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,
                steps: int | Sequence[int] | None = None, box: Box | None = None, level: int | None = None,
                max_error: float | Mapping[str, float] | None = None,
-               format: Literal["netcdf", "hdf5", "zarr", "vti", "vtr", "pvd", "tiff", "csv", "npy"] | None = None,
+               format: Literal["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy",
+                               "npz"] | None = None,
                overwrite: bool = False, resume: bool = False, progress: bool = False) -> builtins.list[Path]:
         """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z,
         y, x]; coordinates, units, fill values, error bounds and where all came from go along. Missing samples of
@@ -226,11 +227,11 @@ class Dataset(Mapping[str, "Field"]):
             dataset.export("region.nc", fields="pressure", steps=range(0, 100, 10), box=((0, 64), (0, 64), (0, 64)))
 
         Args:
-            path: a file .nc, .h5 or .hdf5; a folder .zarr; .npy (of one field, its attributes in PATH.json); .vti, or
-                .vtr where the samples are not evenly spaced: a file for each step, NAME-STEP.vti if there are several;
-                .pvd: these files, and a list of them with their times; .tif (of one field): a stack of ImageJ;
-                .csv: a line of the grid as a table, its attributes in PATH.json. docs/python.md says what each
-                format keeps; what it cannot hold of these samples is a warning
+            path: a file .nc, .h5 or .hdf5; a folder .zarr; .npy (of one field, its attributes in PATH.json), or .npz;
+                .vti, or .vtr where the samples are not evenly spaced: a file for each step, NAME-STEP.vti if there are
+                several; .pvti: each of them in pieces; .pvd: a list of them with their times; .tif (of one field): a
+                stack of ImageJ; .csv: a line of the grid as a table, its attributes in PATH.json. docs/python.md says
+                what each format keeps; what it cannot hold of these samples is a warning
             fields: names; all, if left out
             steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
                 is missing in it

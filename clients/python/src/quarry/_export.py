@@ -207,6 +207,8 @@ def _write(dataset: Dataset, output: Output, record: _Record, progress: bool) ->
             with contextlib.suppress(Exception):
                 _note(output, record, done)
             raise
+        with _reported(output, done):
+            output.finish()
         if written:
             _note(output, record, done)
 

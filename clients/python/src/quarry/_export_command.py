@@ -101,9 +101,9 @@ def _parser() -> argparse.ArgumentParser:
                "0:1000:10 --box 0:64,0:64,: --resume --progress")
     add = parser.add_argument
     add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")
-    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npy or .tif (one field), .csv (a "
-        "line of the grid), .vti or .vtr (a file a step: NAME-STEP.vti, if there are several), or .pvd (the same, and "
-        "a list of them with their times)")
+    add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npz, .npy or .tif (one field), "
+        ".csv (a line of the grid), .vti or .vtr (a file a step: NAME-STEP.vti, if there are several), .pvti (each of "
+        "them in pieces), or .pvd (the same, and a list of them with their times)")
     add("--fields", help="names, separated by commas; default: all")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
         "the fields")
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
     which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
                        "and steps are within this error, in the field's unit")
-    add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvd", "tiff", "csv", "npy"],
+    add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy", "npz"],
         help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
     add("--resume", action="store_true", help="continue what was interrupted, and begin where nothing was")

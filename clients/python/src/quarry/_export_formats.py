@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
@@ -17,45 +16,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 from quarry._export_images import Tiff
-from quarry._export_output import Contiguous, Layout, Output, RawFile, Variable, as_json, describe, library, sync
+from quarry._export_numpy import Npy, Npz
+from quarry._export_output import Contiguous, Layout, Output, Variable, as_json, library, sync
 from quarry._export_tables import Csv
-from quarry._export_vtk import Pvd, Vti, Vtr
+from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
 from quarry._samples import Triple
 
 _ZARR_CHUNK_BYTES = 4 << 20
-
-
-# ---- Arrays at known places of a file
-
-class Npy(Contiguous):
-    """NumPy's format for one array; what it has no place for is in PATH.json."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(path, layout)
-        if len(layout.variables) != 1:
-            raise ValueError(f"a .npy file holds one field, and these are {len(layout.variables)}; give fields=[NAME]")
-
-    @property
-    def finals(self) -> list[Path]:
-        return [self.path, self.path.with_name(self.path.name + ".json")]
-
-    def _header(self) -> bytes:
-        import io
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {
-            "descr": self.layout.variables[0].dtype.str, "fortran_order": False, "shape": self.layout.shape})
-        return header.getvalue()
-
-    def lay_out(self) -> None:
-        header = self._header()
-        samples, description = self.parts
-        with contextlib.closing(RawFile(samples, new=True)) as file:
-            file.write(header, 0)
-            file.resize(len(header) + self.sizes[0])
-        description.write_text(describe(self.layout) + "\n")
-
-    def origins(self) -> list[int]:
-        return [len(self._header())]
 
 
 # ---- Formats with a library
@@ -214,10 +181,11 @@ class Zarr(Output):
         self._group, self._arrays = None, []
 
 
-FORMATS: dict[str, type[Output]] = {"netcdf": NetCdf, "hdf5": Hdf5, "zarr": Zarr, "vti": Vti, "vtr": Vtr, "pvd": Pvd,
-                                    "tiff": Tiff, "csv": Csv, "npy": Npy}
+FORMATS: dict[str, type[Output]] = {"netcdf": NetCdf, "hdf5": Hdf5, "zarr": Zarr, "vti": Vti, "vtr": Vtr,
+                                    "pvti": Pvti, "pvd": Pvd, "tiff": Tiff, "csv": Csv, "npy": Npy, "npz": Npz}
 SUFFIXES = {".nc": "netcdf", ".h5": "hdf5", ".hdf5": "hdf5", ".zarr": "zarr", ".vti": "vti", ".vtr": "vtr",
-            ".pvd": "pvd", ".tif": "tiff", ".tiff": "tiff", ".csv": "csv", ".npy": "npy"}
+            ".pvti": "pvti", ".pvd": "pvd", ".tif": "tiff", ".tiff": "tiff", ".csv": "csv", ".npy": "npy",
+            ".npz": "npz"}
 
 
 def format_of(path: Path, given: str | None) -> type[Output]:

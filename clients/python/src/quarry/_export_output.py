@@ -182,6 +182,9 @@ class Output(ABC):
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
         """Writes samples [z, y, x] of a step, by its place, from `begin` on."""
 
+    def finish(self) -> None:  # noqa: B027 - most formats need nothing
+        """Writes what follows from all samples, once they are there; does so again if it was interrupted."""
+
     def flush(self) -> None:
         """Brings what was put to the disk."""
         for part in self.parts:

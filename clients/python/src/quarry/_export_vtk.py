@@ -1,4 +1,4 @@
-"""Files of VTK: image data (.vti), rectilinear grids (.vtr), and collections of them (.pvd)."""
+"""Files of VTK: image data (.vti), in pieces too (.pvti), rectilinear grids (.vtr), and collections of them (.pvd)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 from quarry._export_output import Layout, Output, RawFile
 from quarry._samples import Triple
+
+_PIECE_BYTES = 64 << 20
+"""Of the samples of one field in a piece of .pvti, about."""
 
 _END = b"\n</AppendedData>\n</VTKFile>\n"
 
@@ -58,18 +61,26 @@ class Grid(Output):
         ascending positions only."""
         return (False, False, False)
 
+    @property
+    def shape(self) -> Triple:
+        """Samples along z, y, x."""
+        return self.layout.grid
+
+    def extent(self) -> str:
+        """First and last point along x, y, z."""
+        return " ".join(f"0 {length - 1}" for length in self.shape[::-1])
+
     def _held(self, step: int) -> list[int]:
         return [number for number, variable in enumerate(self.layout.variables) if variable.held[step]]
 
     def _bytes(self, variable: int) -> int:
-        return math.prod(self.layout.grid) * self.layout.variables[variable].dtype.itemsize
+        return math.prod(self.shape) * self.layout.variables[variable].dtype.itemsize
 
     @property
     def sizes(self) -> list[int]:
         return [sum(map(self._bytes, self._held(step))) for step in range(len(self.layout.numbers))]
 
     def _header(self, step: int) -> bytes:
-        extent = " ".join(f"0 {len(axis.positions) - 1}" for axis in self.layout.axes[::-1])
         offset, arrays = 0, []
         for number in self._held(step):
             variable = self.layout.variables[number]
@@ -83,17 +94,20 @@ class Grid(Output):
         return "\n".join([
             '<?xml version="1.0"?>',
             f'<VTKFile type="{self.kind}" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
-            f'<{self.kind} WholeExtent="{extent}"{self.grid()}>',
-            "<FieldData>", *self._field_data(step), "</FieldData>",
-            f'<Piece Extent="{extent}">', "<PointData>", *arrays, "</PointData>",
+            f'<{self.kind} WholeExtent="{self.extent()}"{self.grid()}>',
+            "<FieldData>", *self.field_data(step), "</FieldData>",
+            f'<Piece Extent="{self.extent()}">', "<PointData>", *arrays, "</PointData>",
             *(["<Coordinates>", *coordinates, "</Coordinates>"] if coordinates else []), "</Piece>", f"</{self.kind}>",
             '<AppendedData encoding="raw">', "_"]).encode()
 
-    def _field_data(self, step: int) -> Iterator[str]:
-        """Attributes; those of a field by the names FIELD.NAME, those of an axis by x.NAME, y.NAME, z.NAME."""
+    def field_data(self, step: int) -> Iterator[str]:
+        """Attributes; those of a field by the names FIELD.NAME, of an axis by x.NAME, y.NAME, z.NAME, of the time by
+        TimeValue.NAME."""
         yield _attribute("step", self.layout.numbers[step])
         if not math.isnan(self.layout.times[step]):
             yield _attribute("TimeValue", self.layout.times[step])
+            for name, value in self.layout.time_attrs.items():
+                yield _attribute(f"TimeValue.{name}", value)
         for name, value in self.layout.attrs.items():
             yield _attribute(name, value)
         for axis, letter in zip(self.layout.axes, "zyx", strict=True):
@@ -132,10 +146,10 @@ class Grid(Output):
         before = [number for number in self._held(step) if number < variable]
         turned = self._turned()
         z, y, x = (length - first - size if turn else first for first, size, length, turn in
-                   zip(begin, block.shape, self.layout.grid, turned, strict=True))
+                   zip(begin, block.shape, self.shape, turned, strict=True))
         block = block[tuple(slice(None, None, -1 if turn else 1) for turn in turned)]
         origin = len(self._header(step)) + sum(8 + self._bytes(number) for number in before) + 8
-        self._open[1].put(origin, self.layout.grid, (z, y, x), block)
+        self._open[1].put(origin, self.shape, (z, y, x), block)
 
     def close(self) -> None:
         if self._open is not None:
@@ -160,6 +174,87 @@ class Vti(Grid):
         origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
         spacing = " ".join(repr(axis.spacing) for axis in axes)
         return f' Origin="{origin}" Spacing="{spacing}"'
+
+
+class _Piece(Vti):
+    """Planes of image data, with their places in the whole."""
+
+    def __init__(self, path: Path, layout: Layout, planes: range) -> None:
+        super().__init__(path, layout)
+        self._planes = planes
+
+    @property
+    def shape(self) -> Triple:
+        _, height, width = self.layout.grid
+        return len(self._planes), height, width
+
+    def extent(self) -> str:
+        _, height, width = self.layout.grid
+        return f"0 {width - 1} 0 {height - 1} {self._planes[0]} {self._planes[-1]}"
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        first, behind = max(begin[0], self._planes.start), min(begin[0] + len(block), self._planes.stop)
+        if first < behind:
+            super().put(variable, step, (first - self._planes.start, *begin[1:]),
+                        block[first - begin[0]:behind - begin[0]])
+
+
+class Pvti(Output):
+    """Image data in pieces, which programs read in parallel: NAME_0.vti, NAME_1.vti, ... beside a file that lists them.
+    Pieces share a plane of points, or no piece had the cells between two."""
+
+    only_held = True
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._whole = Vti(path, layout)
+        self.warnings += self._whole.warnings
+        stem, depth = path.name.removesuffix(path.suffix), layout.grid[0]
+        plane = layout.grid[1] * layout.grid[2] * max(variable.dtype.itemsize for variable in layout.variables)
+        planes = max(1, _PIECE_BYTES // plane)
+        parts = [range(first, min(first + planes + 1, depth)) for first in range(0, max(1, depth - 1), planes)]
+        self._pieces = [_Piece(path.with_name(f"{stem}_{number}.vti"), layout, part)
+                        for number, part in enumerate(parts)]
+
+    @property
+    def finals(self) -> list[Path]:
+        """The pieces first: whoever finds the list finds them."""
+        return [*(final for piece in self._pieces for final in piece.finals), *self._whole.finals]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [size for piece in self._pieces for size in piece.sizes]
+
+    def create(self) -> None:
+        for piece in self._pieces:
+            piece.create()
+        lists = self.parts[-len(self.layout.numbers):]
+        for step, path in enumerate(lists):
+            path.write_text(self._list(step), encoding="utf-8")
+
+    def _list(self, step: int) -> str:
+        arrays = [f'<PDataArray type="{_type(variable.dtype)}" Name={quoteattr(variable.name)}/>'
+                  for variable in self.layout.variables if variable.held[step]]
+        pieces = [f'<Piece Extent="{piece.extent()}" Source={quoteattr(piece.finals[step].name)}/>'
+                  for piece in self._pieces]
+        return "\n".join([
+            '<?xml version="1.0"?>',
+            '<VTKFile type="PImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
+            f'<PImageData WholeExtent="{self._whole.extent()}" GhostLevel="0"{self._whole.grid()}>',
+            "<FieldData>", *self._whole.field_data(step), "</FieldData>",
+            "<PPointData>", *arrays, "</PPointData>", *pieces, "</PImageData>", "</VTKFile>"]) + "\n"
+
+    def reopen(self) -> None:
+        for piece in self._pieces:
+            piece.reopen()
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        for piece in self._pieces:
+            piece.put(variable, step, begin, block)
+
+    def close(self) -> None:
+        for piece in self._pieces:
+            piece.close()
 
 
 class Vtr(Grid):
