@@ -30,9 +30,13 @@ class Taken {
     for (const FieldDescription& field : dataset.fields) names_.insert(field.name);
   }
 
-  /// The first of the wanted name, the usual one, and that with "_axis" behind it that is free.
-  std::string Take(const std::string& wanted, std::string usual) {
-    if (IsDimensionName(wanted) && names_.insert(wanted).second) return wanted;
+  /// The wanted name, if formats can have it and it is free.
+  std::string Take(const std::string& wanted) {
+    return IsDimensionName(wanted) && names_.insert(wanted).second ? wanted : "";
+  }
+
+  /// The usual name, or that with "_axis" behind it that is free.
+  std::string TakeUsual(std::string usual) {
     while (!names_.insert(usual).second) usual += "_axis";
     return usual;
   }
@@ -43,10 +47,13 @@ class Taken {
 
 DimensionNames TakeAll(const GridDescription& grid, Taken* taken) {
   DimensionNames names;
-  names.step = taken->Take("step", "step");
-  for (const std::size_t a : {2, 1, 0})
-    names.axes[a] = taken->Take(grid.axis_names[a], std::string(1, kAxisNames[a]));
-  names.time = taken->Take("time", "time");
+  names.step = taken->TakeUsual("step");
+  // Names that somebody gave come first: of r and z, z stays, and the axis without a name is "z_axis".
+  for (const std::size_t a : {2, 1, 0}) names.axes[a] = taken->Take(grid.axis_names[a]);
+  for (const std::size_t a : {2, 1, 0}) {
+    if (names.axes[a].empty()) names.axes[a] = taken->TakeUsual(std::string(1, kAxisNames[a]));
+  }
+  names.time = taken->TakeUsual("time");
   return names;
 }
 
@@ -60,7 +67,7 @@ DimensionNames NamesOfDimensions(const DatasetDescription& dataset) {
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field) {
   Taken taken(dataset);
   TakeAll(dataset.grid, &taken);
-  return {taken.Take("", "step_" + field), taken.Take("", "time_" + field)};
+  return {taken.TakeUsual("step_" + field), taken.TakeUsual("time_" + field)};
 }
 
 Status WithAxes(Status status, const GridDescription& grid) {

@@ -27,6 +27,7 @@ TEST(DimensionNames, GiveWayToFieldsAndToEachOther) {
   EXPECT_EQ(NamesOfDimensions(With({"lon", "lat", ""}, {"lat"})).axes, (Names{"lon", "y", "z"}));
   EXPECT_EQ(NamesOfDimensions(With({"x", "x", "x"}, {"p"})).axes, (Names{"x_axis", "y", "x"}));
   EXPECT_EQ(NamesOfDimensions(With({"a", "a", "a"}, {"x", "x_axis"})).axes, (Names{"x_axis_axis", "y", "a"}));
+  EXPECT_EQ(NamesOfDimensions(With({"r", "z", ""}, {"p"})).axes, (Names{"r", "z", "z_axis"}));
   EXPECT_EQ(NamesOfDimensions(With({"step", "time", "z"}, {})).axes, (Names{"x", "time", "z"}));
   EXPECT_EQ(NamesOfDimensions(With({"step", "time", "z"}, {})).time, "time_axis");
   EXPECT_EQ(NamesOfDimensions(With({"x", "y", "z"}, {"step"})).step, "step_axis");
