@@ -4,19 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cfloat>
 #include <cmath>
 
 namespace quarry {
 namespace {
 
-/// Values that people use for "missing": nines alone, a power of ten from 1e10 on, ends of integer types, and
-/// what netCDF fills floats with.
+/// Values that people use for "missing": nines alone, a power of ten from 1e10 on, ends of types, and what
+/// netCDF fills floats with.
 bool LooksLikeFill(double value) {
   const double size = std::abs(value);
   for (double nines = 99; nines < 1e16; nines = 10 * nines + 9) {
     if (size == nines || size == nines + 0.9) return true;
   }
-  constexpr std::array<double, 6> kEnds = {32767, 32768, 2147483647, 2147483648, 65535, 9.969209968386869e36};
+  constexpr std::array<double, 9> kEnds = {
+      32767, 32768, 2147483647, 2147483648, 65535, 4294967295, 9.969209968386869e36, FLT_MAX, DBL_MAX};
   if (std::ranges::find(kEnds, size) != kEnds.end()) return true;
   const double power = std::log10(size);
   return size >= 1e10 && std::abs(power - std::round(power)) < 1e-6;
@@ -48,15 +50,28 @@ std::vector<std::size_t> WidestGaps(const std::vector<double>& sorted) {
   return places;
 }
 
+/// The width of the gap beside the core, on the side of the farthest sample.
+double GapBeside(const std::vector<double>& sorted, const Core& core) {
+  const double below = sorted[core.begin] - sorted.front();
+  const double above = sorted.back() - sorted[core.end - 1];
+  return above >= below ? sorted[core.end] - sorted[core.end - 1]
+                        : sorted[core.begin] - sorted[core.begin - 1];
+}
+
 double FarthestOutside(const std::vector<double>& sorted, const Core& core) {
   const double below = sorted[core.begin] - sorted.front();
   const double above = sorted.back() - sorted[core.end - 1];
   return above >= below ? sorted.back() : sorted.front();
 }
 
+/// How many times as wide as the range of the core a gap has to be.
 double Threshold(const std::vector<double>& sorted, const Core& core) {
   const double value = FarthestOutside(sorted, core);
   if (LooksLikeFill(value)) return 10;
+  constexpr std::size_t kFew = 64;
+  // A few samples, or less than a half of many, are no norm: only what no physical range has parts the
+  // others.
+  if (sorted.size() < kFew || core.size() < sorted.size() / 2) return 1e6;
   const auto [first, last] = std::ranges::equal_range(sorted, value);
   constexpr std::ptrdiff_t kRepeated = 4;  // one of them may be the end of the range, counted twice
   return last - first >= kRepeated ? 100 : 1000;
@@ -79,9 +94,8 @@ std::optional<OutlyingSamples> FindOutlying(std::vector<double>* sample, double 
       if (end < begin + sorted.size() / 20 + 4 || (begin == 0 && end == sorted.size())) continue;
       const Core core{begin, end};
       const double range = sorted[end - 1] - sorted[begin];
-      const double outside = FarthestOutside(sorted, core);
-      const double distance = outside > sorted[begin] ? outside - sorted[end - 1] : sorted[begin] - outside;
-      if (range > 0 && distance / range >= Threshold(sorted, core) && (!found || core.size() > found->size()))
+      if (range > 0 && GapBeside(sorted, core) / range >= Threshold(sorted, core) &&
+          (!found || core.size() > found->size()))
         found = core;
     }
   }

@@ -33,6 +33,8 @@ struct OutlyingSamples {
 /// Compares the range of a field with that of nearly all of its samples. Samples outlie when a gap without
 /// any sample parts them from the others, which is 1000 times as wide as the range of these; 100 times for
 /// one value that comes back, 10 times for one that people use for missing samples, such as -999 or 1e20.
+/// Where the others are less than a half, or fewer than 64, it takes such a value, or a gap of a million
+/// times.
 /// @param sample    of the valid ones, see SampleChoice; changed
 /// @param min, max  of all valid samples
 std::optional<OutlyingSamples> FindOutlying(std::vector<double>* sample, double min, double max);

@@ -272,10 +272,11 @@ Result<int> VerifyAgainst(VerifyOptions options) {
           comparison.outlying ? "" : fmt::format("; PSNR {:.2f} dB", comparison.psnr()));
   }
   if (comparison.outlying) {
-    WriteError(fmt::format(
-        "quarry verify: warning: the range of the source is made by a few samples: {}; if they are "
-        "missing, convert it again with --fill {}\n",
-        ToString(*comparison.outlying), comparison.outlying->value));
+    WriteError(
+        fmt::format("quarry verify: warning: the range of the source is made by samples far from all others: "
+                    "{}; if they are "
+                    "missing, convert it again with --fill {}\n",
+                    ToString(*comparison.outlying), comparison.outlying->value));
   }
   return holds ? 0 : kCheckFailed;
 }

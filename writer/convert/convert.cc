@@ -232,8 +232,8 @@ class Run {
     report.psnr = field.psnr;
     report.outlying = outcome.outlying.has_value();
     if (outcome.outlying) {
-      Warn(fmt::format("step {}: the range of field \"{}\" is made by a few samples: {}", step, field.name,
-                       ToString(*outcome.outlying)));
+      Warn(fmt::format("step {}: the range of field \"{}\" is made by samples far from all others: {}", step,
+                       field.name, ToString(*outcome.outlying)));
     }
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;
