@@ -205,10 +205,10 @@ std::string FieldOf(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array
   for (const ArrayInfo& other : arrays) {
     if (other.field == array.field && other.kind == array.kind && !other.is_scale &&
         WithoutNumbers(other.name) != WithoutNumbers(array.name)) {
-      return FieldFromName(array.name.substr(array.name.starts_with('/') ? 1 : 0));
+      return array.name.substr(array.name.starts_with('/') ? 1 : 0);
     }
   }
-  return FieldFromName(array.field);
+  return array.field;
 }
 
 // --- positions and times ---
@@ -236,9 +236,9 @@ InputAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
   if (axis.name.empty()) axis.name = dimension.name;
   if (!dimension.coordinate) return axis;
   const ArrayInfo& coordinate = file.arrays()[*dimension.coordinate];
-  PlaceAxis(Positions(file, *dimension.coordinate), &axis);
+  PlaceAxis(Positions(file, *dimension.coordinate), coordinate.type, &axis);
   if (axis.origin) {
-    axis.units = Text(coordinate.attributes, "units");
+    axis.units = UnitsOf(coordinate.attributes);
     return axis;
   }
   // A name and a unit without positions would make 0, 1, 2, ... look like them.
@@ -322,26 +322,69 @@ void FindMoment(const ArrayFile& file, const ArrayInfo& array, InputInfo* info) 
   info->time_unit = {Text(attributes, "units"), Text(attributes, "calendar")};
 }
 
-/// Says which coordinates of more than one dimension a dataset does not hold.
+/// Whether a dimension of one sample is no axis, no time and nobody's choice.
+bool IsDropped(const AxisRoles& roles, const ArrayInfo& array, std::size_t dimension) {
+  const bool is_axis = std::ranges::find(roles.grid, std::optional(dimension)) != roles.grid.end();
+  return !is_axis && roles.time != dimension && roles.fields != dimension &&
+         array.dimensions[dimension].length == 1;
+}
+
+/// Says which coordinates a dataset does not hold: of more than one dimension, of none but time, and of
+/// dimensions that are dropped.
 void WarnOfCoordinates(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& array,
-                       std::vector<std::string>* warnings) {
-  const std::string names = Text(array.attributes, "coordinates");
-  std::set<std::size_t> used;
-  for (const ArrayDimension& dimension : array.dimensions) {
-    if (dimension.coordinate) used.insert(*dimension.coordinate);
-    if (const std::optional<std::size_t> time = conventions.TimeAlong(array, dimension)) used.insert(*time);
+                       const AxisRoles& roles, std::vector<std::string>* warnings) {
+  const std::string names = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+  std::set<std::size_t> kept;
+  std::set<std::size_t> dropped;
+  for (std::size_t d = 0; d < array.dimensions.size(); ++d) {
+    const ArrayDimension& dimension = array.dimensions[d];
+    const std::optional<std::size_t> time = conventions.TimeAlong(array, dimension);
+    if (time) kept.insert(*time);
+    if (dimension.coordinate && time != dimension.coordinate)
+      (IsDropped(roles, array, d) ? dropped : kept).insert(*dimension.coordinate);
   }
   std::vector<std::string> left;
   for (std::size_t i = 0; i < file.arrays().size(); ++i) {
     const ArrayInfo& other = file.arrays()[i];
-    if (other.dimensions.empty() || used.contains(i)) continue;
-    if (fmt::format(" {} ", names).find(fmt::format(" {} ", other.field)) != std::string::npos)
-      left.push_back(other.field);
+    const bool is_moment = other.dimensions.empty() && IsTimeCoordinate(other);
+    const bool is_named = names.find(fmt::format(" {} ", other.field)) != std::string::npos;
+    if (dropped.contains(i) || (is_named && !is_moment && !kept.contains(i))) left.push_back(other.field);
   }
   if (left.empty()) return;
   warnings->push_back(
       fmt::format("{}: its coordinates {} are not kept; convert them as fields if you need them", array.name,
                   fmt::join(left, ", ")));
+}
+
+/// Says which axes nothing but their places tells.
+void WarnOfGuesses(const ArrayInfo& array, const AxisRoles& roles, const Index3& dims,
+                   std::vector<std::string>* warnings) {
+  const auto& [x, y, z] = roles.grid;
+  constexpr std::int64_t kColours = 4;
+  constexpr std::int64_t kImage = 16;
+  if (x && y && z && array.dimensions[*x].name.empty() && dims[0] > 2 && dims[0] <= kColours &&
+      dims[1] >= kImage && dims[2] >= kImage) {
+    warnings->push_back(
+        fmt::format("{}{}its last dimension, of {} samples, is taken as x; if these are colours or "
+                    "components, give --axes yxc "
+                    "and --index c=K",
+                    array.name, array.name.empty() ? "" : ": ", dims[0]));
+  }
+  if (!z || dims[2] == 1) return;
+  const ArrayDimension& slowest = array.dimensions[*z];
+  if (slowest.name.empty() || slowest.coordinate || slowest.described.origin) return;
+  // Names of axes that people give to what is vertical, or to z.
+  const std::string name = Lower(slowest.name);
+  const auto is_in_name = [&](const char* part) { return name.find(part) != std::string::npos; };
+  if (name.size() <= 2 || is_in_name("z") || is_in_name("lev") || is_in_name("lay") || is_in_name("depth") ||
+      is_in_name("height") || is_in_name("alt") || is_in_name("vert") || is_in_name("sigma") ||
+      is_in_name("bottom") || is_in_name("phony_dim") || is_in_name("dim") || is_in_name("s_rho") ||
+      is_in_name("s_w"))
+    return;
+  warnings->push_back(
+      fmt::format("{}: nothing says that its dimension {} is an axis of the grid; it is taken as z (--index "
+                  "{}=K chooses of it)",
+                  array.name, slowest.name, slowest.name));
 }
 
 // --- the inputs ---
@@ -354,11 +397,11 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   info.path =
       name.variable.empty() && !array.name.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
   info.source = name.Source(array.name);
-  info.field = options.field.empty() ? FieldOf(source.file->arrays(), array) : options.field;
+  NameField(FieldOf(source.file->arrays(), array), options, &info);
   info.dims = dims;
   info.type = source.packing ? source.packing->unpacked : source.stored;
   info.units = array.units;
-  if (const std::string units = Text(array.attributes, "units"); !units.empty()) info.units = units;
+  if (const std::string units = UnitsOf(array.attributes); !units.empty()) info.units = units;
   const bool keeps_value = source.missing.is_one_value(IsFloat(source.stored)) || !IsFloat(source.stored);
   if (!source.packing && keeps_value && !source.missing.values.empty())
     info.fill = source.missing.values.front();
@@ -366,7 +409,8 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
     const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
     if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
   }
-  WarnOfCoordinates(*source.file, conventions, array, &info.warnings);
+  WarnOfCoordinates(*source.file, conventions, array, source.layout.roles, &info.warnings);
+  if (options.axes.empty()) WarnOfGuesses(array, source.layout.roles, dims, &info.warnings);
   if (source.layout.chunked) {
     info.unit = source.layout.chunk;
   } else if (source.layout.is_transposed()) {

@@ -36,21 +36,28 @@ Result<IndexChoice> ParseIndexChoice(const std::string& text) {
 
 bool IsNoAxis(const std::string& name) {
   static const std::set<std::string> kOthers = {
-      "member",       "members",      "ensemble", "ens",       "realization", "realisation", "number",
-      "channel",      "channels",     "c",        "component", "components",  "mode",        "modes",
-      "band",         "bands",        "species",  "bnds",      "nv",          "rgb",         "rgba",
-      "polarization", "polarisation", "stokes"};
+      "member", "members", "member_id", "nmember", "ensemble", "ensemble_member", "ens", "realization",
+      "realisation", "number", "channel", "channels", "c", "component", "components", "ncomp", "mode",
+      "modes", "band", "bands", "species", "nspecies", "rgb", "rgba", "polarization", "polarisation",
+      "stokes",
+      // of cells and of bounds
+      "bnd", "bnds", "bounds", "nbnd", "nbnds", "n_bnds", "nbounds", "nv", "nvert", "nverts", "nvertex",
+      "nvertices", "vertex", "vertices", "nface", "min_max",
+      // of lists
+      "basin", "basins", "season", "seasons", "scenario", "model", "quantile", "percentile"};
   return kOthers.contains(internal::Lower(name));
 }
 
 bool CountsSteps(const std::string& name) {
-  static const std::set<std::string> kCounts = {"step", "steps", "frame", "frames"};
+  static const std::set<std::string> kCounts = {"step",     "steps",     "frame",     "frames",
+                                                "timestep", "timesteps", "time_step", "time_steps"};
   return kCounts.contains(internal::Lower(name));
 }
 
 bool NamesSteps(const std::string& name) {
   const std::string lower = internal::Lower(name);
-  return lower == "time" || lower == "t" || CountsSteps(name);
+  return lower == "time" || lower == "times" || lower == "t" || lower == "nt" || lower == "ntime" ||
+         CountsSteps(name);
 }
 
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units) {

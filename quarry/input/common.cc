@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "quarry/base/utf8.h"
 #include "quarry/format/description.h"
 #include "quarry/format/manifest.h"
 #include "quarry/input/formats.h"
@@ -53,6 +54,17 @@ std::string FieldFromName(std::string name) {
   return name.empty() ? "field" : name;
 }
 
+void NameField(const std::string& name, const InputOptions& options, InputInfo* info) {
+  info->field = options.field.empty() ? FieldFromName(name) : options.field;
+  std::string joined = name;
+  std::ranges::replace(joined, '/', '_');
+  if (options.field.empty() && info->field != joined) {
+    info->warnings.push_back(
+        fmt::format("the field is called \"{}\" here, and {} in the dataset; --field chooses another name",
+                    Printable(name), info->field));
+  }
+}
+
 std::string FieldFromPath(const std::string& path) { return FieldFromName(fs::path(path).stem().string()); }
 
 void SwapBytes(std::span<std::byte> samples, std::size_t size) {
@@ -63,7 +75,7 @@ void SwapBytes(std::span<std::byte> samples, std::size_t size) {
   }
 }
 
-void PlaceAxis(const std::vector<double>& positions, InputAxis* axis) {
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis) {
   if (positions.empty() || !AreCoordinates(positions)) return;
   if (positions.size() == 1) {
     axis->origin = positions.front();
@@ -74,8 +86,10 @@ void PlaceAxis(const std::vector<double>& positions, InputAxis* axis) {
   axis->origin = positions.front();
   axis->spacing = spacing;
   const double largest = std::max(std::abs(positions.front()), std::abs(positions.back()));
-  // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it.
-  const double rounding = std::max(1e-6 * std::abs(spacing), std::ldexp(largest, -23));
+  // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it; in float64 by
+  // 2^-53, and sums of spacings by some times as much.
+  const int digits = stored == DataType::kFloat32 ? 23 : 50;
+  const double rounding = std::max(1e-6 * std::abs(spacing), std::ldexp(largest, -digits));
   for (std::size_t i = 0; i < positions.size(); ++i) {
     if (std::abs(positions[i] - (positions.front() + spacing * static_cast<double>(i))) > rounding) {
       axis->coordinates = positions;

@@ -177,6 +177,19 @@ class MissingTest {
   T most_ = std::numeric_limits<T>::max();
 };
 
+/// Whether an array names a list without a scale (of HDF5) as its coordinate, and means this dimension: of
+/// those with its length the one with a name of steps, else the slowest.
+bool IsNamedAlong(const ArrayInfo& list, const ArrayInfo& array, const ArrayDimension& dimension) {
+  const std::string named = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+  if (named.find(fmt::format(" {} ", list.field)) == std::string::npos) return false;
+  const ArrayDimension* meant = nullptr;
+  for (const ArrayDimension& one : array.dimensions) {
+    if (one.length != list.dimensions[0].length) continue;
+    if (meant == nullptr || (NamesSteps(one.name) && !NamesSteps(meant->name))) meant = &one;
+  }
+  return meant == &dimension;
+}
+
 }  // namespace
 
 std::string Text(const Attributes& attributes, const std::string& name) {
@@ -189,6 +202,11 @@ std::optional<double> Number(const Attributes& attributes, const std::string& na
   if (found == attributes.end()) return std::nullopt;
   const std::vector<double> numbers = AllNumbers(found->second);
   return numbers.empty() ? std::nullopt : std::optional(numbers.front());
+}
+
+std::string UnitsOf(const Attributes& attributes) {
+  const std::string units = Text(attributes, "units");
+  return units.empty() ? Text(attributes, "Units") : units;
 }
 
 DataType StoredType(const ArrayInfo& array) {
@@ -246,7 +264,11 @@ Conventions::Conventions(const std::vector<ArrayInfo>& arrays) : arrays_(arrays)
     if (array.dimensions.size() == 1 && array.kind == ArrayInfo::Kind::kNumbers &&
         (IsTimeCoordinate(array) || Lower(array.field) == "time"))
       time_lists_.push_back(i);
-    for (const char* attribute : {"coordinates", "bounds", "climatology", "grid_mapping"}) {
+    // The last ones are of UGRID.
+    for (const char* attribute :
+         {"coordinates", "bounds", "climatology", "grid_mapping", "node_coordinates", "edge_coordinates",
+          "face_coordinates", "face_node_connectivity", "edge_node_connectivity", "face_edge_connectivity",
+          "edge_face_connectivity", "face_face_connectivity", "boundary_node_connectivity"}) {
       const std::string text = Text(array.attributes, attribute);
       for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find_first_of(" :", begin), text.size());
@@ -262,7 +284,8 @@ bool Conventions::is_helper(const ArrayInfo& array) const {
   const bool is_coordinate =
       array.dimensions.size() == 1 && !array.field.empty() && array.field == array.dimensions[0].name;
   return array.is_scale || is_coordinate || standard_name == "latitude" || standard_name == "longitude" ||
-         array.attributes.contains("grid_mapping_name") || named_.contains(array.field);
+         array.attributes.contains("grid_mapping_name") || array.attributes.contains("cf_role") ||
+         named_.contains(array.field);
 }
 
 std::optional<std::size_t> Conventions::TimeAlong(const ArrayInfo& array,
@@ -273,11 +296,8 @@ std::optional<std::size_t> Conventions::TimeAlong(const ArrayInfo& array,
   for (const std::size_t i : time_lists_) {
     const ArrayInfo& list = arrays_[i];
     if (list.dimensions[0].length != dimension.length || list.name == array.name) continue;
-    // A list of HDF5 may have no scale; the field then names it.
-    const std::string named = fmt::format(" {} ", Text(array.attributes, "coordinates"));
-    const bool is_along = list.dimensions[0].name.empty()
-                              ? named.find(fmt::format(" {} ", list.field)) != std::string::npos
-                              : list.dimensions[0].name == dimension.name;
+    const bool is_along = list.dimensions[0].name.empty() ? IsNamedAlong(list, array, dimension)
+                                                          : list.dimensions[0].name == dimension.name;
     const std::string group =
         list.name.substr(0, list.name.size() - std::min(list.name.size(), list.field.size()));
     if (!is_along || !array.name.starts_with(group)) continue;
@@ -300,7 +320,9 @@ Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
       NamesSteps(dimension.name) && !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
   const bool is_leading_record =
       dimension.grows && i == 0 && !is_place && (units.empty() || IsTimeUnit(units));
-  if (TimeAlong(array, dimension) || named_time || is_leading_record) return Role::kTime;
+  // "hours" alone is a length of time, as a forecast's: steps, if nothing varies more slowly.
+  const bool is_lead = i == 0 && !is_place && IsTimeUnit(units);
+  if (TimeAlong(array, dimension) || named_time || is_leading_record || is_lead) return Role::kTime;
   return IsNoAxis(dimension.name) && !is_place ? Role::kOther : Role::kUnknown;
 }
 

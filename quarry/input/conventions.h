@@ -16,6 +16,9 @@ namespace quarry::input::internal {
 /// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.
 DataType StoredType(const ArrayInfo& array);
 
+/// The unit of an array: its attribute `units`, or `Units` as HDF-EOS has it; empty if there is none.
+std::string UnitsOf(const Attributes& attributes);
+
 /// What netCDF writes where nobody has, unless a file says otherwise.
 /// @source netCDF library, netcdf.h: NC_FILL_BYTE and so on
 double NetcdfFill(DataType type);

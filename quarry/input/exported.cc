@@ -69,7 +69,8 @@ std::optional<Exported> ParseExported(std::string_view text) {
   Exported exported;
   if (std::optional<ExportedField> only = ParseField(json)) exported.fields.push_back(*std::move(only));
   for (const Json& described : Member(json, "fields")) {
-    if (std::optional<ExportedField> field = ParseField(described)) exported.fields.push_back(*std::move(field));
+    if (std::optional<ExportedField> field = ParseField(described))
+      exported.fields.push_back(*std::move(field));
   }
   if (exported.fields.empty()) return std::nullopt;
   const Json& coordinates = Member(json, "coordinates");

@@ -43,6 +43,10 @@ std::string Lower(std::string text);
 /// `name` with the characters replaced that a field name cannot have.
 std::string FieldFromName(std::string name);
 
+/// The name of a field that is called `name` in its file, unless the user gives another. Characters that have
+/// to be replaced become a warning, but for the slashes of groups.
+void NameField(const std::string& name, const InputOptions& options, InputInfo* info);
+
 /// "dir/run42.f32" -> "run42", as a field name.
 std::string FieldFromPath(const std::string& path);
 
@@ -50,9 +54,10 @@ std::string FieldFromPath(const std::string& path);
 void SwapBytes(std::span<std::byte> samples, std::size_t size);
 
 /// Origin and spacing of an axis from the positions of its samples; also `coordinates`, unless the positions
-/// are evenly spaced within a millionth of the spacing or the precision of float32. Positions that are not
-/// finite and strictly monotonic are ignored: the axis stays as it is.
-void PlaceAxis(const std::vector<double>& positions, InputAxis* axis);
+/// are evenly spaced within a millionth of the spacing or the precision in which they are stored. Positions
+/// that are not finite and strictly monotonic are ignored: the axis stays as it is.
+/// @param stored  the type of the positions in the file; float64 and integers are exact
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis);
 
 /// A variable in a file that may hold several.
 struct Variable {

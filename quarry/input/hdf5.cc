@@ -291,18 +291,32 @@ void FindTime(hid_t file, ArrayInfo* array) {
   }
 }
 
-/// Names of datasets that a mark of a code for refined meshes has put beside its fields, which are lists of
-/// blocks: not one grid.
-std::optional<std::string> FindRefinedMesh(hid_t file) {
+/// What a file holds that is not one grid, by marks of the code that has written it: "a FLASH file".
+/// @returns the kind, and what it is made of
+std::optional<std::pair<const char*, const char*>> FindOtherMesh(hid_t file) {
+  constexpr const char* kBlocks =
+      "blocks, which Quarry does not read as one grid yet; write them to one uniform grid first "
+      "(yt: arbitrary_grid)";
+  constexpr const char* kCells =
+      "cells without a regular grid; resample it and save it as .vti, as with ParaView's "
+      "ResampleToImage";
+
   const auto has = [&](const char* path) { return H5Lexists(file, path, H5P_DEFAULT) > 0; };
   const auto marked = [&](const char* name) { return H5Aexists(file, name) > 0; };
-  if (has("bounding box") && has("refine level")) return "FLASH file";
-  if (has("Chombo_global")) return "Chombo file";
-  if (has("Grid00000001")) return "Enzo file";
-  if (marked("NumMeshBlocks") && marked("MeshBlockSize")) return "Athena++ file";
+  if (has("bounding box") && has("refine level")) return std::pair("a FLASH file", kBlocks);
+  if (has("Chombo_global")) return std::pair("a Chombo file", kBlocks);
+  if (has("Grid00000001")) return std::pair("an Enzo file", kBlocks);
+  if (marked("NumMeshBlocks") && marked("MeshBlockSize")) return std::pair("an Athena++ file", kBlocks);
   if (has("Info") && has("Blocks") && H5Aexists_by_name(file, "Info", "NumMeshBlocks", H5P_DEFAULT) > 0)
-    return "Parthenon file";
-  if (has("VTKHDF")) return "VTKHDF file";
+    return std::pair("a Parthenon file", kBlocks);
+  if (has("meshes") && has("settings")) return std::pair("a file of Fluent", kCells);
+  if (has("Mesh") && H5Lexists(file, "Mesh/mesh", H5P_DEFAULT) > 0)
+    return std::pair("a file of DOLFINx", kCells);
+  if (has("VTKHDF")) {
+    const Handle group(H5Gopen2(file, "VTKHDF", H5P_DEFAULT), H5Gclose);
+    return std::pair("a VTKHDF file",
+                     Text(group.get(), "Type").starts_with("Overlapping") ? kBlocks : kCells);
+  }
   return std::nullopt;
 }
 
@@ -326,12 +340,9 @@ class Hdf5File final : public ArrayFile {
     size_ = bytes.size();
     path_ = name.file;
     QUARRY_ASSIGN_OR_RETURN(file_, OpenFile(name));
-    if (const std::optional<std::string> kind = FindRefinedMesh(file_.get()); kind && name.variable.empty()) {
-      return InvalidArgument(
-          "\"{}\" is a {} of blocks, which Quarry does not read as one grid yet; write its blocks to one "
-          "uniform "
-          "grid first (yt: arbitrary_grid), or name one array of it, as FILE:/PATH",
-          name.file, *kind);
+    if (const auto other = FindOtherMesh(file_.get()); other && name.variable.empty()) {
+      return InvalidArgument("\"{}\" is {} of {}, or name one array of it, as FILE:/PATH", name.file,
+                             other->first, other->second);
     }
     is_netcdf_ = H5Aexists(file_.get(), "_NCProperties") > 0;
     for (const std::string& path : Candidates(name)) Add(path);

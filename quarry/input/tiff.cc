@@ -474,7 +474,7 @@ void TakeExported(const Exported& exported, const InputOptions& options, InputIn
     info->axes[a] = {};
     info->axes[a].name = positions->name;
     info->axes[a].units = Text(positions->attributes, "units");
-    PlaceAxis(positions->values, &info->axes[a]);
+    PlaceAxis(positions->values, DataType::kFloat64, &info->axes[a]);
   }
   const ExportedCoordinate* times = exported.Times();
   if (times == nullptr) return;

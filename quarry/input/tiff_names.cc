@@ -33,8 +33,8 @@ NumberedName TakeApart(const std::string& name) {
   return parts;
 }
 
-/// The text of a name with one number in place, as a pattern for the shell.
-std::string Pattern(const NumberedName& name, const std::string& original, std::size_t kept) {
+/// The text of a name as a pattern for the shell: one number is free.
+std::string Pattern(const std::string& original, std::size_t free) {
   std::string pattern;
   std::size_t number = 0;
   for (std::size_t i = 0; i < original.size();) {
@@ -44,7 +44,7 @@ std::string Pattern(const NumberedName& name, const std::string& original, std::
     }
     std::size_t end = i;
     while (end < original.size() && original[end] >= '0' && original[end] <= '9') ++end;
-    pattern += number == kept || name.numbers.size() == 1 ? original.substr(i, end - i) : "*";
+    pattern += number == free ? "*" : original.substr(i, end - i);
     ++number;
     i = end;
   }
@@ -128,20 +128,20 @@ Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>&
     if (values.size() == names.size()) unique.push_back(k);
   }
   if (unique.empty() && varying.size() > 1) {
-    // The number with the fewest values is what the images have to be chosen by.
-    std::size_t chosen = varying.front();
-    std::size_t fewest = names.size();
+    // The number with the most values is the likeliest to count planes.
+    std::size_t free = varying.front();
+    std::size_t most = 0;
     for (const std::size_t k : varying) {
       std::set<std::uint64_t> values;
       for (const NumberedName& name : parts) values.insert(name.numbers[k]);
-      if (values.size() < fewest) chosen = k;
-      fewest = std::min(fewest, values.size());
+      if (values.size() > most) free = k;
+      most = std::max(most, values.size());
     }
     return InvalidArgument(
         "\"{}\" has images numbered along {} numbers, \"{}\", \"{}\", ...: several channels or times, which "
         "are no "
         "planes of z; give one of them as a pattern, as \"{}\"",
-        path, varying.size(), names[0], names[1], Pattern(parts[0], names[0], chosen));
+        path, varying.size(), names[0], names[1], Pattern(names[0], free));
   }
   if (unique.size() == 1) {
     std::vector<std::uint64_t> numbers;

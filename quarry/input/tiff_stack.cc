@@ -32,6 +32,8 @@ std::optional<std::int64_t> ToCount(std::string_view text) {
 /// "um" for every way in which micrometres are written; else the text itself, without what says that there is
 /// none.
 std::string LengthUnit(std::string unit) {
+  unit.erase(0, std::min(unit.find_first_not_of(" \t\r"), unit.size()));
+  unit.resize(unit.find_last_not_of(" \t\r") + 1);
   for (const char* name : {"\\u00B5m", "\\u00b5m", "&#181;m", "&#xB5;m", "&#xb5;m", "&#956;m", "\xc2\xb5m",
                            "\xce\xbcm", "\xb5m", "micron", "microns", "micrometer"}) {
     if (unit == name) return "um";

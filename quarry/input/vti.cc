@@ -477,13 +477,18 @@ void DescribeFromFieldData(const Grid& grid, const std::string& array, InputInfo
   }
 }
 
+pugi::xml_node CoordinatesOf(const Piece& piece, std::size_t axis) {
+  pugi::xml_node node = piece.node.child("Coordinates").child("DataArray");
+  for (std::size_t a = 0; a < axis; ++a) node = node.next_sibling("DataArray");
+  return node;
+}
+
 /// The positions of points along an axis of a rectilinear grid, from its pieces.
 Result<std::vector<double>> ReadPoints(const Grid& grid, std::size_t axis) {
   const std::int64_t points = grid.extent[2 * axis + 1] - grid.extent[2 * axis] + 1;
   std::vector<std::vector<double>> parts;
   for (const Piece& piece : grid.pieces) {
-    pugi::xml_node node = piece.node.child("Coordinates").child("DataArray");
-    for (std::size_t a = 0; a < axis; ++a) node = node.next_sibling("DataArray");
+    const pugi::xml_node node = CoordinatesOf(piece, axis);
     if (!node) return DataLoss("\"{}\" has no three Coordinates; the file is damaged", piece.document->path);
     const std::int64_t count = piece.extent[2 * axis + 1] - piece.extent[2 * axis] + 1;
     QUARRY_ASSIGN_OR_RETURN(parts.emplace_back(), ReadNumbers(*piece.document, node, count));
@@ -503,7 +508,9 @@ Status PlaceGrid(const Grid& grid, bool of_cells, InputInfo* info) {
     const bool shifted = of_cells && grid.extent[2 * a + 1] > grid.extent[2 * a];
     if (grid.rectilinear) {
       QUARRY_ASSIGN_OR_RETURN(std::vector<double> points, ReadPoints(grid, a));
-      PlaceVtkAxis(std::move(points), shifted, a, info);
+      PlaceVtkAxis(std::move(points),
+                   ToDataType(CoordinatesOf(grid.pieces.front(), a).attribute("type").value()), shifted, a,
+                   info);
       continue;
     }
     const double first = static_cast<double>(grid.extent[2 * a]) + (shifted ? 0.5 : 0);
@@ -525,7 +532,7 @@ Result<Inputs> OpenVti(const InputName& name, const InputOptions& options) {
   InputInfo info;
   info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
   info.source = name.Source(array.name);
-  info.field = options.field.empty() ? FieldFromName(array.name) : options.field;
+  NameField(array.name, options, &info);
   info.dims = variables[chosen].dims;
   info.type = *ToDataType(array.type);
   DescribeFromFieldData(grid, array.name, &info);

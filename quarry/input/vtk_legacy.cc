@@ -86,6 +86,7 @@ struct Contents {
   bool rectilinear = false;
   std::vector<Array> arrays;
   std::optional<Array> time;
+  std::optional<double> title_time;
 };
 
 /// Reads the lines of the file, and steps over the numbers between them.
@@ -115,7 +116,7 @@ class LegacyReader {
 
   Status ReadHeader() {
     if (!Line().starts_with("# vtk DataFile")) return Damaged("its first line is no \"# vtk DataFile\"");
-    Line();  // a title
+    TakeTitle(Line());
     std::vector<std::string> words;
     if (!NextWords(&words)) return Damaged("it ends behind its title");
     const std::string encoding = Lower(words[0]);
@@ -123,6 +124,15 @@ class LegacyReader {
       return Damaged("\"{}\" is neither ASCII nor BINARY", words[0]);
     contents_.ascii = encoding == "ascii";
     return Status::Ok();
+  }
+
+  /// Athena writes its time into the title: "... at time= 1.5e+00, level= 0, domain= 0".
+  void TakeTitle(const std::string& title) {
+    const std::size_t at = title.find("time=");
+    if (at == std::string::npos) return;
+    const std::vector<std::string> words = Split(title.substr(at + 5));
+    const std::string number = words.empty() ? "" : words[0].substr(0, words[0].find(','));
+    if (double time = 0; ToNumber(number, &time) && std::isfinite(time)) contents_.title_time = time;
   }
 
   Status TakeLine(const std::vector<std::string>& words) {
@@ -473,7 +483,7 @@ Status PlaceGrid(const Contents& contents, bool of_cells, const std::string& fil
     if (!contents.coordinates[a]) continue;
     QUARRY_ASSIGN_OR_RETURN(std::vector<double> positions,
                             ReadNumbers(contents, *contents.coordinates[a], file));
-    PlaceVtkAxis(std::move(positions), shifted, a, info);
+    PlaceVtkAxis(std::move(positions), contents.coordinates[a]->type, shifted, a, info);
   }
   return Status::Ok();
 }
@@ -490,9 +500,10 @@ Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options)
   InputInfo info;
   info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
   info.source = name.Source(array.name);
-  info.field = options.field.empty() ? FieldFromName(array.name) : options.field;
+  NameField(array.name, options, &info);
   info.dims = variables[chosen].dims;
   info.type = *array.type;
+  info.time = contents.title_time;
   if (contents.time) {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<double> time, ReadNumbers(contents, *contents.time, name.file));
     if (time.size() == 1 && std::isfinite(time[0])) info.time = time[0];

@@ -280,12 +280,13 @@ std::string ObstacleOfComponents(const InputOptions& options, std::int64_t compo
       components, components);
 }
 
-void PlaceVtkAxis(std::vector<double> points, bool between, std::size_t axis, InputInfo* info) {
+void PlaceVtkAxis(std::vector<double> points, std::optional<DataType> stored, bool between, std::size_t axis,
+                  InputInfo* info) {
   if (between) {
     for (std::size_t i = 0; i + 1 < points.size(); ++i) points[i] = 0.5 * (points[i] + points[i + 1]);
     points.pop_back();
   }
-  PlaceAxis(points, &info->axes[axis]);
+  PlaceAxis(points, stored, &info->axes[axis]);
   if (info->axes[axis].origin) return;
   info->warnings.push_back(fmt::format(
       "the positions along {} are not finite, or neither ascend nor descend; its samples lie at 0, 1, 2, ...",

@@ -91,7 +91,8 @@ std::string ObstacleOfComponents(const InputOptions& options, std::int64_t compo
 
 /// Places samples at the points of a rectilinear grid, or in the middle between them (of cells). Positions
 /// that cannot be used become a warning.
-void PlaceVtkAxis(std::vector<double> points, bool between, std::size_t axis, InputInfo* info);
+void PlaceVtkAxis(std::vector<double> points, std::optional<DataType> stored, bool between, std::size_t axis,
+                  InputInfo* info);
 
 /// Writes a number to `sample` in its type. @returns false if the type cannot hold it
 bool ParseSample(std::string_view text, DataType type, std::byte* sample);

@@ -78,6 +78,9 @@ class Kinds(Formats):
             "i.mat": (b"MATLAB 5.0 MAT-file, Platform: GLNXA64" + body, "MATLAB", "-v7.3"),
             "j.png": (b"\x89PNG\r\n\x1a\n" + body, "PNG", "TIFF"),
             "k.jpg": (b"\xff\xd8\xff\xe0" + body, "JPEG", "TIFF"),
+            "n.cdf": (b"\xcd\xf3\0\1\0\0\xff\xff" + body, "NASA CDF", "cdflib"),
+            "o.ply": (b"ply\nformat ascii 1.0\n", "PLY", "array"),
+            "p.cdl": (b"netcdf a {\n}\n", "CDL", "ncgen"),
             "l.pvd": (b'<?xml version="1.0"?>\n<VTKFile type="Collection" version="0.1">\n</VTKFile>', "Collection", "files"),
             "m.vtu": (b'<VTKFile type="UnstructuredGrid" version="1.0"></VTKFile>', "UnstructuredGrid", "ResampleToImage"),
         }
@@ -374,6 +377,10 @@ class Vtk(Formats):
             for part in 0.1, 0.5, 0.98:
                 (self.tmp / "cut.vtk").write_bytes(whole[:int(len(whole) * part)])
                 self.refuse(self.tmp / "cut.vtk", code=qt.DAMAGED, says=("cut.vtk",))
+        self.save("vtkStructuredPointsWriter", self.grid("vtkImageData", {"p": field}), self.tmp / "t.vtk", binary=True)
+        title, rest = (self.tmp / "t.vtk").read_bytes().split(b"\n", 2)[::2]
+        (self.tmp / "t.vtk").write_bytes(title + b"\nPRIMITIVE vars at time= 1.5e+00, level= 0, domain= 0\n" + rest)
+        self.assertEqual(self.check(field, self.tmp / "t.vtk")["times"], [1.5])
         (self.tmp / "p.vtk").write_text("# vtk DataFile Version 3.0\nt\nASCII\nDATASET POLYDATA\nPOINTS 0 float\n")
         self.refuse(self.tmp / "p.vtk", says=("POLYDATA", "ResampleToImage"))
 
@@ -499,7 +506,9 @@ class Stacks(Formats):
             return self.tmp / name
 
         for name, files, pattern in (("channels", [f"img_c{c}_z{z:04}.tif" for c in range(2) for z in range(3)], "img_c0_z*.tif"),
-                                     ("ends", [f"s{z:03}_ch{c:02}.tif" for z in range(3) for c in range(2)], "s*_ch00.tif")):
+                                     ("ends", [f"s{z:03}_ch{c:02}.tif" for z in range(3) for c in range(2)], "s*_ch00.tif"),
+                                     ("plate", [f"CV8-E05T01F{f}Z{z}C{c}.tif" for f in (1, 2) for z in range(3) for c in (1,)],
+                                      "CV8-E05T01F1Z*C1.tif")):
             path = folder(name, *files)
             self.refuse(path, says=(name, *sorted(files)[:2], pattern))
             chosen = [k for k, file in enumerate(files) if file in {f.name for f in path.glob(pattern)}]

@@ -192,6 +192,16 @@ class Ranges(Meaning):
                 spread = float(np.ptp(field[3:]))
                 self.assertLess(np.abs(decoded[3:] - field[3:]).max(), 1.1e-3 * spread)
 
+    def test_most_samples_may_be_missing(self):
+        field = qt.turbulent((32, 32, 32)) + 20
+        for junk in (-999, np.finfo("f4").min, -3e30):
+            with self.subTest(junk=junk):
+                values = field.copy()
+                values[:24] = junk
+                np.save(self.tmp / "a.npy", values)
+                outcome, _ = self.write(self.tmp / "a.npy", "--relative", "1e-3")
+                self.assert_one_line(outcome, qt.USAGE, "--fill", "75 %")
+
     def test_insisting_is_said(self):
         values = qt.turbulent((32, 32, 32)).copy()
         values[5, 5, 5] = 1e20
@@ -210,9 +220,13 @@ class Ranges(Meaning):
         fields = {"pulse": np.exp(-(x**2 + y**2 + z**2) / 8), "mask": (x > 10).astype("f8"), "rain": np.maximum(0, x - 12),
                   "heavy tail": np.exp(3 * qt.random_numbers("tail").normal(size=x.shape)),
                   "pole": 1 / (0.01 + x**2 + y**2 + z**2)}
+        fields = {name: field.astype("f4") for name, field in fields.items()}
+        bytes_ = qt.random_numbers("bytes").integers(0, 256, (32, 32, 32))
+        fields["image"] = np.where(bytes_ < 80, bytes_ % 3, np.where(bytes_ < 230, 255, bytes_)).astype("u1")
+        fields["few"] = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 900, 2000], "f4")
         for number, (name, field) in enumerate(fields.items()):
             with self.subTest(field=name):
-                np.save(self.tmp / "a.npy", field.astype("f4"))
+                np.save(self.tmp / "a.npy", field)
                 self.convert(self.tmp / "a.npy", "--relative", "1e-3", name=f"{number}.quarry")
 
 
@@ -301,6 +315,91 @@ class Axes(Meaning):
                 self.assertEqual((qt.info(dataset)["times"], qt.info(dataset)["time_units"]), ([0, 1.5, 3], since["units"]))
                 np.testing.assert_array_equal(self.decoded(dataset, "u", "f4", "--step", 2), values[2].ravel())
 
+    def test_positions_keep_their_precision(self):
+        """Positions are even within the precision in which they are stored: float64 is not rounded as float32 is."""
+        random = qt.random_numbers("positions")
+        positions = {"time": 1.7e9 + 60 * np.arange(200) + random.uniform(-29, 29, 200),
+                     "northing": 5.4e6 + 2 * np.arange(200) + random.uniform(-0.5, 0.5, 200),
+                     "even": 5.4e6 + 2 * np.arange(200.), "tenths": 1e5 + np.cumsum(np.full(200, 0.1))}
+        for name, at in positions.items():
+            with self.subTest(name=name):
+                path = self.netcdf(f"{name}.nc", {"s": ("f8", ("s",), at, {"units": "m"}), "v": ("f4", ("s",), np.arange(200), {})},
+                                   dims={"s": 200})
+                dataset = self.convert(f"{path}:v", "--lossless", name=f"{name}.quarry")
+                listed = qt.info(dataset)["coordinates"][0]
+                if name in ("even", "tenths"):
+                    self.assertIsNone(listed)
+                else:
+                    np.testing.assert_array_equal(listed, at)
+
+    def test_leads_of_a_forecast_are_times(self):
+        path = self.netcdf("a.nc", {"frtime": ("i4", ("frtime",), [0, 6, 12], {"units": "hours"}),
+                                    "p": ("f4", ("frtime", "y", "x"), np.arange(3 * 6 * 8).reshape(3, 6, 8), {})},
+                           dims={"frtime": 3, "y": 6, "x": 8})
+        said = qt.info(self.convert(f"{path}:p", "--lossless"))
+        self.assertEqual((said["times"], said["time_units"]), ([0, 6, 12], "hours"))
+
+    def test_guessed_axes_are_said(self):
+        path = self.netcdf("a.nc", {"cape": ("f4", ("mcape_mcin_lcl_lfc", "y", "x"), np.zeros((4, 6, 8)), {})},
+                           dims={"mcape_mcin_lcl_lfc": 4, "y": 6, "x": 8})
+        outcome, _ = self.write(path, "--lossless")
+        self.assertEqual(outcome.code, qt.DONE)
+        self.assertIn("mcape_mcin_lcl_lfc", outcome.err)
+        self.assertIn("--index mcape_mcin_lcl_lfc=K", outcome.err)
+        np.save(self.tmp / "rgb.npy", np.zeros((40, 60, 3), "u1"))
+        outcome, _ = self.write(self.tmp / "rgb.npy", "--lossless", name="rgb.quarry")
+        self.assertIn("--axes yxc", outcome.err)
+
+    def test_tables_of_meshes_are_no_fields(self):
+        numbers = np.arange(12).reshape(4, 3)
+        path = self.netcdf("a.nc", {"mesh": ("i4", (), 0, {"cf_role": "mesh_topology", "face_node_connectivity": "faces"}),
+                                    "faces": ("i4", ("face", "three"), numbers, {}),
+                                    "bounds": ("f4", ("face", "three", "three"), np.zeros((4, 3, 3)), {"cf_role": "face_bounds"}),
+                                    "p": ("f4", ("face",), np.arange(4.), {})}, dims={"face": 4, "three": 3})
+        self.assertEqual([field["name"] for field in qt.info(self.convert(path, "--lossless"))["fields"]], ["p"])
+        path = self.netcdf("b.nc", {"ele": ("i4", ("face", "nface"), numbers, {})}, dims={"face": 4, "nface": 3})
+        outcome, _ = self.write(path, "--lossless", name="b.quarry")
+        self.assert_one_line(outcome, qt.USAGE, "nface is no axis")
+
+    def test_lists_without_a_scale_belong_to_one_dimension(self):
+        """A list of times is as long as an axis of space, too."""
+        h5py = module("h5py")
+        with h5py.File(self.tmp / "a.h5", "w") as file:
+            file["p"] = np.arange(6 * 6 * 6, dtype="f4").reshape(6, 6, 6)
+            file["time"] = 0.5 * np.arange(6)
+            file["time"].attrs["units"] = "days since 2001-01-01"
+            for number, name in enumerate(("record", "y", "x")):
+                file[name] = np.arange(6.)
+                file[name].make_scale(name)
+                file["p"].dims[number].attach_scale(file[name])
+            file["p"].attrs["coordinates"] = "time"
+        said = qt.info(self.convert(self.tmp / "a.h5:/p", "--lossless"))
+        self.assertEqual((said["dims"], said["times"]), ([6, 6, 1], [0, 0.5, 1, 1.5, 2, 2.5]))
+
+    def test_names_that_change_are_said(self):
+        path = self.netcdf("a.nc", {"H+": ("f4", ("z", "y", "x"), np.zeros(SHAPE), {"Units": "vmr"})})
+        outcome, dataset = self.write(path, "--lossless")
+        self.assertIn('"H+"', outcome.err)
+        self.assertEqual([(field["name"], field["units"]) for field in qt.info(dataset)["fields"]], [("H_", "vmr")])
+
+    def test_coordinates_that_are_not_kept_are_said(self):
+        plane = {"lat": ("f4", ("y", "x"), np.zeros((6, 8)), {}), "height": ("f4", (), 2, {"units": "m"}),
+                 "level": ("f4", ("level",), [850], {"units": "hPa"}),
+                 "time": ("f8", (), 3, {"units": "days since 2001-01-01"}),
+                 "p": ("f4", ("level", "k", "z", "y", "x"), np.zeros((1, 2, 3, 6, 8)),
+                       {"coordinates": "lat height time"})}
+        outcome, dataset = self.write(self.netcdf("a.nc", plane, dims={"level": 1, "k": 2, "z": 3, "y": 6, "x": 8}),
+                                      "--lossless", "--index", "k=1")
+        self.assertIn("its coordinates lat, height, level are not kept", outcome.err)
+        self.assertEqual(qt.info(dataset)["times"], [3])
+
+    def test_two_files_of_one_moment_are_said(self):
+        paths = [self.netcdf(f"tile{tile}.nc", {"time": ("f8", ("time",), [10], {"units": "days since 2001-01-01"}),
+                                                "ps": ("f4", ("time", "y", "x"), np.full((1, 6, 8), tile), {})},
+                             dims={"time": 1, "y": 6, "x": 8}) for tile in (1, 2)]
+        outcome, _ = self.write(*paths, "--lossless")
+        self.assertIn("has the time 10, as the step before has", outcome.err)
+
     def test_coordinates_that_cannot_be_used(self):
         """Lend neither name nor unit to 0, 1, 2, ..."""
         longitude = np.array([350, 355, 0, 5, 10, 15, 20, 25.0])
@@ -318,6 +417,8 @@ class Axes(Meaning):
         for kind, datasets, attributes in (("FLASH", ("bounding box", "refine level"), {}), ("Chombo", ("Chombo_global/a",), {}),
                                            ("Enzo", ("Grid00000001/Density",), {}),
                                            ("Athena++", ("hydro",), {"NumMeshBlocks": 8, "MeshBlockSize": [8, 8, 8]}),
+                                           ("Fluent", ("meshes/1/nodes/coords/1", "settings/Version"), {}),
+                                           ("DOLFINx", ("Mesh/mesh/geometry",), {}),
                                            ("VTKHDF", ("VTKHDF/PointData/p",), {})):
             with self.subTest(kind=kind):
                 with h5py.File(self.tmp / "a.h5", "w") as file:

@@ -258,10 +258,15 @@ std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& j
       const Result<double> time =
           timed ? ConvertTime(*job.info.time, job.info.time_unit, before->time_unit) : Result<double>(0.0);
       if (timed && time.ok() && *time <= *before->time && unordered.insert(job.info.field).second) {
-        add(fmt::format(
-            "\"{}\" has the time {}, which is not after {} of the step before; give the inputs in the "
-            "order of their times",
-            job.info.path, *job.info.time, *before->time));
+        add(*time == *before->time
+                ? fmt::format("\"{}\" has the time {}, as the step before has; if it is another part or "
+                              "member of the "
+                              "same moment, write it to a field or dataset of its own (--field, --output)",
+                              job.info.path, *job.info.time)
+                : fmt::format("\"{}\" has the time {}, which is not after {} of the step before; steps have "
+                              "the order "
+                              "of the inputs, and of the times in a file",
+                              job.info.path, *job.info.time, *before->time));
       } else if (before != nullptr && !timed && NaturalLess(job.info.path, before->path) &&
                  unordered.insert(job.info.field).second) {
         add(fmt::format(

@@ -40,7 +40,9 @@ class Hdf5(Contiguous):
             for name, _, values, attrs in self.layout.coordinates():
                 made = file.create_dataset(name, data=values)
                 made.attrs.update(attrs)
-                if name != self.layout.time:
+                if name == self.layout.time:
+                    made.dims[0].attach_scale(file[self.layout.step])
+                else:
                     made.make_scale(name)
             for variable in self.layout.variables:
                 made = self._place(file, variable)
