@@ -65,7 +65,9 @@ const ExportedCoordinate* Exported::Times() const {
 }
 
 std::optional<Exported> ParseExported(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // What is nested more deeply than an export nests takes many times its bytes.
+  const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth <= 6; };
+  const Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
   Exported exported;
   if (std::optional<ExportedField> only = ParseField(json)) exported.fields.push_back(*std::move(only));
   for (const Json& described : Member(json, "fields")) {
@@ -80,6 +82,16 @@ std::optional<Exported> ParseExported(std::string_view text) {
                                     NumbersOf(Member(coordinate, "values")), AttributesOf(coordinate)});
   }
   return exported;
+}
+
+Status CheckExportedSize(std::uint64_t bytes, const std::string& name) {
+  constexpr std::uint64_t kMost = std::uint64_t{64} << 20;
+  if (bytes <= kMost) return Status::Ok();
+  return InvalidArgument(
+      "\"{}\", which describes the samples, has {} bytes, and at most {} are read; remove it to convert them "
+      "without "
+      "names, units and positions",
+      name, bytes, kMost);
 }
 
 }  // namespace quarry::input::internal

@@ -25,9 +25,6 @@ struct ExportedField {
   Attributes attributes;
 };
 
-/// The longest text that is read: the positions of ten million samples.
-inline constexpr std::uint64_t kMostExported = std::uint64_t{1} << 28;
-
 struct Exported {
   std::vector<ExportedField> fields;
   std::vector<ExportedCoordinate> coordinates;
@@ -40,5 +37,10 @@ struct Exported {
 
 /// @returns nothing for any other text
 std::optional<Exported> ParseExported(std::string_view json);
+
+/// Bounds the memory of a description: positions of three million samples.
+/// @param name  of the text, for the message
+/// @errors kInvalidArgument: it has more bytes
+Status CheckExportedSize(std::uint64_t bytes, const std::string& name);
 
 }  // namespace quarry::input::internal

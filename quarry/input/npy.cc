@@ -249,7 +249,7 @@ Result<std::optional<Exported>> ReadExported(const std::string& path) {
   const Result<RandomAccessFile> file = RandomAccessFile::Open(path);
   if (file.status().code() == StatusCode::kNotFound) return std::optional<Exported>();
   QUARRY_RETURN_IF_ERROR(file.status());
-  if (file->size() > kMostExported) return std::optional<Exported>();
+  QUARRY_RETURN_IF_ERROR(CheckExportedSize(file->size(), path));
   std::string text(static_cast<std::size_t>(file->size()), '\0');
   QUARRY_RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(text))));
   return ParseExported(text);

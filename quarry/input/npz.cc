@@ -292,8 +292,8 @@ Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAcce
 Result<std::optional<Exported>> ReadExported(const std::shared_ptr<const RandomAccessFile>& file,
                                              const Archive& archive, const std::vector<Entry>& entries) {
   const auto entry = std::ranges::find(entries, "quarry.json", &Entry::name);
-  if (entry == entries.end() || entry->deflated || entry->size > kMostExported)
-    return std::optional<Exported>();
+  if (entry == entries.end() || entry->deflated) return std::optional<Exported>();
+  QUARRY_RETURN_IF_ERROR(CheckExportedSize(entry->size, entry->name));
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t begin, archive.BeginOf(*entry));
   std::string text(static_cast<std::size_t>(std::min(entry->size, entry->packed)), '\0');
   QUARRY_RETURN_IF_ERROR(file->ReadAt(begin, std::as_writable_bytes(std::span(text))));

@@ -217,6 +217,22 @@ class Numpy(Formats):
                                                        "c=1:3", field="zyxc_c1")["fields"]]
                 self.assertEqual(names, ["zyxc_c1", "zyxc_c2"])
 
+    def test_descriptions_that_do_not_fit(self):
+        """JSON beside or among arrays that is not what an export has written: the samples are those of the arrays."""
+        field = qt.make_field(DIMS, "<f4", name="described")
+        listed = ', "coordinates": {"x": {"dimension": "x", "values": [1, 2]}, "f": {"dimension": "z", "values": [1]}}}'
+        for text in ("", "null", "[" * 1_000_000, '{"a":' * 100_000, '{"field": 3}', '{"field": "f", "dimensions": ["a"]}',
+                     '{"field": "f", "dimensions": ["z", "y", "x"]' + listed, '{"field": "f", "dimensions": [1, [2], {}]' + listed,
+                     '{"fields": [{"field": "f", "dimensions": ["z", "y", "x"]}, 7]' + listed):
+            with self.subTest(text=text[:80]):
+                np.save(self.tmp / "f.npy", field)
+                (self.tmp / "f.npy.json").write_text(text)
+                with zipfile.ZipFile(self.tmp / "f.npz", "w") as archive:
+                    archive.write(self.tmp / "f.npy", "f.npy")
+                    archive.writestr("quarry.json", text)
+                for path in (self.tmp / "f.npy", self.tmp / "f.npz"):
+                    self.check(field, path)
+
     def test_damaged_archives(self):
         np.savez_compressed(self.tmp / "whole.npz", f=qt.make_field(DIMS, "<f4", name="a"))
         whole = (self.tmp / "whole.npz").read_bytes()
