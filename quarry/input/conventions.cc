@@ -9,6 +9,24 @@
 #include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
 
+namespace quarry::input {
+
+std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables) {
+  std::vector<internal::ArrayInfo> arrays;
+  for (const VariableWords& variable : variables) {
+    internal::ArrayInfo& array = arrays.emplace_back();
+    array.name = array.field = variable.name;
+    for (const std::string& name : variable.dimensions) array.dimensions.emplace_back().name = name;
+    for (const auto& [name, text] : variable.attributes) array.attributes[name].texts = {text};
+  }
+  const internal::Conventions conventions(arrays);
+  std::vector<bool> helpers;
+  for (const internal::ArrayInfo& array : arrays) helpers.push_back(conventions.is_helper(array));
+  return helpers;
+}
+
+}  // namespace quarry::input
+
 namespace quarry::input::internal {
 namespace {
 

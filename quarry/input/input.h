@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,16 @@ bool CountsSteps(const std::string& name);
 
 /// Whether a coordinate with these attributes is time. Its name says nothing.
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units);
+
+/// What a variable says of itself and of others.
+struct VariableWords {
+  std::string name;
+  std::vector<std::string> dimensions;
+  std::map<std::string, std::string> attributes;  ///< those that are texts
+};
+
+/// Which variables of one source are never fields: bounds, grid mappings, and coordinates that others name.
+std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables);
 
 /// The file of FILE:VARIABLE.
 std::string FileOf(const std::string& path);
