@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 
 from python_testing import PACKAGE, Package, nothing_left, np, qt, quarry
 
@@ -575,8 +576,6 @@ class Times(qt.QuarryTest):
                           "bytes": 0})
 
     def test_a_calendar_that_nobody_knows_is_kept(self):
-        import warnings
-
         import xarray as xr
         from quarry._xarray import QuarryBackendEntrypoint
         path = self.written(self.series(np.arange(4.0), units="days since 2001-01-01", calendar="darian"))
@@ -617,6 +616,82 @@ class Meaning(qt.QuarryTest):
         with self.assertRaisesRegex(quarry.Error, "time 1 already, and .* time 4"):
             quarry.write(self.path, self.timed(4, 5, 6), mode="resume")
         self.assertEqual(len(quarry.write(self.path, self.timed(1, 2, 3, 4), mode="resume")), 1)
+
+    def written(self, data, name="a", **options):
+        """The dataset, and what was said about its writing, in the caller's line."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            quarry.write(self.tmp / f"{name}.quarry", data, lossless=True, **options)
+        said = [one for one in said if one.category is UserWarning]
+        self.assertEqual({one.filename for one in said} - {__file__}, set())
+        return self.tmp / f"{name}.quarry", [str(one.message) for one in said]
+
+    def of_climate(self):
+        """As archives of climate models have it: the field, what describes its coordinates, and a text."""
+        import xarray as xr
+        time = xr.date_range("2001-01-16", periods=3, freq="30D", calendar="360_day", use_cftime=True)
+        ds = xr.Dataset({"tos": (("time", "lat", "lon"), np.arange(60, dtype="f4").reshape(3, 4, 5), {"grid_mapping": "crs"}),
+                         "lat_bnds": (("lat", "bnds"), np.zeros((4, 2))), "crs": ((), 0, {"grid_mapping_name": "latitude_longitude"}),
+                         "time_bnds": (("time", "bnds"), np.stack([time, time], axis=1)),
+                         "mesh": ((), 0, {"cf_role": "mesh_topology"}), "who": (("time",), ["a", "b", "c"])},
+                        {"time": ("time", time, {"bounds": "time_bnds"}), "lat": ("lat", np.arange(4.0), {"bounds": "lat_bnds"}),
+                         "lon": ("lon", np.arange(5.0))})
+        ds.time.encoding["units"] = "days since 2001-01-16"
+        ds.to_netcdf(self.tmp / "climate.nc")
+        return xr.open_dataset(self.tmp / "climate.nc")
+
+    def test_what_describes_other_variables_is_no_field(self):
+        with self.of_climate() as ds:
+            ours, said = self.written(ds)
+            self.assertEqual(len(said), 1)
+            self.assertRegex(said[0], "lat_bnds, crs, time_bnds, mesh, who are left out.*ds\\['lat_bnds'\\] by itself")
+            qt.succeed(qt.SERIAL_WRITER, self.tmp / "climate.nc", "--lossless", "--output", self.tmp / "theirs.quarry")
+            with quarry.open(ours) as dataset, quarry.open(self.tmp / "theirs.quarry") as theirs:
+                self.assertEqual(list(dataset), ["tos"])
+                np.testing.assert_array_equal(dataset["tos"][:, 0], ds.tos.values)
+                self.assertEqual((dataset.times, dataset.time_units, dataset.calendar, list(theirs)),
+                                 (theirs.times, theirs.time_units, theirs.calendar, ["tos"]))
+            self.assertEqual(self.written(ds[["tos"]].drop_vars(["time", "lat"]), "b")[1], [])
+            with quarry.open(self.written(ds["lat_bnds"], "c", select={"bnds": 1})[0]) as dataset:
+                self.assertEqual(list(dataset), ["lat_bnds"])
+            with self.assertRaisesRegex(ValueError, "no field to write: of the Dataset, lat_bnds, crs, "):
+                quarry.write(self.tmp / "d.quarry", ds.drop_vars("tos"), lossless=True)
+
+    def test_what_cannot_be_a_field_of_a_dataset_is_named_at_once(self):
+        with self.of_climate() as ds:
+            several = ds[["tos"]].assign(count=ds.tos.astype("i8"), when=ds.time, gw=ds.lat * 1, p0=5.0, ice=ds.tos * 2)
+            with self.assertRaises(TypeError) as raised:
+                quarry.write(self.path, several, lossless=True)
+            for words in ("'count' (int64), 'when' (object), 'gw' (along lat), 'p0' (a single value) of the Dataset cannot",
+                          "one grid, here that of 'tos' (along time, lat, lon) and samples of float32", "as ds[['tos']], or",
+                          "ds.drop_vars(['count', 'when', 'gw', 'p0'])"):
+                self.assertIn(words, str(raised.exception))
+            with self.assertRaisesRegex(ValueError, "'gw' .along lat. of the Dataset cannot be fields: a dataset has one grid"):
+                quarry.write(self.path, several[["ice", "gw"]], lossless=True)
+            self.assertFalse(self.path.exists())
+            with quarry.open(self.written(several.drop_vars(["count", "when", "gw", "p0"]))[0]) as dataset:
+                np.testing.assert_array_equal(dataset["ice"][:, 0], ds.tos.values * 2)
+
+    def test_a_list_along_time_is_a_row(self):
+        """As quarry-write has it."""
+        import pandas as pd
+        import xarray as xr
+        uneven = pd.DatetimeIndex(["2001-01-01", "2001-01-02T06:00", "2001-01-09"])
+        for name, times in (("even", pd.date_range("2001-01-01", periods=3)), ("uneven", uneven),
+                            ("noleap", xr.date_range("2001-02-28", periods=3, calendar="noleap", use_cftime=True))):
+            with self.subTest(name):
+                array = xr.DataArray(np.arange(3, dtype="f4"), dims="time", coords={"time": times}, name="sst")
+                array.time.encoding["units"] = "hours since 2001-01-01"
+                array.to_netcdf(self.tmp / f"{name}.nc")
+                with xr.open_dataset(self.tmp / f"{name}.nc") as ds:
+                    ours, said = self.written(ds, name)
+                qt.succeed(qt.SERIAL_WRITER, f"{self.tmp}/{name}.nc", "--lossless", "--output", self.tmp / f"{name}_theirs.quarry")
+                ours, theirs = ours / "dataset.json", self.tmp / f"{name}_theirs.quarry" / "dataset.json"
+                grids = [json.loads(path.read_text())["grid"] for path in (ours, theirs)]
+                self.assertEqual(*grids)
+                self.assertEqual((grids[0]["axis_names"][0], grids[0]["axis_units"][0]), ("time", "hours since 2001-01-01"))
+                self.assertEqual(["the calendar of its coordinate time, 'noleap', is not kept" in one for one in said],
+                                 [True] if name == "noleap" else [])
 
     def test_a_range_of_few_samples(self):
         self.values[3, 4, 5] = 1e20

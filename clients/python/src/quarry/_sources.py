@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quarry import _quarry, _times
+from quarry import _members, _quarry, _times
 from quarry._field import Field
 from quarry._samples import Box
 from quarry._times import Times
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+_STANDARD = ("", "standard", "gregorian", "proleptic_gregorian")
+"""Calendars in which a unit alone says the date."""
 
 
 @dataclass
@@ -122,11 +124,12 @@ class Source:
 Selection = Mapping[str, "int | slice"]
 
 
-def sources(data: Any, name: str | None, select: Selection | None = None) -> list[Source]:
+def sources(data: Any, name: str | None, select: Selection | None, said: list[str]) -> list[Source]:
     """The fields in what a user hands over.
 
     Args:
         select: indices along dimensions that are no axes of a grid; a slice makes a field of each
+        said: gets a sentence for all that is not kept
 
     Raises:
         ValueError: there is none, or a name for several
@@ -134,7 +137,7 @@ def sources(data: Any, name: str | None, select: Selection | None = None) -> lis
     """
     members: Mapping[Any, Any]
     if _is_xarray(data, "Dataset"):
-        members = data.data_vars
+        members = _members.members_of(data, select or (), _TYPES, said)
     elif isinstance(data, Mapping):
         members = data
     elif select and _is_xarray(data, "DataArray"):
@@ -144,14 +147,13 @@ def sources(data: Any, name: str | None, select: Selection | None = None) -> lis
         raise TypeError(f"select={dict(select)} names dimensions, and {type(data).__name__} has none; index the array "
                         "itself, or give an xarray.DataArray")
     else:
-        return [_source(name, data)]
+        return [_source(name, data, (), said)]
     if name is not None:
         raise ValueError(f"field={name!r} names one field, and {len(members)} were given by their names; leave it out")
     if not members:
-        raise ValueError("there is no field to write")
-    if not select:
-        return [_source(str(key), array) for key, array in members.items()]
-    return [_source(key, array) for key, array in _selected(members, select)]
+        raise ValueError(": ".join(["there is no field to write", *said]))
+    chosen = _selected(members, select) if select else ((str(key), array) for key, array in members.items())
+    return [_source(key, array, select or (), said) for key, array in chosen]
 
 
 def _selected(members: Mapping[Any, Any], select: Selection) -> Iterator[tuple[str, Any]]:
@@ -179,12 +181,12 @@ def _selected(members: Mapping[Any, Any], select: Selection) -> Iterator[tuple[s
         yield from chosen
 
 
-def _source(name: str | None, data: Any) -> Source:
+def _source(name: str | None, data: Any, chosen: Collection[str], said: list[str]) -> Source:
     import numpy as np
     if isinstance(data, Field):
         return _from_field(name, data)
     if _is_xarray(data, "DataArray"):
-        return _from_xarray(name, data)
+        return _from_xarray(name, data, chosen, said)
     if not (hasattr(data, "shape") and hasattr(data, "dtype")):
         data = np.asarray(data)
     return Source(name or "data", data, has_steps=len(data.shape) == 4)
@@ -204,7 +206,8 @@ def _from_field(name: str | None, data: Field) -> Source:
                               data.dataset.calendar))
 
 
-def _from_xarray(name: str | None, data: Any) -> Source:
+def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: list[str]) -> Source:
+    data = data.rename(name or data.name or "data")
     steps = _step_axis(data)
     if steps is not None:
         data = data.transpose(steps, ...)
@@ -219,25 +222,34 @@ def _from_xarray(name: str | None, data: Any) -> Source:
     fill = data.attrs.get("_FillValue")
     if fill is None and data.dtype.kind in "iu":
         fill = data.encoding.get("_FillValue")
-    return Source(name or data.name or "data", data.variable, has_steps=steps is not None,
+    return Source(str(data.name), data.variable, has_steps=steps is not None,
                   units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
-                  axes=absent + [_axis_of(data, dim) for dim in spatial], numbers=_step_numbers(data, steps),
+                  axes=absent + [_axis_of(data, dim, said) for dim in spatial], numbers=_step_numbers(data, steps),
                   times=_step_times(data, steps))
 
 
-def _axis_of(data: Any, dim: str) -> Axis:
+def _axis_of(data: Any, dim: str, said: list[str]) -> Axis:
+    import numpy as np
     coordinate = data.coords.get(dim)
+    times = _times.of_coordinate(coordinate) if coordinate is not None and _times.is_time(coordinate) else None
+    if times is not None:  # of a row
+        if times.calendar not in _STANDARD:
+            said.append(f"{data.name}: the calendar of its coordinate {dim}, {times.calendar!r}, is not kept, as an "
+                        "axis has none; note it elsewhere")
+        return Axis.at(str(dim), times.units, np.array(times.values, np.float64))
     if coordinate is None or coordinate.dtype.kind not in "fiu":
         return Axis(str(dim))
     return Axis.at(str(dim), str(coordinate.attrs.get("units", "")), coordinate.values)
 
 
 def _step_axis(data: Any) -> Any:
-    """The dimension that brings the steps; None if there is one step.
+    """The dimension that brings the steps; None if there is one step. A list along time is a row of samples.
 
     Raises:
         ValueError: there are two
     """
+    if data.ndim == 1:
+        return None
     said = [dim for dim in data.dims if dim == "step" or any(
         coordinate.dims == (dim,) and _times.is_time(coordinate) for coordinate in data.coords.values())]
     if len(said) > 1:
