@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -20,7 +21,7 @@ def members_of(dataset: Any, chosen: Collection[str], types: Collection[str], sa
         ValueError, TypeError: some cannot be fields, or not beside the others; all of them are named
     """
     helpers = _helpers(dataset)
-    texts = {str(name) for name, one in dataset.data_vars.items() if _is_text(one)}
+    texts = {str(name) for name, one in dataset.data_vars.items() if is_text(one)}
     left_out = [str(name) for name in dataset.data_vars if str(name) in helpers | texts]
     if left_out:
         numbers = [name for name in left_out if name not in texts]
@@ -43,35 +44,48 @@ def _helpers(dataset: Any) -> set[str]:
     return {name for (name, _, _), helps in zip(words, _quarry.find_helpers(words), strict=True) if helps}
 
 
-def _is_text(variable: Any) -> bool:
+def is_text(variable: Any) -> bool:
+    """Whether a variable of xarray holds texts, which it often has as objects."""
     if variable.dtype.kind != "O":
         return variable.dtype.kind in "SUT"
     return any(isinstance(value, (str, bytes)) for value in variable.values.flat)
 
 
 def _check(members: dict[str, Any], chosen: Collection[str], types: Collection[str]) -> None:
-    """Refuses what cannot be a field, or lies on another grid than the largest one."""
-    of_type = {name: str(one.dtype) for name, one in members.items() if one.dtype.name not in types}
-    fit = [name for name in members if name not in of_type]
-    largest = max(fit, key=lambda name: (members[name].ndim, members[name].size), default="")
-    elsewhere = {name: _dimensions(members[name]) for name in fit
-                 if not members[name].ndim or _grid(members[name], chosen) != _grid(members[largest], chosen)}
-    if not of_type and not elsewhere:
+    """Refuses what cannot be a field, or lies on another grid than most fields of as many axes."""
+    of_type = [name for name, one in members.items() if one.dtype.name not in types]
+    grids = {name: _grid(one, chosen) for name, one in members.items() if name not in of_type and one.ndim}
+    several = Counter(grids.values())
+    grid = max(several, key=lambda one: (_is_whole(one), len(one), several[one]), default=None)
+    fit = [name for name in grids if grids[name] == grid]
+    if len(fit) == len(members):
         return
-    unfit = of_type | elsewhere
-    listed = ", ".join(f"{name!r} ({why})" for name, why in unfit.items())
-    reasons = [f"one grid, here that of {largest!r} ({_dimensions(members[largest])})"] if elsewhere else []
-    reasons += [f"samples of {', '.join(types)}"] if of_type else []
-    take = f"take what fits together, as ds[[{largest!r}]], or " if largest not in ("", *unfit) else ""
+    unfit: dict[str, list[str]] = {}
+    for name, one in members.items():
+        if name not in fit:
+            unfit.setdefault(str(one.dtype) if name in of_type else _dimensions(one), []).append(name)
+    reasons = [f"samples of {', '.join(types)}"] if of_type else []
+    if len(fit) + len(of_type) < len(members):
+        reasons.insert(0, f"one grid, here that of {fit[0]!r} ({_dimensions(members[fit[0]])})" if fit else "a grid")
+    others = [name for name in members if name not in fit]
+    take = f"take the rest, ds[{fit}]" if len(fit) <= len(others) else f"leave them out, ds.drop_vars({others})"
+    if not fit:
+        take = "convert their type with astype"
     raise (TypeError if of_type else ValueError)(
-        f"{listed} of the Dataset cannot be fields: a dataset has {' and '.join(reasons)}; {take}leave them out with "
-        f"ds.drop_vars({[*unfit]})")
+        f"some variables of the Dataset cannot be fields: "
+        f"{'; '.join(f'{why}: ' + ', '.join(names) for why, names in unfit.items())}. A dataset has "
+        f"{' and '.join(reasons)}; {take}, and write what else you need by itself")
 
 
 def _dimensions(variable: Any) -> str:
     return f"along {', '.join(map(str, variable.dims))}" if variable.dims else "a single value"
 
 
-def _grid(variable: Any, chosen: Collection[str]) -> set[str]:
+def _is_whole(grid: frozenset[Any]) -> bool:
+    """Whether all dimensions are axes, or time."""
+    return not any(_quarry.is_no_axis(str(dim)) for dim in grid)
+
+
+def _grid(variable: Any, chosen: Collection[str]) -> frozenset[Any]:
     """Its dimensions of several samples, in any order."""
-    return {dim for dim, length in variable.sizes.items() if length > 1 and dim not in chosen}
+    return frozenset(dim for dim, length in variable.sizes.items() if length > 1 and dim not in chosen)
