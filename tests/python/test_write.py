@@ -10,6 +10,7 @@ import sys
 import warnings
 
 from python_testing import PACKAGE, Package, nothing_left, np, qt, quarry
+from quarry import _words as words
 
 DIMS = (50, 41, 37)
 SHAPE = DIMS[::-1]
@@ -657,6 +658,73 @@ class Meaning(qt.QuarryTest):
             with self.assertRaisesRegex(ValueError, "no field to write: of the Dataset, lat_bnds, crs, "):
                 quarry.write(self.tmp / "d.quarry", ds.drop_vars("tos"), lossless=True)
 
+    def assert_as_by_command(self, array):
+        """Of what xarray wrote and read again, we make the grid that quarry-write makes of the file, with its warnings."""
+        import xarray as xr
+        for path in self.tmp.glob("*.quarry"):
+            shutil.rmtree(path)
+        array.to_netcdf(self.tmp / "a.nc")
+        with xr.open_dataset(self.tmp / "a.nc") as ds:
+            ours, said = self.written(ds[array.name])
+        report = self.tmp / "report.json"
+        qt.succeed(qt.SERIAL_WRITER, f"{self.tmp}/a.nc:{array.name}", "--lossless", "--output", self.tmp / "theirs.quarry",
+                   "--report", report)
+        grids = [json.loads((path / "dataset.json").read_text())["grid"] for path in (ours, self.tmp / "theirs.quarry")]
+        self.assertEqual(*grids)
+        theirs = [words.in_python(one.removeprefix(f'"{self.tmp}/a.nc": ').replace("holds string", "holds text"))
+                  for one in json.loads(report.read_text()).get("warnings", [])]
+        self.assertEqual(sorted(said), sorted(theirs))
+        return grids[0], said
+
+    def test_coordinates_that_are_no_positions(self):
+        """Lend neither name nor unit to 0, 1, 2, ..., in the words of the command."""
+        import xarray as xr
+        values = np.arange(40, dtype="f4").reshape(5, 8)
+        for name, along in (("across the date line", [350, 355, 0, 5, 10, 15, 20, 25.0]), ("twice", [0, 1, 1, 2, 3, 4, 5, 6]),
+                            ("not finite", [0, 1, 2, np.nan, 4, 5, 6, 7]), ("texts", list("abcdefgh")), ("whole", np.arange(8))):
+            with self.subTest(name):
+                array = xr.DataArray(values, dims=("lat", "lon"), name="u",
+                                     coords={"lat": ("lat", np.arange(5) * 2.0 - 4, {"units": "degrees_north"}),
+                                             "lon": ("lon", along, {"units": "degrees_east"})})
+                grid, said = self.assert_as_by_command(array)
+                self.assertEqual((grid["axis_names"][:2], grid["axis_units"][:2]),
+                                 (["lon", "lat"], ["degrees_east", "degrees_north"]) if name == "whole" else
+                                 (["x", "lat"], ["", "degrees_north"]))
+                why = "holds " if name == "texts" else "is not finite, or neither ascends nor descends; "
+                self.assertEqual([f"the coordinate lon {why}" in one for one in said], [] if name == "whole" else [True])
+                if name == "not finite":
+                    with self.assertRaises(UserWarning), warnings.catch_warnings():
+                        warnings.simplefilter("error")
+                        quarry.write(self.tmp / "b.quarry", array, lossless=True)
+                    self.assertFalse((self.tmp / "b.quarry").exists())
+
+    def test_coordinates_that_are_not_kept_are_said(self):
+        import xarray as xr
+        array = xr.DataArray(np.arange(24, dtype="f4").reshape(2, 3, 4), dims=("time", "y", "x"), name="u",
+                             coords={"time": ("time", [1.5, 2.5], {"units": "days since 2001-01-01"}), "x": np.arange(4.0),
+                                     "XLAT": (("y", "x"), np.ones((3, 4))), "XLONG": (("y", "x"), np.ones((3, 4))),
+                                     "sigma": ("y", np.arange(3.0))})
+        self.assertEqual(self.assert_as_by_command(array)[1],
+                         ["u: its coordinates XLAT, XLONG, sigma are not kept; convert them as fields if you need them"])
+        path, said = self.written(array["XLAT"], "b")
+        self.assertEqual(said, ["XLAT: its coordinates XLONG, sigma are not kept; convert them as fields if you need them"])
+        with quarry.open(path) as dataset:
+            np.testing.assert_array_equal(dataset["XLAT"][0, 0], array["XLAT"])
+        lone = array.drop_vars(["XLAT", "XLONG", "sigma"]).assign_coords(height=((), 2.0, {"units": "m"}), who="me", step=9)
+        self.assertEqual(self.written(lone, "c")[1],
+                         ["u: its coordinates height = 2.0 m, who = me, step = 9 are not kept; note them elsewhere if you need them"])
+        self.assertEqual(self.written(lone[0].drop_vars(["height", "who"]), "d")[1], [])  # a number and a time of a step
+        members = xr.concat([array.drop_vars(["XLAT", "XLONG", "sigma"])] * 2, "member").assign_coords(member=[7, 8])
+        self.assertEqual(self.written(members, "e", select={"member": 1})[1], [])
+        self.assertEqual(len(self.written(xr.Dataset({"u": array, "v": array * 2}), "f")[1]), 2)
+
+    def test_times_that_are_none_are_said(self):
+        import pandas as pd
+        import xarray as xr
+        array = xr.DataArray(np.zeros((2, 3), "f4"), dims=("time", "x"), name="u",
+                             coords={"time": pd.DatetimeIndex(["2001-01-01", "NaT"])})
+        self.assertEqual(self.written(array)[1], ["times of time are not all numbers; steps without one have none"])
+
     def test_what_cannot_be_a_field_of_a_dataset_is_named_at_once(self):
         with self.of_climate() as ds:
             several = ds[["tos"]].assign(count=ds.tos.astype("i8"), when=ds.time, gw=ds.lat * 1, p0=5.0, ice=ds.tos * 2)
@@ -690,16 +758,13 @@ class Meaning(qt.QuarryTest):
             with self.subTest(name):
                 array = xr.DataArray(np.arange(3, dtype="f4"), dims="time", coords={"time": times}, name="sst")
                 array.time.encoding["units"] = "hours since 2001-01-01"
-                array.to_netcdf(self.tmp / f"{name}.nc")
-                with xr.open_dataset(self.tmp / f"{name}.nc") as ds:
-                    ours, said = self.written(ds, name)
-                qt.succeed(qt.SERIAL_WRITER, f"{self.tmp}/{name}.nc", "--lossless", "--output", self.tmp / f"{name}_theirs.quarry")
-                ours, theirs = ours / "dataset.json", self.tmp / f"{name}_theirs.quarry" / "dataset.json"
-                grids = [json.loads(path.read_text())["grid"] for path in (ours, theirs)]
-                self.assertEqual(*grids)
-                self.assertEqual((grids[0]["axis_names"][0], grids[0]["axis_units"][0]), ("time", "hours since 2001-01-01"))
-                self.assertEqual(["the calendar of its coordinate time, 'noleap', is not kept" in one for one in said],
-                                 [True] if name == "noleap" else [])
+                if name == "noleap":
+                    said = self.written(array, name)[1]
+                    self.assertEqual(said, ["sst: the calendar of its coordinate time, 'noleap', is not kept, as an axis has "
+                                            "none; note it elsewhere"])
+                else:
+                    grid, _ = self.assert_as_by_command(array)
+                    self.assertEqual((grid["axis_names"][0], grid["axis_units"][0]), ("time", "hours since 2001-01-01"))
 
     def test_a_range_of_few_samples(self):
         self.values[3, 4, 5] = 1e20

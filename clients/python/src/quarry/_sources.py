@@ -207,7 +207,8 @@ def _from_field(name: str | None, data: Field) -> Source:
 
 
 def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: list[str]) -> Source:
-    data = data.rename(name or data.name or "data")
+    own = data.name
+    data = data.rename(name or own or "data")
     steps = _step_axis(data)
     if steps is not None:
         data = data.transpose(steps, ...)
@@ -222,24 +223,49 @@ def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: lis
     fill = data.attrs.get("_FillValue")
     if fill is None and data.dtype.kind in "iu":
         fill = data.encoding.get("_FillValue")
-    return Source(str(data.name), data.variable, has_steps=steps is not None,
-                  units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
-                  axes=absent + [_axis_of(data, dim, said) for dim in spatial], numbers=_step_numbers(data, steps),
-                  times=_step_times(data, steps))
+    axes = [_axis_of(data, dim, letter, said) for dim, letter in zip(spatial, "zyx"[-len(spatial):], strict=False)]
+    used = {own, *spatial, *chosen}
+    source = Source(str(data.name), data.variable, has_steps=steps is not None,
+                    units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
+                    axes=absent + axes, numbers=_step_numbers(data, steps, used),
+                    times=_step_times(data, steps, used, said))
+    _say_what_is_left(data, used, said)
+    return source
 
 
-def _axis_of(data: Any, dim: str, said: list[str]) -> Axis:
+def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
+    """Along a dimension. Positions that no axis can have lend it neither name nor unit: 0, 1, 2, ... are none."""
     import numpy as np
     coordinate = data.coords.get(dim)
-    times = _times.of_coordinate(coordinate) if coordinate is not None and _times.is_time(coordinate) else None
-    if times is not None:  # of a row
-        if times.calendar not in _STANDARD:
-            said.append(f"{data.name}: the calendar of its coordinate {dim}, {times.calendar!r}, is not kept, as an "
-                        "axis has none; note it elsewhere")
-        return Axis.at(str(dim), times.units, np.array(times.values, np.float64))
-    if coordinate is None or coordinate.dtype.kind not in "fiu":
+    if coordinate is None or coordinate.dims != (dim,):
         return Axis(str(dim))
-    return Axis.at(str(dim), str(coordinate.attrs.get("units", "")), coordinate.values)
+    positions, units, calendar = None, str(coordinate.attrs.get("units", "")), ""
+    if times := _times.of_coordinate(coordinate) if _times.is_time(coordinate) else None:  # of a row
+        positions, units, calendar = np.array(times.values, np.float64), times.units, times.calendar
+    elif coordinate.dtype.kind in "fiu":
+        positions = coordinate.values
+    if positions is None or not _quarry.are_positions(positions.astype(np.float64).tolist()):
+        why = "is not finite, or neither ascends nor descends"
+        if positions is None:
+            why = f"holds {'text' if _members.is_text(coordinate) else coordinate.dtype}"
+        said.append(f"the coordinate {dim} {why}; its axis has no name, and its samples lie at 0, 1, 2, ... (origin= "
+                    "and spacing= place them)")
+        return Axis(letter)
+    if calendar not in _STANDARD:
+        said.append(f"{data.name}: the calendar of its coordinate {dim}, {calendar!r}, is not kept, as an axis has "
+                    "none; note it elsewhere")
+    return Axis.at(str(dim), units, positions)
+
+
+def _say_what_is_left(data: Any, used: Collection[Any], said: list[str]) -> None:
+    """Which coordinates a dataset does not hold. Single values come with what they are."""
+    left = {name: one for name, one in data.coords.items() if name not in used}
+    if not left:
+        return
+    words = [str(name) if one.ndim else f"{name} = {one.values} {one.attrs.get('units', '')}".rstrip()
+             for name, one in left.items()]
+    go = "convert them as fields" if any(one.ndim for one in left.values()) else "note them elsewhere"
+    said.append(f"{data.name}: its coordinates {', '.join(words)} are not kept; {go} if you need them")
 
 
 def _step_axis(data: Any) -> Any:
@@ -265,15 +291,16 @@ def _step_axis(data: Any) -> Any:
     return named
 
 
-def _step_numbers(data: Any, steps: str | None) -> list[int] | None:
+def _step_numbers(data: Any, steps: str | None, used: set[Any]) -> list[int] | None:
     import numpy as np
     for coordinate in _along_steps(data, steps):
         if coordinate.name == "step" and coordinate.dtype.kind in "iu" and not _times.is_time(coordinate):
+            used.add("step")
             return [int(value) for value in np.atleast_1d(coordinate.values)]
     return None
 
 
-def _step_times(data: Any, steps: str | None) -> Times | None:
+def _step_times(data: Any, steps: str | None, used: set[Any], said: list[str]) -> Times | None:
     """Of the coordinate that is time: the one that says so first, else the one with the name."""
     found = _along_steps(data, steps)
     ranks: list[Callable[[Any], bool]] = [
@@ -286,6 +313,9 @@ def _step_times(data: Any, steps: str | None) -> Times | None:
     for rank in ranks:
         for coordinate in filter(rank, found):
             if times := _times.of_coordinate(coordinate):
+                used.add(coordinate.name)
+                if None in times.values:
+                    said.append(f"times of {coordinate.name} are not all numbers; steps without one have none")
                 return times
     return None
 
