@@ -718,6 +718,24 @@ class Meaning(qt.QuarryTest):
         self.assertEqual(self.written(members, "e", select={"member": 1})[1], [])
         self.assertEqual(len(self.written(xr.Dataset({"u": array, "v": array * 2}), "f")[1]), 2)
 
+    def test_fields_that_lie_elsewhere_are_refused(self):
+        """A dataset has the positions of its first field."""
+        import xarray as xr
+        u = xr.DataArray(np.arange(9, dtype="f4").reshape(3, 3), dims=("lat", "lon"), coords={"lat": [0, 1, 2], "lon": [5, 6, 7]})
+        for name, other in (("moved", u.assign_coords(lon=[6, 7, 8])), ("turned", u.transpose("lon", "lat")),
+                            ("turned, without positions", u.drop_vars(["lat", "lon"]).transpose("lon", "lat")),
+                            ("other units", u.assign_coords(lon=("lon", [5, 6, 7], {"units": "m"})))):
+            with self.subTest(name), self.assertRaisesRegex(ValueError, "'v' lies elsewhere than 'u' along l.*one grid"):
+                quarry.write(self.path, {"u": u, "v": other}, lossless=True)
+        with self.assertRaisesRegex(ValueError, "elsewhere .* along height"):
+            quarry.write(self.path, {"u": u.expand_dims(height=[2.0]), "v": u.expand_dims(height=[10.0])}, lossless=True)
+        quarry.write(self.path, {"u": u, "v": u.values, "w": u.drop_vars("lon")}, lossless=True)
+        with quarry.open(self.path) as dataset:
+            np.testing.assert_array_equal(dataset["v"][0, 0], u)
+        quarry.write(self.path, u.drop_vars(["lat", "lon"]), field="u", mode="append")  # says nothing against them
+        with self.assertRaisesRegex(quarry.Error, "lie elsewhere along x"):
+            quarry.write(self.path, u.assign_coords(lon=[6, 7, 8]), field="u", mode="append")
+
     def test_times_that_are_none_are_said(self):
         import pandas as pd
         import xarray as xr

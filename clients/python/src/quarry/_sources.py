@@ -77,6 +77,15 @@ class Source:
         z, y, x = (1,) * self._absent + spatial
         self.shape = (z, y, x)
         self.axes = axes or [Axis(axis) for axis in "zyx"]
+        self.has_names = axes is not None
+
+    def elsewhere(self, other: Source) -> str | None:
+        """The axis, by this source's name, along which another one of the same shape lies elsewhere."""
+        for length, here, there in zip(self.shape, self.axes, other.axes, strict=True):
+            named = length > 1 and self.has_names and other.has_names
+            if here.placed and there.placed and here != there or named and here.name != there.name:
+                return here.name
+        return None
 
     @property
     def step_bytes(self) -> int:
@@ -236,9 +245,9 @@ def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: lis
 def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
     """Along a dimension. Positions that no axis can have lend it neither name nor unit: 0, 1, 2, ... are none."""
     import numpy as np
-    coordinate = data.coords.get(dim)
-    if coordinate is None or coordinate.dims != (dim,):
+    if dim not in data.coords or data.coords[dim].dims != (dim,):  # `get` makes one of a dimension
         return Axis(str(dim))
+    coordinate = data.coords[dim]
     positions, units, calendar = None, str(coordinate.attrs.get("units", "")), ""
     if times := _times.of_coordinate(coordinate) if _times.is_time(coordinate) else None:  # of a row
         positions, units, calendar = np.array(times.values, np.float64), times.units, times.calendar

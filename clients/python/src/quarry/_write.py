@@ -189,6 +189,9 @@ def _one_grid(fields: Sequence[Source]) -> Source:
             raise ValueError(
                 f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
                 f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
+        if axis := first.elsewhere(other):
+            raise ValueError(f"{other.name!r} lies elsewhere than {first.name!r} along {axis}; a dataset has one grid, "
+                             "so write them into two, or transpose or place one as the other")
         if first.times and other.times and first.times != other.times:
             raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into "
                              "two datasets, or give `time`")
