@@ -341,9 +341,8 @@ void BindWriting(nb::module_& m) {
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
-  m.def(
-      "names_steps", &input::NamesSteps, "name"_a,
-      "Whether a dimension of this name brings the steps, unless something says otherwise: time, step, ...");
+  m.def("brings_steps", &input::BringsSteps, "name"_a, "is_slowest"_a, "axis"_a, "units"_a,
+        "Whether a dimension brings the steps by its name and the attributes of its coordinate.");
   m.def("counts_steps", &input::CountsSteps, "name"_a,
         "Whether the numbers along a dimension of this name count steps, and are no times: step, frame, ...");
   m.def("says_time", &input::SaysTime, "axis"_a, "standard_name"_a, "units"_a,

@@ -113,6 +113,11 @@ bool IsNoAxis(const std::string& name);
 /// "time", "step", "frame", ...
 bool NamesSteps(const std::string& name);
 
+/// Whether a dimension brings the steps by its name and what its coordinate says.
+/// @param is_slowest  nothing varies more slowly
+/// @param axis, units  attributes of the coordinate; empty: there is none
+bool BringsSteps(const std::string& name, bool is_slowest, const std::string& axis, const std::string& units);
+
 /// Whether the numbers along a dimension of this name count steps, and are no times: "step", "frame", ...
 bool CountsSteps(const std::string& name);
 

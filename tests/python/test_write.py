@@ -475,6 +475,14 @@ class Times(qt.QuarryTest):
         with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_cf=False) as dataset:
             self.assertEqual(dataset.time.values.tolist(), [0, 6, 12, 18])
 
+    def test_leads_of_a_forecast_are_times(self):
+        """As in files: numbers in hours are lengths of time, if nothing varies more slowly."""
+        array = self.series(np.array([0, 6, 12, 18]), "frtime", units="hours")
+        self.assertEqual(self.said(self.written(array)), ([0, 6, 12, 18], "hours", ""))
+        for other in (array.transpose("lat", "frtime", "lon"), self.series(np.arange(4.0), "frtime", units="hours", axis="Z"),
+                      self.series(np.arange(4.0), units="m")):
+            self.assertEqual(self.said(self.written(other))[0], [None])
+
     def test_names_do_not_say_what_time_is(self):
         import pandas as pd
         dates = pd.date_range("2001-01-01", periods=4)

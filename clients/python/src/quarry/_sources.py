@@ -292,12 +292,17 @@ def _step_axis(data: Any) -> Any:
                          "along all but one of them with isel, or stack them")
     if said:
         return said[0]
-    named = next((dim for dim in data.dims if _quarry.names_steps(str(dim))), None)
+    named = next((dim for i, dim in enumerate(data.dims) if _brings_steps(data, dim, is_slowest=i == 0)), None)
     if named is None and data.ndim == 4:
         raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that "
                          f"it is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to "
                          "'step'")
     return named
+
+
+def _brings_steps(data: Any, dim: Any, *, is_slowest: bool) -> bool:
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    return _quarry.brings_steps(str(dim), is_slowest, str(attrs.get("axis", "")), str(attrs.get("units", "")))
 
 
 def _step_numbers(data: Any, steps: str | None, used: set[Any]) -> list[int] | None:
@@ -315,7 +320,7 @@ def _step_times(data: Any, steps: str | None, used: set[Any], said: list[str]) -
     ranks: list[Callable[[Any], bool]] = [
         lambda one: one.attrs.get("standard_name") == "time",
         lambda one: (one.name == steps and not _quarry.counts_steps(str(steps))
-                     and (_times.is_time(one) or _quarry.names_steps(str(steps)))),
+                     and (_times.is_time(one) or _brings_steps(data, steps, is_slowest=True))),
         lambda one: one.name == "time",
         lambda one: _times.is_time(one) and one.dtype.kind != "m",
         _times.is_time]

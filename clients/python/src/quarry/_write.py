@@ -73,10 +73,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields, but for
             those that describe others (bounds, grid mappings) and those of text: they bring names, units, fill values
             and positions, and an axis of time, or `step`, brings the steps. Time is what holds dates or lengths of
-            time, or says axis "T", standard_name "time" or a unit "since"; a list along time is a row of samples. What
-            has a shape, a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not
-            in memory is loaded part by part. Samples that are NaN, infinite or masked are missing. What is not kept is
-            a UserWarning
+            time, or says axis "T", standard_name "time" or a unit "since", or is slowest and in a unit of time; a list
+            along time is a row of samples. What has a shape, a type and slices is an array: of numpy, dask, h5py, zarr,
+            another field of Quarry. What is not in memory is loaded part by part. Samples that are NaN, infinite or
+            masked are missing. What is not kept is a UserWarning
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A
