@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -15,6 +16,7 @@
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "quarry/base/version.h"
+#include "quarry/format/description.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/input/input.h"
 #include "writer/insitu/declaration.h"
@@ -339,13 +341,27 @@ void BindWriting(nb::module_& m) {
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
-  m.def(
-      "names_steps", &input::NamesSteps, "name"_a,
-      "Whether a dimension of this name brings the steps, unless something says otherwise: time, step, ...");
+  m.def("brings_steps", &input::BringsSteps, "name"_a, "is_slowest"_a, "axis"_a, "units"_a,
+        "Whether a dimension brings the steps by its name and the attributes of its coordinate.");
   m.def("counts_steps", &input::CountsSteps, "name"_a,
         "Whether the numbers along a dimension of this name count steps, and are no times: step, frame, ...");
   m.def("says_time", &input::SaysTime, "axis"_a, "standard_name"_a, "units"_a,
         "Whether a coordinate with these attributes is time.");
+  m.def(
+      "are_positions", [](const std::vector<double>& positions) { return AreCoordinates(positions); },
+      "positions"_a, "Whether samples can lie there: finite, and strictly ascending or descending.");
+  m.def(
+      "find_helpers",
+      [](const std::vector<
+          std::tuple<std::string, std::vector<std::string>, std::map<std::string, std::string>>>& variables) {
+        std::vector<input::VariableWords> words;
+        for (const auto& [name, dimensions, attributes] : variables)
+          words.push_back({name, dimensions, attributes});
+        return input::FindHelpers(words);
+      },
+      "variables"_a,
+      "Which of these variables, (name, dimensions, texts of attributes), are never fields: bounds, grid "
+      "mappings, and coordinates that others name.");
   m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
         "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
         "places in "

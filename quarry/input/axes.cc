@@ -60,6 +60,14 @@ bool NamesSteps(const std::string& name) {
          CountsSteps(name);
 }
 
+bool BringsSteps(const std::string& name, bool is_slowest, const std::string& axis,
+                 const std::string& units) {
+  if (!axis.empty() && internal::Lower(axis) != "t") return false;
+  // "hours" alone is a length of time, as a forecast's: steps, if nothing varies more slowly.
+  if (IsTimeUnit(units)) return is_slowest || NamesSteps(name);
+  return NamesSteps(name) && (units.empty() || units == "1");
+}
+
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units) {
   return internal::Lower(axis) == "t" || standard_name == "time" || HasReferenceDate(units);
 }

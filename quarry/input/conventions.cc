@@ -9,6 +9,24 @@
 #include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
 
+namespace quarry::input {
+
+std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables) {
+  std::vector<internal::ArrayInfo> arrays;
+  for (const VariableWords& variable : variables) {
+    internal::ArrayInfo& array = arrays.emplace_back();
+    array.name = array.field = variable.name;
+    for (const std::string& name : variable.dimensions) array.dimensions.emplace_back().name = name;
+    for (const auto& [name, text] : variable.attributes) array.attributes[name].texts = {text};
+  }
+  const internal::Conventions conventions(arrays);
+  std::vector<bool> helpers;
+  for (const internal::ArrayInfo& array : arrays) helpers.push_back(conventions.is_helper(array));
+  return helpers;
+}
+
+}  // namespace quarry::input
+
 namespace quarry::input::internal {
 namespace {
 
@@ -315,14 +333,10 @@ Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
   const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
   const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
   const bool is_place = !axis.empty() && axis != "t";
-  // A name decides only where nothing contradicts it.
-  const bool named_time =
-      NamesSteps(dimension.name) && !is_place && (units.empty() || units == "1" || IsTimeUnit(units));
   const bool is_leading_record =
       dimension.grows && i == 0 && !is_place && (units.empty() || IsTimeUnit(units));
-  // "hours" alone is a length of time, as a forecast's: steps, if nothing varies more slowly.
-  const bool is_lead = i == 0 && !is_place && IsTimeUnit(units);
-  if (TimeAlong(array, dimension) || named_time || is_leading_record || is_lead) return Role::kTime;
+  if (TimeAlong(array, dimension) || is_leading_record || BringsSteps(dimension.name, i == 0, axis, units))
+    return Role::kTime;
   return IsNoAxis(dimension.name) && !is_place ? Role::kOther : Role::kUnknown;
 }
 

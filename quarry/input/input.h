@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -112,11 +113,26 @@ bool IsNoAxis(const std::string& name);
 /// "time", "step", "frame", ...
 bool NamesSteps(const std::string& name);
 
+/// Whether a dimension brings the steps by its name and what its coordinate says.
+/// @param is_slowest  nothing varies more slowly
+/// @param axis, units  attributes of the coordinate; empty: there is none
+bool BringsSteps(const std::string& name, bool is_slowest, const std::string& axis, const std::string& units);
+
 /// Whether the numbers along a dimension of this name count steps, and are no times: "step", "frame", ...
 bool CountsSteps(const std::string& name);
 
 /// Whether a coordinate with these attributes is time. Its name says nothing.
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units);
+
+/// What a variable says of itself and of others.
+struct VariableWords {
+  std::string name;
+  std::vector<std::string> dimensions;
+  std::map<std::string, std::string> attributes;  ///< those that are texts
+};
+
+/// Which variables of one source are never fields: bounds, grid mappings, and coordinates that others name.
+std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables);
 
 /// The file of FILE:VARIABLE.
 std::string FileOf(const std::string& path);

@@ -7,8 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 
 from python_testing import PACKAGE, Package, nothing_left, np, qt, quarry
+from quarry import _words as words
 
 DIMS = (50, 41, 37)
 SHAPE = DIMS[::-1]
@@ -473,6 +475,14 @@ class Times(qt.QuarryTest):
         with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_cf=False) as dataset:
             self.assertEqual(dataset.time.values.tolist(), [0, 6, 12, 18])
 
+    def test_leads_of_a_forecast_are_times(self):
+        """As in files: numbers in hours are lengths of time, if nothing varies more slowly."""
+        array = self.series(np.array([0, 6, 12, 18]), "frtime", units="hours")
+        self.assertEqual(self.said(self.written(array)), ([0, 6, 12, 18], "hours", ""))
+        for other in (array.transpose("lat", "frtime", "lon"), self.series(np.arange(4.0), "frtime", units="hours", axis="Z"),
+                      self.series(np.arange(4.0), units="m")):
+            self.assertEqual(self.said(self.written(other))[0], [None])
+
     def test_names_do_not_say_what_time_is(self):
         import pandas as pd
         dates = pd.date_range("2001-01-01", periods=4)
@@ -575,8 +585,6 @@ class Times(qt.QuarryTest):
                           "bytes": 0})
 
     def test_a_calendar_that_nobody_knows_is_kept(self):
-        import warnings
-
         import xarray as xr
         from quarry._xarray import QuarryBackendEntrypoint
         path = self.written(self.series(np.arange(4.0), units="days since 2001-01-01", calendar="darian"))
@@ -617,6 +625,172 @@ class Meaning(qt.QuarryTest):
         with self.assertRaisesRegex(quarry.Error, "time 1 already, and .* time 4"):
             quarry.write(self.path, self.timed(4, 5, 6), mode="resume")
         self.assertEqual(len(quarry.write(self.path, self.timed(1, 2, 3, 4), mode="resume")), 1)
+
+    def written(self, data, name="a", **options):
+        """The dataset, and what was said about its writing, in the caller's line."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            quarry.write(self.tmp / f"{name}.quarry", data, lossless=True, **options)
+        said = [one for one in said if one.category is UserWarning]
+        self.assertEqual({one.filename for one in said} - {__file__}, set())
+        return self.tmp / f"{name}.quarry", [str(one.message) for one in said]
+
+    def of_climate(self):
+        """As archives of climate models have it: the field, what describes its coordinates, and a text."""
+        import xarray as xr
+        time = xr.date_range("2001-01-16", periods=3, freq="30D", calendar="360_day", use_cftime=True)
+        ds = xr.Dataset({"tos": (("time", "lat", "lon"), np.arange(60, dtype="f4").reshape(3, 4, 5), {"grid_mapping": "crs"}),
+                         "lat_bnds": (("lat", "bnds"), np.zeros((4, 2))), "crs": ((), 0, {"grid_mapping_name": "latitude_longitude"}),
+                         "time_bnds": (("time", "bnds"), np.stack([time, time], axis=1)),
+                         "mesh": ((), 0, {"cf_role": "mesh_topology"}), "who": (("time",), ["a", "b", "c"])},
+                        {"time": ("time", time, {"bounds": "time_bnds"}), "lat": ("lat", np.arange(4.0), {"bounds": "lat_bnds"}),
+                         "lon": ("lon", np.arange(5.0))})
+        ds.time.encoding["units"] = "days since 2001-01-16"
+        ds.to_netcdf(self.tmp / "climate.nc")
+        return xr.open_dataset(self.tmp / "climate.nc")
+
+    def test_what_describes_other_variables_is_no_field(self):
+        with self.of_climate() as ds:
+            ours, said = self.written(ds)
+            self.assertEqual(len(said), 1)
+            self.assertRegex(said[0], "lat_bnds, crs, time_bnds, mesh, who are left out.*ds\\['lat_bnds'\\] by itself")
+            qt.succeed(qt.SERIAL_WRITER, self.tmp / "climate.nc", "--lossless", "--output", self.tmp / "theirs.quarry")
+            with quarry.open(ours) as dataset, quarry.open(self.tmp / "theirs.quarry") as theirs:
+                self.assertEqual(list(dataset), ["tos"])
+                np.testing.assert_array_equal(dataset["tos"][:, 0], ds.tos.values)
+                self.assertEqual((dataset.times, dataset.time_units, dataset.calendar, list(theirs)),
+                                 (theirs.times, theirs.time_units, theirs.calendar, ["tos"]))
+            self.assertEqual(self.written(ds[["tos"]].drop_vars(["time", "lat"]), "b")[1], [])
+            with quarry.open(self.written(ds["lat_bnds"], "c", select={"bnds": 1})[0]) as dataset:
+                self.assertEqual(list(dataset), ["lat_bnds"])
+            with self.assertRaisesRegex(ValueError, "no field to write: of the Dataset, lat_bnds, crs, "):
+                quarry.write(self.tmp / "d.quarry", ds.drop_vars("tos"), lossless=True)
+
+    def assert_as_by_command(self, array):
+        """Of what xarray wrote and read again, we make the grid that quarry-write makes of the file, with its warnings."""
+        import xarray as xr
+        for path in self.tmp.glob("*.quarry"):
+            shutil.rmtree(path)
+        array.to_netcdf(self.tmp / "a.nc")
+        with xr.open_dataset(self.tmp / "a.nc") as ds:
+            ours, said = self.written(ds[array.name])
+        report = self.tmp / "report.json"
+        qt.succeed(qt.SERIAL_WRITER, f"{self.tmp}/a.nc:{array.name}", "--lossless", "--output", self.tmp / "theirs.quarry",
+                   "--report", report)
+        grids = [json.loads((path / "dataset.json").read_text())["grid"] for path in (ours, self.tmp / "theirs.quarry")]
+        self.assertEqual(*grids)
+        theirs = [words.in_python(one.removeprefix(f'"{self.tmp}/a.nc": ').replace("holds string", "holds text"))
+                  for one in json.loads(report.read_text()).get("warnings", [])]
+        self.assertEqual(sorted(said), sorted(theirs))
+        return grids[0], said
+
+    def test_coordinates_that_are_no_positions(self):
+        """Lend neither name nor unit to 0, 1, 2, ..., in the words of the command."""
+        import xarray as xr
+        values = np.arange(40, dtype="f4").reshape(5, 8)
+        for name, along in (("across the date line", [350, 355, 0, 5, 10, 15, 20, 25.0]), ("twice", [0, 1, 1, 2, 3, 4, 5, 6]),
+                            ("not finite", [0, 1, 2, np.nan, 4, 5, 6, 7]), ("texts", list("abcdefgh")), ("whole", np.arange(8))):
+            with self.subTest(name):
+                array = xr.DataArray(values, dims=("lat", "lon"), name="u",
+                                     coords={"lat": ("lat", np.arange(5) * 2.0 - 4, {"units": "degrees_north"}),
+                                             "lon": ("lon", along, {"units": "degrees_east"})})
+                grid, said = self.assert_as_by_command(array)
+                self.assertEqual((grid["axis_names"][:2], grid["axis_units"][:2]),
+                                 (["lon", "lat"], ["degrees_east", "degrees_north"]) if name == "whole" else
+                                 (["x", "lat"], ["", "degrees_north"]))
+                why = "holds " if name == "texts" else "is not finite, or neither ascends nor descends; "
+                self.assertEqual([f"the coordinate lon {why}" in one for one in said], [] if name == "whole" else [True])
+                if name == "not finite":
+                    with self.assertRaises(UserWarning), warnings.catch_warnings():
+                        warnings.simplefilter("error")
+                        quarry.write(self.tmp / "b.quarry", array, lossless=True)
+                    self.assertFalse((self.tmp / "b.quarry").exists())
+
+    def test_coordinates_that_are_not_kept_are_said(self):
+        import xarray as xr
+        array = xr.DataArray(np.arange(24, dtype="f4").reshape(2, 3, 4), dims=("time", "y", "x"), name="u",
+                             coords={"time": ("time", [1.5, 2.5], {"units": "days since 2001-01-01"}), "x": np.arange(4.0),
+                                     "XLAT": (("y", "x"), np.ones((3, 4))), "XLONG": (("y", "x"), np.ones((3, 4))),
+                                     "sigma": ("y", np.arange(3.0))})
+        self.assertEqual(self.assert_as_by_command(array)[1],
+                         ["u: its coordinates XLAT, XLONG, sigma are not kept; convert them as fields if you need them"])
+        path, said = self.written(array["XLAT"], "b")
+        self.assertEqual(said, ["XLAT: its coordinates XLONG, sigma are not kept; convert them as fields if you need them"])
+        with quarry.open(path) as dataset:
+            np.testing.assert_array_equal(dataset["XLAT"][0, 0], array["XLAT"])
+        lone = array.drop_vars(["XLAT", "XLONG", "sigma"]).assign_coords(height=((), 2.0, {"units": "m"}), who="me", step=9)
+        self.assertEqual(self.written(lone, "c")[1],
+                         ["u: its coordinates height = 2.0 m, who = me, step = 9 are not kept; note them elsewhere if you need them"])
+        self.assertEqual(self.written(lone[0].drop_vars(["height", "who"]), "d")[1], [])  # a number and a time of a step
+        members = xr.concat([array.drop_vars(["XLAT", "XLONG", "sigma"])] * 2, "member").assign_coords(member=[7, 8])
+        self.assertEqual(self.written(members, "e", select={"member": 1})[1], [])
+        self.assertEqual(len(self.written(xr.Dataset({"u": array, "v": array * 2}), "f")[1]), 2)
+
+    def test_fields_that_lie_elsewhere_are_refused(self):
+        """A dataset has the positions of its first field."""
+        import xarray as xr
+        u = xr.DataArray(np.arange(9, dtype="f4").reshape(3, 3), dims=("lat", "lon"), coords={"lat": [0, 1, 2], "lon": [5, 6, 7]})
+        for name, other in (("moved", u.assign_coords(lon=[6, 7, 8])), ("turned", u.transpose("lon", "lat")),
+                            ("turned, without positions", u.drop_vars(["lat", "lon"]).transpose("lon", "lat")),
+                            ("other units", u.assign_coords(lon=("lon", [5, 6, 7], {"units": "m"})))):
+            with self.subTest(name), self.assertRaisesRegex(ValueError, "'v' lies elsewhere than 'u' along l.*one grid"):
+                quarry.write(self.path, {"u": u, "v": other}, lossless=True)
+        with self.assertRaisesRegex(ValueError, "elsewhere .* along height"):
+            quarry.write(self.path, {"u": u.expand_dims(height=[2.0]), "v": u.expand_dims(height=[10.0])}, lossless=True)
+        quarry.write(self.path, {"u": u, "v": u.values, "w": u.drop_vars("lon")}, lossless=True)
+        with quarry.open(self.path) as dataset:
+            np.testing.assert_array_equal(dataset["v"][0, 0], u)
+        quarry.write(self.path, u.drop_vars(["lat", "lon"]), field="u", mode="append")  # says nothing against them
+        with self.assertRaisesRegex(quarry.Error, "lie elsewhere along x"):
+            quarry.write(self.path, u.assign_coords(lon=[6, 7, 8]), field="u", mode="append")
+
+    def test_times_that_are_none_are_said(self):
+        import pandas as pd
+        import xarray as xr
+        array = xr.DataArray(np.zeros((2, 3), "f4"), dims=("time", "x"), name="u",
+                             coords={"time": pd.DatetimeIndex(["2001-01-01", "NaT"])})
+        self.assertEqual(self.written(array)[1], ["times of time are not all numbers; steps without one have none"])
+
+    def test_what_cannot_be_a_field_of_a_dataset_is_named_at_once(self):
+        with self.of_climate() as ds:
+            several = ds[["tos"]].assign(count=ds.tos.astype("i8"), when=ds.time, gw=ds.lat * 1, p0=5.0, ice=ds.tos * 2)
+            with self.assertRaises(TypeError) as raised:
+                quarry.write(self.path, several, lossless=True)
+            self.assertEqual(
+                str(raised.exception), "some variables of the Dataset cannot be fields: int64: count; object: when; along lat: gw; "
+                "a single value: p0. A dataset has one grid, here that of 'tos' (along time, lat, lon) and samples of float32, "
+                "float64, int8, uint8, int16, uint16, int32, uint32; take the rest, ds[['tos', 'ice']], and write what else you "
+                "need by itself")
+            for data, error, says in (
+                    (several[["ice", "tos", "gw"]], ValueError, r"along lat: gw\. A dataset has one grid.* ds\.drop_vars\(\['gw'\]\)"),
+                    (several[["when", "p0"]], TypeError, "object: when; a single value: p0. A dataset has a grid and samples of float32.*astype"),
+                    (ds.tos[0].expand_dims(bnds=4, axis=2).to_dataset(name="corners").assign(tos=ds.tos), ValueError,
+                     "along lat, lon, bnds: corners.* that of 'tos'"),
+                    (several[["p0"]], ValueError, r"'p0' has the shape \(\)"),
+                    (several[["ice"]].assign(turned=ds.tos.rename(lat="y")), ValueError, "along time, y, lon: turned")):
+                with self.subTest(says), self.assertRaisesRegex(error, says):
+                    quarry.write(self.path, data, lossless=True)
+            self.assertFalse(self.path.exists())
+            with quarry.open(self.written(several.drop_vars(["count", "when", "gw", "p0"]))[0]) as dataset:
+                np.testing.assert_array_equal(dataset["ice"][:, 0], ds.tos.values * 2)
+
+    def test_a_list_along_time_is_a_row(self):
+        """As quarry-write has it."""
+        import pandas as pd
+        import xarray as xr
+        uneven = pd.DatetimeIndex(["2001-01-01", "2001-01-02T06:00", "2001-01-09"])
+        for name, times in (("even", pd.date_range("2001-01-01", periods=3)), ("uneven", uneven),
+                            ("noleap", xr.date_range("2001-02-28", periods=3, calendar="noleap", use_cftime=True))):
+            with self.subTest(name):
+                array = xr.DataArray(np.arange(3, dtype="f4"), dims="time", coords={"time": times}, name="sst")
+                array.time.encoding["units"] = "hours since 2001-01-01"
+                if name == "noleap":
+                    said = self.written(array, name)[1]
+                    self.assertEqual(said, ["sst: the calendar of its coordinate time, 'noleap', is not kept, as an axis has "
+                                            "none; note it elsewhere"])
+                else:
+                    grid, _ = self.assert_as_by_command(array)
+                    self.assertEqual((grid["axis_names"][0], grid["axis_units"][0]), ("time", "hours since 2001-01-01"))
 
     def test_a_range_of_few_samples(self):
         self.values[3, 4, 5] = 1e20

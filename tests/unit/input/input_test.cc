@@ -157,6 +157,22 @@ TEST_F(InputTest, RefusesNpyThatItWouldReadWrongly) {
   EXPECT_EQ(code("nonsense"), StatusCode::kInvalidArgument);
 }
 
+TEST(FindHelpers, NamesWhatDescribesOtherVariables) {
+  const std::vector<VariableWords> variables = {
+      {"tos", {"time", "lat", "lon"}, {{"coordinates", "depth"}, {"grid_mapping", "crs: lat lon"}}},
+      {"lat", {"lat"}, {{"bounds", "lat_bnds"}}},
+      {"lat_bnds", {"lat", "bnds"}, {}},
+      {"depth", {}, {}},
+      {"crs", {}, {}},
+      {"mercator", {}, {{"grid_mapping_name", "mercator"}}},
+      {"mesh", {}, {{"cf_role", "mesh_topology"}}},
+      {"TLAT", {"y", "x"}, {{"standard_name", "latitude"}}},
+      {"ice", {"time", "lat", "lon"}, {}}};
+
+  EXPECT_EQ(FindHelpers(variables),
+            (std::vector<bool>{false, true, true, true, true, true, true, true, false}));
+}
+
 TEST_F(InputTest, MissingFilesAreNotFound) {
   EXPECT_EQ(OpenInputs((folder_ / "none.raw").string(), {}).status().code(), StatusCode::kNotFound);
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quarry import _quarry, _times
+from quarry import _members, _quarry, _times
 from quarry._field import Field
 from quarry._samples import Box
 from quarry._times import Times
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+_STANDARD = ("", "standard", "gregorian", "proleptic_gregorian")
+"""Calendars in which a unit alone says the date."""
 
 
 @dataclass
@@ -75,6 +77,15 @@ class Source:
         z, y, x = (1,) * self._absent + spatial
         self.shape = (z, y, x)
         self.axes = axes or [Axis(axis) for axis in "zyx"]
+        self.has_names = axes is not None
+
+    def elsewhere(self, other: Source) -> str | None:
+        """The axis, by this source's name, along which another one of the same shape lies elsewhere."""
+        for length, here, there in zip(self.shape, self.axes, other.axes, strict=True):
+            named = length > 1 and self.has_names and other.has_names
+            if here.placed and there.placed and here != there or named and here.name != there.name:
+                return here.name
+        return None
 
     @property
     def step_bytes(self) -> int:
@@ -122,11 +133,12 @@ class Source:
 Selection = Mapping[str, "int | slice"]
 
 
-def sources(data: Any, name: str | None, select: Selection | None = None) -> list[Source]:
+def sources(data: Any, name: str | None, select: Selection | None, said: list[str]) -> list[Source]:
     """The fields in what a user hands over.
 
     Args:
         select: indices along dimensions that are no axes of a grid; a slice makes a field of each
+        said: gets a sentence for all that is not kept
 
     Raises:
         ValueError: there is none, or a name for several
@@ -134,7 +146,7 @@ def sources(data: Any, name: str | None, select: Selection | None = None) -> lis
     """
     members: Mapping[Any, Any]
     if _is_xarray(data, "Dataset"):
-        members = data.data_vars
+        members = _members.members_of(data, select or (), _TYPES, said)
     elif isinstance(data, Mapping):
         members = data
     elif select and _is_xarray(data, "DataArray"):
@@ -144,14 +156,13 @@ def sources(data: Any, name: str | None, select: Selection | None = None) -> lis
         raise TypeError(f"select={dict(select)} names dimensions, and {type(data).__name__} has none; index the array "
                         "itself, or give an xarray.DataArray")
     else:
-        return [_source(name, data)]
+        return [_source(name, data, (), said)]
     if name is not None:
         raise ValueError(f"field={name!r} names one field, and {len(members)} were given by their names; leave it out")
     if not members:
-        raise ValueError("there is no field to write")
-    if not select:
-        return [_source(str(key), array) for key, array in members.items()]
-    return [_source(key, array) for key, array in _selected(members, select)]
+        raise ValueError(": ".join(["there is no field to write", *said]))
+    chosen = _selected(members, select) if select else ((str(key), array) for key, array in members.items())
+    return [_source(key, array, select or (), said) for key, array in chosen]
 
 
 def _selected(members: Mapping[Any, Any], select: Selection) -> Iterator[tuple[str, Any]]:
@@ -179,12 +190,12 @@ def _selected(members: Mapping[Any, Any], select: Selection) -> Iterator[tuple[s
         yield from chosen
 
 
-def _source(name: str | None, data: Any) -> Source:
+def _source(name: str | None, data: Any, chosen: Collection[str], said: list[str]) -> Source:
     import numpy as np
     if isinstance(data, Field):
         return _from_field(name, data)
     if _is_xarray(data, "DataArray"):
-        return _from_xarray(name, data)
+        return _from_xarray(name, data, chosen, said)
     if not (hasattr(data, "shape") and hasattr(data, "dtype")):
         data = np.asarray(data)
     return Source(name or "data", data, has_steps=len(data.shape) == 4)
@@ -204,7 +215,9 @@ def _from_field(name: str | None, data: Field) -> Source:
                               data.dataset.calendar))
 
 
-def _from_xarray(name: str | None, data: Any) -> Source:
+def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: list[str]) -> Source:
+    own = data.name
+    data = data.rename(name or own or "data")
     steps = _step_axis(data)
     if steps is not None:
         data = data.transpose(steps, ...)
@@ -219,25 +232,59 @@ def _from_xarray(name: str | None, data: Any) -> Source:
     fill = data.attrs.get("_FillValue")
     if fill is None and data.dtype.kind in "iu":
         fill = data.encoding.get("_FillValue")
-    return Source(name or data.name or "data", data.variable, has_steps=steps is not None,
-                  units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
-                  axes=absent + [_axis_of(data, dim) for dim in spatial], numbers=_step_numbers(data, steps),
-                  times=_step_times(data, steps))
+    axes = [_axis_of(data, dim, letter, said) for dim, letter in zip(spatial, "zyx"[-len(spatial):], strict=False)]
+    used = {own, *spatial, *chosen}
+    source = Source(str(data.name), data.variable, has_steps=steps is not None,
+                    units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
+                    axes=absent + axes, numbers=_step_numbers(data, steps, used),
+                    times=_step_times(data, steps, used, said))
+    _say_what_is_left(data, used, said)
+    return source
 
 
-def _axis_of(data: Any, dim: str) -> Axis:
-    coordinate = data.coords.get(dim)
-    if coordinate is None or coordinate.dtype.kind not in "fiu":
+def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
+    """Along a dimension. Positions that no axis can have lend it neither name nor unit: 0, 1, 2, ... are none."""
+    import numpy as np
+    if dim not in data.coords or data.coords[dim].dims != (dim,):  # `get` makes one of a dimension
         return Axis(str(dim))
-    return Axis.at(str(dim), str(coordinate.attrs.get("units", "")), coordinate.values)
+    coordinate = data.coords[dim]
+    positions, units, calendar = None, str(coordinate.attrs.get("units", "")), ""
+    if times := _times.of_coordinate(coordinate) if _times.is_time(coordinate) else None:  # of a row
+        positions, units, calendar = np.array(times.values, np.float64), times.units, times.calendar
+    elif coordinate.dtype.kind in "fiu":
+        positions = coordinate.values
+    if positions is None or not _quarry.are_positions(positions.astype(np.float64).tolist()):
+        why = "is not finite, or neither ascends nor descends"
+        if positions is None:
+            why = f"holds {'text' if _members.is_text(coordinate) else coordinate.dtype}"
+        said.append(f"the coordinate {dim} {why}; its axis has no name, and its samples lie at 0, 1, 2, ... (origin= "
+                    "and spacing= place them)")
+        return Axis(letter)
+    if calendar not in _STANDARD:
+        said.append(f"{data.name}: the calendar of its coordinate {dim}, {calendar!r}, is not kept, as an axis has "
+                    "none; note it elsewhere")
+    return Axis.at(str(dim), units, positions)
+
+
+def _say_what_is_left(data: Any, used: Collection[Any], said: list[str]) -> None:
+    """Which coordinates a dataset does not hold. Single values come with what they are."""
+    left = {name: one for name, one in data.coords.items() if name not in used}
+    if not left:
+        return
+    words = [str(name) if one.ndim else f"{name} = {one.values} {one.attrs.get('units', '')}".rstrip()
+             for name, one in left.items()]
+    go = "convert them as fields" if any(one.ndim for one in left.values()) else "note them elsewhere"
+    said.append(f"{data.name}: its coordinates {', '.join(words)} are not kept; {go} if you need them")
 
 
 def _step_axis(data: Any) -> Any:
-    """The dimension that brings the steps; None if there is one step.
+    """The dimension that brings the steps; None if there is one step. A list along time is a row of samples.
 
     Raises:
         ValueError: there are two
     """
+    if data.ndim == 1:
+        return None
     said = [dim for dim in data.dims if dim == "step" or any(
         coordinate.dims == (dim,) and _times.is_time(coordinate) for coordinate in data.coords.values())]
     if len(said) > 1:
@@ -245,7 +292,7 @@ def _step_axis(data: Any) -> Any:
                          "along all but one of them with isel, or stack them")
     if said:
         return said[0]
-    named = next((dim for dim in data.dims if _quarry.names_steps(str(dim))), None)
+    named = next((dim for i, dim in enumerate(data.dims) if _brings_steps(data, dim, is_slowest=i == 0)), None)
     if named is None and data.ndim == 4:
         raise ValueError(f"{data.name!r} has the dimensions {', '.join(map(repr, data.dims))}, of which none says that "
                          f"it is time; choose with select={{{data.dims[0]!r}: 0}}, or rename the one of the steps to "
@@ -253,27 +300,36 @@ def _step_axis(data: Any) -> Any:
     return named
 
 
-def _step_numbers(data: Any, steps: str | None) -> list[int] | None:
+def _brings_steps(data: Any, dim: Any, *, is_slowest: bool) -> bool:
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    return _quarry.brings_steps(str(dim), is_slowest, str(attrs.get("axis", "")), str(attrs.get("units", "")))
+
+
+def _step_numbers(data: Any, steps: str | None, used: set[Any]) -> list[int] | None:
     import numpy as np
     for coordinate in _along_steps(data, steps):
         if coordinate.name == "step" and coordinate.dtype.kind in "iu" and not _times.is_time(coordinate):
+            used.add("step")
             return [int(value) for value in np.atleast_1d(coordinate.values)]
     return None
 
 
-def _step_times(data: Any, steps: str | None) -> Times | None:
+def _step_times(data: Any, steps: str | None, used: set[Any], said: list[str]) -> Times | None:
     """Of the coordinate that is time: the one that says so first, else the one with the name."""
     found = _along_steps(data, steps)
     ranks: list[Callable[[Any], bool]] = [
         lambda one: one.attrs.get("standard_name") == "time",
         lambda one: (one.name == steps and not _quarry.counts_steps(str(steps))
-                     and (_times.is_time(one) or _quarry.names_steps(str(steps)))),
+                     and (_times.is_time(one) or _brings_steps(data, steps, is_slowest=True))),
         lambda one: one.name == "time",
         lambda one: _times.is_time(one) and one.dtype.kind != "m",
         _times.is_time]
     for rank in ranks:
         for coordinate in filter(rank, found):
             if times := _times.of_coordinate(coordinate):
+                used.add(coordinate.name)
+                if None in times.values:
+                    said.append(f"times of {coordinate.name} are not all numbers; steps without one have none")
                 return times
     return None
 

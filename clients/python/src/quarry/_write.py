@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -69,11 +70,13 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     Args:
         path: of the dataset, a directory NAME.quarry
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
-            to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields: they bring
-            names, units, fill values and positions, and an axis of time, or `step`, brings the steps. Time is what
-            holds dates or lengths of time, or says axis "T", standard_name "time" or a unit "since". What has a shape,
-            a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in memory is
-            loaded part by part. Samples that are NaN, infinite or masked are missing
+            to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields, but for
+            those that describe others (bounds, grid mappings) and those of text: they bring names, units, fill values
+            and positions, and an axis of time, or `step`, brings the steps. Time is what holds dates or lengths of
+            time, or says axis "T", standard_name "time" or a unit "since", or is slowest and in a unit of time; a list
+            along time is a row of samples. What has a shape, a type and slices is an array: of numpy, dask, h5py, zarr,
+            another field of Quarry. What is not in memory is loaded part by part. Samples that are NaN, infinite or
+            masked are missing. What is not kept is a UserWarning
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A
@@ -126,7 +129,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     kept = _keeping(keep_zeros, keep_sign, codec, lossless or pointwise_relative is not None)
     if field is not None:
         check(field=field)
-    fields = sources(data, field, select)
+    said: list[str] = []
+    fields = sources(data, field, select, said)
+    for sentence in dict.fromkeys(said):
+        warnings.warn(sentence, UserWarning, stacklevel=2)
     for source in fields:
         source.declare_fill(_of(fill, source.name))
     several = relative_layers if layers is None else layers
@@ -183,6 +189,9 @@ def _one_grid(fields: Sequence[Source]) -> Source:
             raise ValueError(
                 f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
                 f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
+        if axis := first.elsewhere(other):
+            raise ValueError(f"{other.name!r} lies elsewhere than {first.name!r} along {axis}; a dataset has one grid, "
+                             "so write them into two, or transpose or place one as the other")
         if first.times and other.times and first.times != other.times:
             raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into "
                              "two datasets, or give `time`")
