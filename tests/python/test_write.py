@@ -706,6 +706,17 @@ class Meaning(qt.QuarryTest):
                         quarry.write(self.tmp / "b.quarry", array, lossless=True)
                     self.assertFalse((self.tmp / "b.quarry").exists())
 
+    def test_attributes_that_are_not_applied_are_said(self):
+        import xarray as xr
+        array = xr.DataArray(np.arange(24, dtype="i2").reshape(2, 3, 4), dims=("z", "y", "x"), name="u")
+        for number, (attributes, words) in enumerate((
+                ({"scale_factor": 0.5, "missing_value": [1, 2]}, ["scale_factor, missing_value", "decode_cf"]),
+                ({"_FillValue": 7, "missing_value": 7}, []), ({"valid_range": [0, 9]}, ["valid_range", "data.where"]))):
+            said = self.written(array.assign_attrs(attributes), f"{number}")[1]
+            self.assertEqual(len(said), bool(words))
+            for word in words:
+                self.assertIn(word, said[0])
+
     def test_coordinates_that_are_not_kept_are_said(self):
         import xarray as xr
         array = xr.DataArray(np.arange(24, dtype="f4").reshape(2, 3, 4), dims=("time", "y", "x"), name="u",

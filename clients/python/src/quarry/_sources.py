@@ -238,6 +238,7 @@ def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: lis
                     units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
                     axes=absent + axes, numbers=_step_numbers(data, steps, used),
                     times=_step_times(data, steps, used, said))
+    _say_what_is_not_applied(data, said)
     _say_what_is_left(data, used, said)
     return source
 
@@ -264,6 +265,20 @@ def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
         said.append(f"{data.name}: the calendar of its coordinate {dim}, {calendar!r}, is not kept, as an axis has "
                     "none; note it elsewhere")
     return Axis.at(str(dim), units, positions)
+
+
+def _say_what_is_not_applied(data: Any, said: list[str]) -> None:
+    """Attributes about samples that xarray has not decoded, or never does."""
+    import numpy as np
+    attrs = data.attrs
+    left = [name for name in ("scale_factor", "add_offset", "missing_value") if name in attrs]
+    if "missing_value" in left and np.array_equal(attrs["missing_value"], attrs.get("_FillValue")):
+        left.remove("missing_value")
+    if left:
+        said.append(f"{data.name}: its attributes {', '.join(left)} are not applied: samples are kept as they are; "
+                    "xarray.decode_cf applies them")
+    if left := [name for name in ("valid_range", "valid_min", "valid_max") if name in attrs]:
+        said.append(f"{data.name}: samples outside its {', '.join(left)} are not missing; data.where masks them")
 
 
 def _say_what_is_left(data: Any, used: Collection[Any], said: list[str]) -> None:
