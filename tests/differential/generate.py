@@ -1,0 +1,2 @@
+from pathlib import Path
+def make_all(folder): Path(folder).mkdir()
