@@ -67,6 +67,9 @@ class Variable:
     exact: Callable[[], np.ndarray] | None = None
     moment: Times | None = None
     coordinates: list[str] = field(default_factory=list)  # of two dimensions and more, which the variable names
+    reader: str | None = None  # the only one of Quarry that can find it
+    gone: bool = False  # a part of it lies in a file that is missing
+    unwritten: bool = False  # no sample of it was ever written
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,9 +105,15 @@ def open_file(path: Path, kind: str) -> Iterator[tuple[str, list[Variable]]]:
                 found = netcdf_variables(file)
                 if kind == "hdf5":
                     # NetCDF's library leaves out what it has no type for.
-                    known = {v.name.lstrip("/") for v in found}
-                    hdf5 = stack.enter_context(h5py.File(path, "r"))
-                    found += [v for v in hdf5_variables(hdf5) if v.name.lstrip("/") not in known]
+                    known = {v.name.lstrip("/"): v for v in found}
+                    for other in hdf5_variables(stack.enter_context(h5py.File(path, "r"))):
+                        if other.name in known:
+                            known[other.name].gone = other.gone
+                        elif other.unwritten:
+                            pass  # a dimension of NetCDF without a variable
+                        else:
+                            other.reader = "hdf5"
+                            found.append(other)
                 yield "netCDF4", found
             else:
                 yield "h5py", hdf5_variables(stack.enter_context(h5py.File(path, "r")))
@@ -186,7 +195,7 @@ def in_scope(group: Any) -> Iterator[Any]:
 
 def netcdf_dimension(variable: Any, place: int, dimension: Any) -> Dimension:
     name = dimension.name
-    out = Dimension(None if name.startswith("phony_dim") else name, len(dimension))
+    out = Dimension(name, len(dimension))
     home = dimension.group()
     # The coordinate lies beside the dimension, or nearer to the variable.
     coordinate = next((g.variables[name] for g in in_scope(variable.group())
@@ -231,10 +240,11 @@ def netcdf_variable(file: Any, group: Any, variable: Any) -> Variable:
     out.dtype = variable.dtype.newbyteorder("=")
     out.exact = unpacker(variable)
     named = text_of(variable, "coordinates").split()
-    if not any(d.is_time for d in dimensions):
+    if not any(d.times for d in dimensions):
         moments = [v for v in file.variables.values() if v.ndim == 0 and is_numeric(v) and is_time(v)]
-        if len(moments) > 1:
-            moments = [v for v in moments if v.name in named]
+        # Those that the variable names come first, then the one that is time itself.
+        moments = [v for v in moments if v.name in named] or moments
+        moments = [v for v in moments if text_of(v, "standard_name") == "time" or v.name == "time"] or moments
         if len(moments) == 1 and math.isfinite(float(numbers(moments[0]))):
             out.moment = times_of(moments[0])
     out.coordinates = [n for n in named if n in group.variables and group.variables[n].ndim > 1]
@@ -259,6 +269,9 @@ def unpacker(variable: Any) -> Callable[[], np.ndarray] | None:
             stored = np.ma.getdata(variable[...])
         finally:
             variable.set_auto_scale(True)
+        sign = {"true": "u", "false": "i"}.get(text_of(variable, "_Unsigned").lower())
+        if sign and stored.dtype.kind in "iu":
+            stored = stored.view(stored.dtype.str.replace(stored.dtype.kind, sign))
         return stored.astype("f8") * constants[0] + constants[1]
 
     return exact
@@ -294,6 +307,8 @@ def hdf5_variable(name: str, dataset: h5py.Dataset) -> Variable:
     dimensions = []
     for i, size in enumerate(shape):
         scales = list(dataset.dims[i].values()) if len(dataset.dims) > i else []
+        if dataset.is_scale and len(shape) == 1:
+            scales = [dataset]
         label = dataset.dims[i].label if len(dataset.dims) > i else ""
         out = Dimension(label or (scales[0].name.rsplit("/", 1)[1] if scales else None), size)
         if scales and hdf5_number(scales[0]) is not None:
@@ -307,8 +322,12 @@ def hdf5_variable(name: str, dataset: h5py.Dataset) -> Variable:
         kind = str(error)
     units = dataset.attrs.get("units", "") if dtype is not None else ""
     units = units.decode() if isinstance(units, bytes) else units
-    return Variable(name, dtype, kind, dimensions, functools.partial(hdf5_values, dataset),
-                    units if isinstance(units, str) else "")
+    out = Variable(name, dtype, kind, dimensions, functools.partial(hdf5_values, dataset), units if isinstance(units, str) else "")
+    out.unwritten = dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and not dataset.is_virtual
+    if dataset.is_virtual:
+        folder = Path(dataset.file.filename).parent
+        out.gone = any(s.file_name != "." and not (folder / s.file_name).exists() for s in dataset.virtual_sources())
+    return out
 
 
 def hdf5_values(dataset: h5py.Dataset) -> np.ma.MaskedArray:

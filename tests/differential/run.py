@@ -55,20 +55,20 @@ PROGRAM = "quarry-write-single"
 SAMPLES = {np.dtype(name) for name in ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4")}
 
 
-def ranks_of(variable: oracle.Variable) -> int:
-    return sum(not d.is_time for d in variable.dimensions)
+def ranks_of(variable: oracle.Variable, chosen: list[int]) -> int:
+    """Axes that are left without time and the dimensions of which an index is chosen."""
+    return sum(not d.is_time and i not in chosen for i, d in enumerate(variable.dimensions))
 
 
 # Reasons to refuse, and what must be true of the variable then.
-REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable], bool]]] = {
-    "type of the samples": (r"only floats and integers of up to 32 bits|which is not understood|holds .* samples",
-                            lambda v: v.dtype not in SAMPLES),
-    "a single number": (r"it is a single number", lambda v: ranks_of(v) == 0),
-    "no samples": (r"has no samples", lambda v: 0 in v.shape),
-    "an HDF5 filter that is not installed": (r"compressed by the HDF5 filter \d+", lambda v: True),
-    "a part that is gone": (r"missing", lambda v: v.dtype is not None),
-    "several samples per pixel": (r"samples per pixel", lambda v: any(d.letter == "S" for d in v.dimensions)),
-    "several images in one file": (r"several|series", lambda v: "series" in v.kind),
+REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable, list[int]], bool]]] = {
+    "type of the samples": (r"only floats and integers of up to 32 bits", lambda v, _: v.dtype not in SAMPLES),
+    "a single number": (r"it is a single number", lambda v, others: ranks_of(v, others) == 0),
+    "no samples": (r"has no samples", lambda v, _: 0 in v.shape),
+    "an HDF5 filter that is not installed": (r"compressed by the HDF5 filter \d+", lambda v, _: True),
+    "a part that is gone": (r"is a virtual dataset, and its source .* is missing", lambda v, _: v.gone),
+    "no variable to NetCDF's library": (r"has no variable", lambda v, _: v.dtype is None),
+    "several samples per pixel": (r"samples per pixel", lambda v, _: any(d.letter == "S" for d in v.dimensions)),
 }
 FILTER = "an HDF5 filter that is not installed"
 
@@ -183,7 +183,7 @@ class Conversions:
             message = message_of(outcome)
             more, axes_more = self.asked(message, names, others, axes)
             if not more and axes_more == axes:
-                self.refuse(message, outcome)
+                self.refuse(message, others, outcome)
             others, axes = others + more, axes_more
         yield wanted[0], outcome
         for choice in wanted[1:]:
@@ -198,19 +198,25 @@ class Conversions:
         if not listed:
             return [], axes
         shown = [part.rsplit("=", 1) for part in listed[1].split(" x ")]
+        letters = [d.letter for d in self.variable.dimensions]
+        named = {"T": "frame", "Z": "z", "C": "channel", "Y": "y", "X": "x"}
+        if all(letter in named for letter in letters):
+            # tifffile leaves out what is there once, and has another order.
+            sizes = dict(shown)
+            shown = [[named[letter], sizes.get(named[letter], "1")] for letter in letters]
         if tuple(int(n) for _, n in shown) != self.variable.shape:
             raise Failure(f"the message lists other dimensions than {self.variable.shape}: {message}")
         names.update({i: name for i, (name, _) in enumerate(shown)})
-        letters = re.search(r"as --axes (\w+)", message)
-        if letters and len(shown) == 4 and not axes and not others and shown[0][0] == "0":
-            return [], letters[1]
+        proposed = re.search(r"as --axes (\w+)", message)
+        if proposed and len(shown) == 4 and not axes and not others and shown[0][0] == "0":
+            return [], proposed[1]
         asked = re.findall(r"--index (\S+)=K", message)
         found = [i for i, (name, _) in enumerate(shown) if name in asked and i not in others]
         return found, axes
 
-    def refuse(self, message: str, outcome: qt.Outcome) -> None:
+    def refuse(self, message: str, others: list[int], outcome: qt.Outcome) -> None:
         for reason, (pattern, holds) in REFUSALS.items():
-            if re.search(pattern, message) and holds(self.variable):
+            if re.search(pattern, message) and holds(self.variable, others):
                 raise Refused(reason, message)
         raise Failure(f"refused for a reason that is not understood, or not true: {outcome}")
 
@@ -367,10 +373,16 @@ class Comparison:
         if times is None:
             if any(t is not None for t in ours):
                 self.differ("times", f"none, and Quarry has {ours[:3]}")
+            elif self.variable.moment is not None and "time" not in self.err:
+                self.differ("unsaid", f"its moment {self.variable.moment.values} is dropped without a word")
             return
         if ours != times.values:
             at = next((i for i, (a, b) in enumerate(zip(ours, times.values, strict=False)) if a != b), 0)
             self.differ("times", f"{times.values[at:at + 3]}, and Quarry has {ours[at:at + 3]}")
+        if all(t is None for t in times.values):
+            if "are not all numbers" not in self.err:
+                self.differ("unsaid", "its times are no numbers, and nothing says so")
+            return
         if (self.info["time_units"] or "") != times.units.strip():
             self.differ("times", f"unit {times.units!r}, and Quarry has {self.info['time_units']!r}")
         if (self.info["calendar"] or "").lower() != times.calendar.lower():
@@ -402,7 +414,8 @@ class Comparison:
         if dimension.has_coordinate and (name != "xyz"[axis] or f"the coordinate {dimension.name}" not in
                                          self.err.replace("the coordinate /", "the coordinate ")):
             self.differ("positions", f"those of {dimension.name} are dropped without a word")
-        if not dimension.has_coordinate and name != (dimension.name or "xyz"[axis]):
+        unnamed = dimension.name is None or dimension.name.startswith("phony_dim")  # by NetCDF's library
+        if not dimension.has_coordinate and not (unnamed and name == "xyz"[axis]) and name != dimension.name:
             self.differ("positions", f"axis {dimension.name!r}, and Quarry has {name!r}")
 
 
@@ -416,14 +429,17 @@ def compare_variable(path: Path, label: str, variable: oracle.Variable, reader: 
     found: dict[str, str] = {}
     try:
         for choice, outcome in conversions.all():
+            if variable.gone:
+                raise Failure(f"a part of it is in a file that is missing, and it converts: {outcome.command}")
             if variable.dtype is None:
                 raise Failure(f"{variable.kind} is no number, and converts: {outcome.command}")
             if values is None:
                 try:
                     values = variable.read()
                     exact = None if variable.exact is None else variable.exact()
-                except (OSError, RuntimeError, ValueError) as error:
-                    raise Failure(f"converts, though the other library cannot read it: {error}") from error
+                except (OSError, RuntimeError, TypeError, ValueError) as error:
+                    result.outcome, result.detail = "skipped", f"the other library cannot read it: {error}"
+                    return result
             info, samples = conversions.read()
             comparison = Comparison(variable, values, exact, choice, info, outcome, reader)
             result.samples += comparison.run(samples)
@@ -440,11 +456,16 @@ def compare_variable(path: Path, label: str, variable: oracle.Variable, reader: 
     return result
 
 
+def natural_reader(path: Path) -> str:
+    """The one that Quarry takes for a file of HDF5, which a NetCDF-4 file is."""
+    return "hdf5" if path.suffix in (".h5", ".hdf5", ".he5", ".hdf") else "netcdf"
+
+
 def readers_of(path: Path, kind: str, library: str) -> list[str]:
     """What is said by --format: nothing first, then the other reader of a NetCDF-4 file."""
     if kind != "hdf5" or library != "netCDF4":
         return [""]
-    return ["", "hdf5" if path.suffix not in (".h5", ".hdf5", ".he5", ".hdf") else "netcdf"]
+    return ["", "netcdf" if natural_reader(path) == "hdf5" else "hdf5"]
 
 
 def compare_file(path: Path, label: str, folder: Path) -> Iterator[Result]:
@@ -458,6 +479,8 @@ def compare_file(path: Path, label: str, folder: Path) -> Iterator[Result]:
         if not variables:
             yield Result(label, "", "", "skipped", "no variables")
         for variable, reader in itertools.product(variables, readers):
+            if variable.reader and variable.reader != (reader or natural_reader(path)):
+                continue
             result = compare_variable(path, label, variable, reader, folder)
             yield result
             if result.detail == FILTER:
