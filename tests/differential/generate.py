@@ -1,5 +1,5 @@
-"""Files that say what the files of packages do not: every type, attribute, layout and order that a reader may meet, and some
-of them at random (QUARRY_SEED)."""
+"""Files that say what the files of packages do not: every type, attribute, layout and order that a reader may meet, and
+some of them at random (QUARRY_SEED)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def netcdf(path: Path, variables: dict[str, tuple[str, Any, dict[str, Any]]], *,
             file.createDimension(name, n)
         for name, (dtype, values, attributes) in variables.items():
             attributes = dict(attributes)
-            made = file.createVariable(name, dtype, dimensions, fill_value=attributes.pop("_FillValue", None), **options)
+            fill = attributes.pop("_FillValue", None)
+            made = file.createVariable(name, dtype, dimensions, fill_value=fill, **options)
             made.set_auto_maskandscale(False)
             made.setncatts(attributes)
             if values is not None:
@@ -75,7 +76,8 @@ def attributes_of_netcdf(folder: Path) -> None:
         seen = samples(t)
         several = {
             "fill": {"_FillValue": own(9)}, "missing": {"missing_value": own(9)},
-            "both": {"_FillValue": own(9), "missing_value": own(11)}, "vector": {"missing_value": np.array([9, 11, 13], t)},
+            "both": {"_FillValue": own(9), "missing_value": own(11)},
+            "vector": {"missing_value": np.array([9, 11, 13], t)},
             "zero": {"_FillValue": own(0)}, "least": {"valid_min": own(5)}, "most": {"valid_max": own(99)},
             "limits": {"valid_min": own(5), "valid_max": own(99)}, "range": {"valid_range": np.array([5, 99], t)},
             "range_fill": {"valid_range": np.array([5, 99], t), "_FillValue": own(50)},
@@ -83,11 +85,12 @@ def attributes_of_netcdf(folder: Path) -> None:
             "units": {"units": " K ", "long_name": "temperature"},
         }
         if t[0] in "iu":
-            several |= {"unsigned": {"_Unsigned": "true"}, "signed": {"_Unsigned": "false"},
-                        "unsigned_fill": {"_Unsigned": "true", "_FillValue": own(100)}}
+            several |= {"unsigned": {"_Unsigned": "true", "_FillValue": own(99)}, "signed": {"_Unsigned": "false"},
+                        "unsigned_limits": {"_Unsigned": "true", "_FillValue": own(100), "valid_max": own(120)}}
         cases |= {f"{name}_{t}": (t, seen, attributes) for name, attributes in several.items()}
     for format in ("NETCDF3_64BIT_DATA", "NETCDF4"):
         netcdf(folder / f"attributes_{format}.nc", cases, format=format)
+    netcdf(folder / "unwritten.nc", {"unsigned": ("i2", samples("i2")[:3], {"_Unsigned": "true"})})
     netcdf(folder / "of_other_types.nc", {
         "double_of_float": ("f4", samples("f4"), {"missing_value": np.float64(samples("f4").flat[20])}),
         "rounded_double": ("f4", samples("f4"), {"missing_value": 20 / 7}),
@@ -115,12 +118,12 @@ def packing_of_netcdf(folder: Path) -> None:
                       f"offset_{t}_{a}": (t, samples(t), {"add_offset": one(-1000)}),
                       f"neutral_{t}_{a}": (t, samples(t), {"scale_factor": one(1), "add_offset": one(0)}),
                       f"limits_{t}_{a}": (t, samples(t), {"scale_factor": one(0.5), "valid_max": np.dtype(t).type(99)})}
-    cases["unsigned"] = ("i2", samples("i2"), {"scale_factor": np.float32(0.5), "_Unsigned": "true", "_FillValue": np.int16(-1)})
+    unsigned = {"scale_factor": np.float32(0.5), "_Unsigned": "true", "_FillValue": np.int16(-1)}
+    cases["unsigned"] = ("i2", samples("i2"), unsigned)
     netcdf(folder / "packed.nc", cases)
-    netcdf(folder / "packed_floats.nc", {
-        f"{t}_{a}": (t, samples(t), {"scale_factor": np.dtype(a).type(3)}) for t in ("f4", "f8") for a in ("f4", "f8", "i4")})
-    netcdf(folder / "packed_integers.nc", {
-        f"{t}_{a}": (t, samples(t), {"scale_factor": np.dtype(a).type(3)}) for t in ("i2", "i4") for a in ("i2", "i4")})
+    for name, types, of in (("floats", ("f4", "f8"), ("f4", "f8", "i4")), ("integers", ("i2", "i4"), ("i2", "i4"))):
+        netcdf(folder / f"packed_{name}.nc", {
+            f"{t}_{a}": (t, samples(t), {"scale_factor": np.dtype(a).type(3)}) for t in types for a in of})
 
 
 def random_of_netcdf(folder: Path) -> None:
@@ -132,13 +135,14 @@ def random_of_netcdf(folder: Path) -> None:
         values = samples(t)
         pick = [np.dtype(t).type(numbers.choice(values[np.isfinite(values)])) for _ in range(6)]
         least, most = sorted(pick[4:])
-        possible = {"_FillValue": pick[0], "missing_value": np.array(pick[1:1 + int(numbers.integers(1, 4))], t), "valid_min": least,
-                    "valid_max": most}
-        if t[0] in "iu":
-            possible["_Unsigned"] = str(numbers.choice(["true", "false"]))
+        possible = {"_FillValue": pick[0], "missing_value": np.array(pick[1:1 + int(numbers.integers(1, 4))], t),
+                    "valid_min": least, "valid_max": most}
         if t[0] in "iu" and t[1] != "4":
             possible |= {"scale_factor": np.float32(0.25), "add_offset": np.float64(4) if k % 2 else np.float32(4)}
         chosen = [name for name in possible if numbers.random() < 0.5]
+        if t[0] == "i" and "_FillValue" in chosen and numbers.random() < 0.5:
+            possible["_Unsigned"] = "true"
+            chosen.append("_Unsigned")
         written = int(numbers.integers(2, 5))
         cases[f"random_{k}"] = (t, values[:written], {name: possible[name] for name in chosen})
     for format in ("NETCDF3_64BIT_DATA", "NETCDF4"):
@@ -167,8 +171,8 @@ def axes_of_netcdf(folder: Path) -> None:
                 file.createVariable("moments", "f4", ("t",))[:] = values[:, 0, 0, 3]
     with netCDF4.Dataset(folder / "odd_coordinates.nc", "w") as file:
         lists = {"folded": [350, 355, 0, 5], "gap": [0, 1, np.nan, 3], "same": [1, 1, 1, 1], "uneven": [0, 1, 4, 9],
-                 "falling": [4, 3, 1, -5], "float": np.array([0.1, 0.2, 0.3, 0.4], "f4"), "one": [7.5], "packed": [0, 10, 20, 30],
-                 "words": None, "missing": [0, 1, 9.969209968386869e36, 3]}
+                 "falling": [4, 3, 1, -5], "float": np.array([0.1, 0.2, 0.3, 0.4], "f4"), "one": [7.5],
+                 "packed": [0, 10, 20, 30], "words": None, "missing": [0, 1, 9.969209968386869e36, 3]}
         for name, positions in lists.items():
             n = 4 if positions is None else len(positions)
             file.createDimension(name, n)
@@ -183,21 +187,25 @@ def axes_of_netcdf(folder: Path) -> None:
         file["packed"].setncatts({"scale_factor": 0.5, "add_offset": 100.0})
         file["along_packed"].coordinates = "uneven"
     with netCDF4.Dataset(folder / "members.nc", "w") as file:
-        for name, n in (("member", 3), ("time", None), ("channel", 2), ("pressure", 2), ("z", 4), ("y", 3), ("x", 5), ("one", 1)):
+        sizes = {"member": 3, "time": None, "channel": 2, "pressure": 2, "z": 4, "y": 3, "x": 5, "one": 1}
+        for name, n in sizes.items():
             file.createDimension(name, n)
         file.createVariable("time", "i8", ("time",))[:] = [0, 6, 12]
         file["time"].units = "hours since 1900-01-01"
         for name, dimensions in (("a", ("member", "time", "z", "y", "x")), ("b", ("time", "member", "channel", "y", "x")),
                                  ("c", ("z", "y", "x", "pressure")), ("d", ("one", "time", "one", "y", "x")),
-                                 ("e", ("pressure", "z", "y", "x", "channel")), ("f", ("time", "z", "y", "x")), ("g", ("member", "x"))):
+                                 ("e", ("pressure", "z", "y", "x", "channel")), ("f", ("time", "z", "y", "x")),
+                                 ("g", ("member", "x"))):
             shape = tuple(3 if n == "time" else file.dimensions[n].size for n in dimensions)
             file.createVariable(name, "f4", dimensions)[:] = samples("f4", shape)
         file.createVariable("moment", "f8", ())[...] = 3.25
         file["moment"].setncatts({"units": "days since 2000-01-01", "standard_name": "forecast_reference_time"})
         deep = file.createGroup("deep").createGroup("er")
-        deep.createVariable("a", "i2", ("time", "y", "x"))[:] = samples("i2", (3, 3, 5))
-        deep.createDimension("x", 6)
-        deep.createVariable("inner", "u1", ("y", "x"))[:] = samples("u1", (3, 6))
+        deep.createVariable("a", "i2", ("member", "y", "x"))[:] = samples("i2", (3, 3, 5))
+        # netCDF4-python would take this x for that of the variable above, too.
+        inner = file.createGroup("deep/inner")
+        inner.createDimension("x", 6)
+        inner.createVariable("b", "u1", ("y", "x"))[:] = samples("u1", (3, 6))
 
 
 def hdf5_files(folder: Path) -> None:
@@ -206,9 +214,11 @@ def hdf5_files(folder: Path) -> None:
         for t in (*TYPES, ">f4", ">f8", ">i2", ">u4", "f2"):
             file[f"types/{t.replace('>', 'big_')}"] = samples(t)
         values = samples("f4", (5, 7, 9))
-        for name, options in {"chunked": {}, "gzip": {"compression": "gzip"}, "lzf": {"compression": "lzf"}, "shuffle": {"shuffle": True},
-                              "checksum": {"fletcher32": True}, "all": {"compression": "gzip", "shuffle": True, "fletcher32": True},
-                              "grows": {"maxshape": (None, None, 9)}}.items():
+        layouts: dict[str, dict[str, Any]] = {
+            "chunked": {}, "gzip": {"compression": "gzip"}, "lzf": {"compression": "lzf"}, "shuffle": {"shuffle": True},
+            "checksum": {"fletcher32": True}, "all": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+            "grows": {"maxshape": (None, None, 9)}}
+        for name, options in layouts.items():
             file.create_dataset(f"layout/{name}", data=values, chunks=(2, 3, 4), **options)
         file.create_dataset("layout/scaled", data=samples("i2"), chunks=SHAPE, scaleoffset=0)
         file["layout/bool"] = values > 3
@@ -230,6 +240,8 @@ def hdf5_files(folder: Path) -> None:
         for name, fill in (("half_written", -9999.0), ("never_written", -1.0)):
             file.create_dataset(f"fill/{name}", SHAPE, "f4", chunks=(2, 6, 8), fillvalue=fill)
         file["fill/half_written"][:2] = 5
+        file.create_dataset("fill/chunks_without", SHAPE, "f4", chunks=(2, 6, 8))[:2] = 5
+        file.create_dataset("fill/all_without", SHAPE, "f4")
     with h5py.File(folder / "attributes.h5", "w") as file:
         for name, attributes in {"fill": {"_FillValue": np.float32(3)}, "missing": {"missing_value": np.float32([3, 4])},
                                  "units": {"units": "K"}, "bytes": {"units": np.bytes_("m s-1")}}.items():

@@ -260,7 +260,7 @@ def unpacker(variable: Any) -> Callable[[], np.ndarray] | None:
             with contextlib.suppress(TypeError, ValueError):
                 value = float(np.ravel(variable.getncattr(name))[0])
         constants.append(value)
-    if constants == [1.0, 0.0]:
+    if not {"scale_factor", "add_offset"} & set(variable.ncattrs()):
         return None
 
     def exact() -> np.ndarray:
@@ -303,7 +303,7 @@ def hdf5_number(dataset: h5py.Dataset) -> np.dtype | None:
 
 def hdf5_variable(name: str, dataset: h5py.Dataset) -> Variable:
     dtype = hdf5_number(dataset)
-    shape = dataset.shape if dataset.shape is not None else (0,)
+    shape = dataset.shape or ()  # none of a dataset without a space
     dimensions = []
     for i, size in enumerate(shape):
         scales = list(dataset.dims[i].values()) if len(dataset.dims) > i else []
@@ -352,7 +352,7 @@ def tiff_variables(path: Path) -> list[Variable]:
         for number, one in enumerate(series):
             shape, axes = one.shape, one.axes
             dimensions = [Dimension(None, n, letter == "T", letter=letter) for n, letter in zip(shape, axes, strict=True)]
-            kind = f"{one.dtype}, {axes}" + (f", {len(series)} series" if len(series) > 1 else "")
+            kind = f"{one.dtype}, {axes}" + (", planes in a page" if one.pages[0].imagedepth > 1 else "")
             read = functools.partial(tiff_values, path, number)
             found.append(Variable("", one.dtype.newbyteorder("="), kind, dimensions, read))
         if len(series) > 1:
