@@ -32,7 +32,7 @@ REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable, list[int]], bool]]] = 
     "type of the samples": (r"only floats and integers of up to 32 bits|integers of 8, 16 or 32 bits", lambda v, _: v.dtype not in SAMPLES),
     "a single number": (r"it is a single number", lambda v, others: ranks_of(v, others) == 0),
     "no samples": (r"has no samples", lambda v, _: 0 in v.shape),
-    "an HDF5 filter that is not installed": (r"compressed by the HDF5 filter \d+", lambda v, _: True),
+    "an HDF5 filter that is not installed": (r'compressed by the HDF5 filter \d+ ".+", .*HDF5_PLUGIN_PATH', lambda v, _: v.plugins),
     "a part that is gone": (r"is a virtual dataset, and its source .* is missing", lambda v, _: v.gone),
     "no variable to NetCDF's library": (r"has no variable", lambda v, _: v.dtype is None),
     "several planes in a page": (r"ImageDepth", lambda v, _: "planes in a page" in v.kind),

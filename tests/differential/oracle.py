@@ -69,6 +69,7 @@ class Variable:
     coordinates: list[str] = field(default_factory=list)  # of two dimensions and more, which the variable names
     reader: str | None = None  # the only one of Quarry that can find it
     gone: bool = False  # a part of it lies in a file that is missing
+    plugins: bool = False  # a filter that is not HDF5's own compresses it
     unwritten: bool = False  # no sample of it was ever written
 
     @property
@@ -123,12 +124,17 @@ def open_file(path: Path, kind: str) -> Iterator[tuple[str, list[Variable]]]:
         yield "numpy", numpy_variables(path)
 
 
+def needs_plugin(dataset: h5py.Dataset) -> bool:
+    """Whether a filter that is not HDF5's own compresses it."""
+    return any(dataset._dcpl.get_filter(i)[0] > 255 for i in range(dataset._dcpl.get_nfilters()))
+
+
 def has_plugins(path: Path) -> bool:
-    """Whether a filter that is not HDF5's own compresses some of it: hdf5plugin brings those to h5py alone."""
+    """Whether some of a file needs plugins, which hdf5plugin brings to h5py alone."""
     with h5py.File(path, "r") as file:
-        found = []
+        found: list[h5py.Dataset] = []
         file.visititems(lambda _, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
-        return any(item._dcpl.get_filter(i)[0] > 255 for item in found for i in range(item._dcpl.get_nfilters()))
+        return any(needs_plugin(item) for item in found)
 
 
 # --- NetCDF ---
@@ -323,6 +329,7 @@ def hdf5_variable(name: str, dataset: h5py.Dataset) -> Variable:
     units = dataset.attrs.get("units", "") if dtype is not None else ""
     units = units.decode() if isinstance(units, bytes) else units
     out = Variable(name, dtype, kind, dimensions, functools.partial(hdf5_values, dataset), units if isinstance(units, str) else "")
+    out.plugins = needs_plugin(dataset)
     out.unwritten = dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and not dataset.is_virtual
     if dataset.is_virtual:
         folder = Path(dataset.file.filename).parent
