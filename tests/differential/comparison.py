@@ -32,7 +32,8 @@ class Comparison:
     def time(self) -> int | None:
         """The dimension that became steps."""
         dims, steps = self.variable.dimensions, len(self.info["steps"])
-        moments = [i for i in self.free() if self.choice.axes[i:i + 1] == "t" or (dims[i].is_time and not self.choice.axes)]
+        said = self.choice.axes
+        moments = [i for i in self.free() if (said[i] == "t" if said else dims[i].is_time)]
         if moments and dims[moments[0]].size == steps:
             return moments[0]
         if moments:
@@ -82,7 +83,8 @@ class Comparison:
                 if time is not None:
                     at[time] = number
                 exact = None if self.exact is None else np.ravel(self.exact[tuple(at)])
-                count += self.compare(np.ma.ravel(self.values[tuple(at)]), exact, samples[described["name"], step], described)
+                expected = np.ma.ravel(self.values[tuple(at)])
+                count += self.compare(expected, exact, samples[described["name"], step], described)
         self.compare_words(time, grid)
         return count
 
@@ -101,8 +103,9 @@ class Comparison:
         self.gone_somewhere |= bool(missing.any())
         if (missing != gone).any():
             at = int(np.flatnonzero(missing != gone)[0])
-            self.differ("mask", f"{int((missing & ~gone).sum())} samples are missing here alone, {int((gone & ~missing).sum())} there "
-                                f"alone, of {gone.size}; sample {at} is {data[at]!r} there, and {decoded[at]!r} here")
+            self.differ("mask", f"{int((missing & ~gone).sum())} samples are missing here alone, "
+                                f"{int((gone & ~missing).sum())} there alone, of {gone.size}; "
+                                f"sample {at} is {data[at]!r} there, and {decoded[at]!r} here")
         both = ~gone & ~missing
         ours, theirs = decoded[both], data[both].astype(decoded.dtype)
         if exact is not None:
@@ -171,8 +174,8 @@ class Comparison:
         if spaced is None:
             spaced = info["origin"][axis] + info["spacing"][axis] * np.arange(n)
         spaced = np.asarray(spaced)
-        if dimension.lies():
-            positions = dimension.positions
+        positions = dimension.positions
+        if positions is not None and dimension.lies():
             step = abs(positions[-1] - positions[0]) / max(1, n - 1)
             # As float32 has them.
             rounding = max(1e-6 * step, np.abs(positions).max() * 2.0**-23)

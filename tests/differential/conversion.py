@@ -4,9 +4,10 @@ back."""
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,12 @@ def ranks_of(variable: oracle.Variable, chosen: list[int]) -> int:
 
 # Reasons to refuse, and what must be true of the variable then.
 REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable, list[int]], bool]]] = {
-    "type of the samples": (r"only floats and integers of up to 32 bits|integers of 8, 16 or 32 bits", lambda v, _: v.dtype not in SAMPLES),
+    "type of the samples": (r"only floats and integers of up to 32 bits|integers of 8, 16 or 32 bits",
+                            lambda v, _: v.dtype not in SAMPLES),
     "a single number": (r"it is a single number", lambda v, others: ranks_of(v, others) == 0),
     "no samples": (r"has no samples", lambda v, _: 0 in v.shape),
-    "an HDF5 filter that is not installed": (r'compressed by the HDF5 filter \d+ ".+", .*HDF5_PLUGIN_PATH', lambda v, _: v.plugins),
+    "an HDF5 filter that is not installed": (r'compressed by the HDF5 filter \d+ ".+", .*HDF5_PLUGIN_PATH',
+                                             lambda v, _: v.plugins),
     "a part that is gone": (r"is a virtual dataset, and its source .* is missing", lambda v, _: v.gone),
     "no variable to NetCDF's library": (r"has no variable", lambda v, _: v.dtype is None),
     "several planes in a page": (r"ImageDepth", lambda v, _: "planes in a page" in v.kind),
@@ -82,8 +85,8 @@ def choices(others: list[int], names: dict[int, str], shape: tuple[int, ...], ax
     first, *rest = others
     in_part = shape[first] > RANGE
     spans = [(0, RANGE // 2), (shape[first] - RANGE // 2, shape[first])] if in_part else [(0, shape[first])]
-    all_indices = [range(shape[d]) for d in rest]
-    if np.prod([len(r) for r in all_indices], dtype=float) > COMBINATIONS:
+    all_indices: list[Iterable[int]] = [range(shape[d]) for d in rest]
+    if math.prod(shape[d] for d in rest) > COMBINATIONS:
         in_part = True
         all_indices = [sorted({0, shape[d] - 1}) for d in rest]
     return [Choice(dict(zip(rest, indices, strict=True)), (first, *span), names, axes)
@@ -101,8 +104,8 @@ class Conversions:
 
     def run(self, choice: Choice) -> qt.Outcome:
         shutil.rmtree(self.folder / "a.quarry", ignore_errors=True)
-        return qt.run(PROGRAM, self.source, "--lossless", *self.reader, *choice.options(), "--output", self.folder / "a.quarry",
-                      env=self.environment)
+        return qt.run(PROGRAM, self.source, "--lossless", *self.reader, *choice.options(), "--output",
+                      self.folder / "a.quarry", env=self.environment)
 
     def all(self) -> Iterator[tuple[Choice, qt.Outcome]]:
         """Conversions that take every index; each one's dataset is there until the next."""
@@ -163,8 +166,8 @@ class Conversions:
         samples = {}
         for begin in range(0, len(names), 50):
             some = names[begin:begin + 50]
-            qt.succeed("quarry", "get", dataset, "--fields", ",".join(some), "--steps", f"0:{len(info['steps'])}", "--output",
-                       self.folder / "{field}-{step}.raw")
+            qt.succeed("quarry", "get", dataset, "--fields", ",".join(some), "--steps", f"0:{len(info['steps'])}",
+                       "--output", self.folder / "{field}-{step}.raw")
             for name, step in itertools.product(some, info["steps"]):
                 path = self.folder / f"{name}-{step}.raw"
                 samples[name, step] = np.fromfile(path, fields[name])

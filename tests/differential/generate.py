@@ -58,12 +58,20 @@ def types_of_netcdf(folder: Path) -> None:
         types = OLD_TYPES if format in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF4_CLASSIC") else TYPES
         netcdf(folder / f"types_{format}.nc", {f"v_{t}": (t, samples(t), {}) for t in types}, format=format)
         # The default of each type is in the samples, and the last plane was never written.
-        defaults = {}
+        defaults: dict[str, tuple[str, Any, dict[str, Any]]] = {}
         for t in types:
             values = samples(t)[:3]
             values[1, 1] = np.array(netCDF4.default_fillvals[t]).astype(t)
             defaults[f"v_{t}"] = (t, values, {})
         netcdf(folder / f"defaults_{format}.nc", defaults, format=format)
+    # As NetCDF's library wrote files before it left its version there.
+    with netCDF4.Dataset(folder / "old.nc", "w") as file:
+        for name, n in zip("zyx", (None, 6, 8), strict=True):
+            file.createDimension(name, n)
+        file.createVariable("v", "f4", ("z", "y", "x"), chunksizes=(1, 6, 8))[:4] = samples("f4")
+        file["v"][6] = samples("f4")[0]
+    with h5py.File(folder / "old.nc", "r+") as hdf5:
+        del hdf5.attrs["_NCProperties"]
     netcdf(folder / "big_endian.nc", {f"v_{t}": (t, samples(t), {}) for t in TYPES}, endian="big")
     netcdf(folder / "no_fill.nc", {f"v_{t}": (t, samples(t), {"_FillValue": False}) for t in TYPES})
 
@@ -192,7 +200,8 @@ def axes_of_netcdf(folder: Path) -> None:
             file.createDimension(name, n)
         file.createVariable("time", "i8", ("time",))[:] = [0, 6, 12]
         file["time"].units = "hours since 1900-01-01"
-        for name, dimensions in (("a", ("member", "time", "z", "y", "x")), ("b", ("time", "member", "channel", "y", "x")),
+        for name, dimensions in (("a", ("member", "time", "z", "y", "x")),
+                                 ("b", ("time", "member", "channel", "y", "x")),
                                  ("c", ("z", "y", "x", "pressure")), ("d", ("one", "time", "one", "y", "x")),
                                  ("e", ("pressure", "z", "y", "x", "channel")), ("f", ("time", "z", "y", "x")),
                                  ("g", ("member", "x"))):
@@ -243,7 +252,8 @@ def hdf5_files(folder: Path) -> None:
         file.create_dataset("fill/chunks_without", SHAPE, "f4", chunks=(2, 6, 8))[:2] = 5
         file.create_dataset("fill/all_without", SHAPE, "f4")
     with h5py.File(folder / "attributes.h5", "w") as file:
-        for name, attributes in {"fill": {"_FillValue": np.float32(3)}, "missing": {"missing_value": np.float32([3, 4])},
+        for name, attributes in {"fill": {"_FillValue": np.float32(3)},
+                                 "missing": {"missing_value": np.float32([3, 4])},
                                  "units": {"units": "K"}, "bytes": {"units": np.bytes_("m s-1")}}.items():
             file[name] = samples("f4")
             file[name].attrs.update(attributes)
@@ -253,9 +263,11 @@ def tiff_files(folder: Path) -> None:
     """Types, byte orders, compressions, tiles, pages, and the descriptions of ImageJ, OME and tifffile."""
     gray: dict[str, Any] = {"photometric": "minisblack"}
     for t, order in itertools.product(("i1", "u1", "i2", "u2", "i4", "u4", "f4", "f8", "f2", "i8"), "<>"):
-        tifffile.imwrite(folder / f"type_{t}_{'little' if order == '<' else 'big'}.tif", samples(t, (3, 20, 33)), byteorder=order, **gray)
+        name = f"type_{t}_{'little' if order == '<' else 'big'}.tif"
+        tifffile.imwrite(folder / name, samples(t, (3, 20, 33)), byteorder=order, **gray)
     values = samples("u2", (3, 40, 33))
-    for name, options in {"deflated": {"compression": "zlib"}, "strips": {"rowsperstrip": 7}, "tiles": {"tile": (16, 16)}, "big": {"bigtiff": True},
+    for name, options in {"deflated": {"compression": "zlib"}, "strips": {"rowsperstrip": 7},
+                          "tiles": {"tile": (16, 16)}, "big": {"bigtiff": True},
                           "tiles_deflated": {"tile": (16, 32), "compression": "zlib"}, "separate": {"metadata": None},
                           "volume": {"volumetric": True, "tile": (16, 16, 16)}}.items():
         tifffile.imwrite(folder / f"{name}.tif", values, **gray, **options)
@@ -281,7 +293,8 @@ def numpy_files(folder: Path) -> None:
     for rank in range(6):
         np.save(folder / f"rank_{rank}.npy", samples("f4", (3, 4, 5, 2, 3)[:rank]) if rank else np.float32(1))
     np.save(folder / "empty.npy", np.zeros((0, 3), "f4"))
-    several = {"a": samples("f4"), "b": np.asfortranarray(samples("i2")), "c": samples("i8"), "d": samples("u1")[0], "e": samples("f4", (2, *SHAPE))}
+    several = {"a": samples("f4"), "b": np.asfortranarray(samples("i2")), "c": samples("i8"), "d": samples("u1")[0],
+               "e": samples("f4", (2, *SHAPE))}
     np.savez(folder / "stored.npz", **several)
     np.savez_compressed(folder / "deflated.npz", **several)
 
@@ -290,7 +303,7 @@ def make_all(folder: Path) -> None:
     """Writes every file into a new folder."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for make in (types_of_netcdf, attributes_of_netcdf, packing_of_netcdf, random_of_netcdf, axes_of_netcdf, hdf5_files, tiff_files,
-                     numpy_files):
+        for make in (types_of_netcdf, attributes_of_netcdf, packing_of_netcdf, random_of_netcdf, axes_of_netcdf,
+                     hdf5_files, tiff_files, numpy_files):
             (folder / make.__name__).mkdir(parents=True)
             make(folder / make.__name__)

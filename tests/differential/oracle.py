@@ -78,7 +78,7 @@ class Variable:
 
 
 def kind_of(path: Path) -> str | None:
-    """The format by the first bytes, or by the end of the name."""
+    """The format by the first bytes; an archive is one of numpy by the end of its name."""
     head = path.open("rb").read(512)
     if head[:3] == b"CDF" and head[3:4] in (b"\1", b"\2", b"\5"):
         return "netcdf3"
@@ -90,7 +90,7 @@ def kind_of(path: Path) -> str | None:
         return "npy"
     if path.suffix == ".npz":
         return "npz"
-    return "damaged" if path.suffix in (".nc", ".cdf", ".nc4", ".h5", ".hdf5", ".tif", ".tiff", ".npy") else None
+    return None
 
 
 @contextlib.contextmanager
@@ -166,7 +166,8 @@ def numbers(variable: Any) -> np.ndarray:
 
 
 def is_numeric(variable: Any) -> bool:
-    return isinstance(variable.dtype, np.dtype) and variable.dtype.kind in "iuf" and isinstance(variable.datatype, np.dtype)
+    is_plain = isinstance(variable.dtype, np.dtype) and isinstance(variable.datatype, np.dtype)
+    return is_plain and variable.dtype.kind in "iuf"
 
 
 def times_of(variable: Any) -> Times:
@@ -328,13 +329,15 @@ def hdf5_variable(name: str, dataset: h5py.Dataset) -> Variable:
         kind = str(error)
     units = dataset.attrs.get("units", "") if dtype is not None else ""
     units = units.decode() if isinstance(units, bytes) else units
-    out = Variable(name, dtype, kind, dimensions, functools.partial(hdf5_values, dataset), units if isinstance(units, str) else "")
-    out.plugins = needs_plugin(dataset)
-    out.unwritten = dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and not dataset.is_virtual
+    variable = Variable(name, dtype, kind, dimensions, functools.partial(hdf5_values, dataset),
+                        units if isinstance(units, str) else "")
+    variable.plugins = needs_plugin(dataset)
+    variable.unwritten = dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED and not dataset.is_virtual
     if dataset.is_virtual:
         folder = Path(dataset.file.filename).parent
-        out.gone = any(s.file_name != "." and not (folder / s.file_name).exists() for s in dataset.virtual_sources())
-    return out
+        sources = {source.file_name for source in dataset.virtual_sources()} - {"."}
+        variable.gone = any(not (folder / name).exists() for name in sources)
+    return variable
 
 
 def hdf5_values(dataset: h5py.Dataset) -> np.ma.MaskedArray:
@@ -358,7 +361,8 @@ def tiff_variables(path: Path) -> list[Variable]:
         found = []
         for number, one in enumerate(series):
             shape, axes = one.shape, one.axes
-            dimensions = [Dimension(None, n, letter == "T", letter=letter) for n, letter in zip(shape, axes, strict=True)]
+            dimensions = [Dimension(None, n, letter == "T", letter=letter)
+                          for n, letter in zip(shape, axes, strict=True)]
             kind = f"{one.dtype}, {axes}" + (", planes in a page" if one.pages[0].imagedepth > 1 else "")
             read = functools.partial(tiff_values, path, number)
             found.append(Variable("", one.dtype.newbyteorder("="), kind, dimensions, read))

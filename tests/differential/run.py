@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does Quarry see in a file what other libraries see? Converts every variable of every file without loss, reads it back,
-and compares values, missing samples, units, times and positions with netCDF4-python, h5py, tifffile and numpy.
+"""Does Quarry see in a file what other libraries see? Converts every variable of every file without loss, reads it
+back, and compares values, missing samples, units, times and positions with netCDF4-python, h5py, tifffile and numpy.
 
-Files are those of iris-sample-data, of the packages of netCDF4, h5py and xarray, and of the generators in ../shared/cases
-and in generate.py. `scripts/differential.sh` brings the packages, and runs this program with them.
+Files are those of iris-sample-data, of the packages of netCDF4, h5py and xarray, and of the generators in
+../shared/cases and in generate.py. `scripts/differential.sh` brings the packages, and runs this program with them.
 
 A difference is a failure unless differences.toml lists it with a reason, and so is an entry of it that nothing needs. A
 refusal is none if it has one of the reasons below and the reason is true of the variable. Everything else is a failure:
@@ -48,6 +48,8 @@ from conversion import FILTER, Conversions, FailureError, RefusedError  # noqa: 
 
 # Of a folder with many files alike, every so many.
 MANY, SPARSE = 500, 100
+# Ends of the names of programs, which packages have beside their files.
+PROGRAMS = (".py", ".pyc", ".pyi", ".pyx", ".so")
 
 
 
@@ -78,7 +80,8 @@ class Known:
     used: int = 0
 
     def matches(self, result: Result, kind: str) -> bool:
-        pairs = ((result.file, self.file), (result.variable, self.variable), (kind, self.kind), (result.reader, self.reader))
+        pairs = ((result.file, self.file), (result.variable, self.variable), (kind, self.kind),
+                 (result.reader, self.reader))
         return all(fnmatch.fnmatchcase(text, pattern) for text, pattern in pairs)
 
 
@@ -134,7 +137,7 @@ def readers_of(path: Path, kind: str, library: str) -> list[str]:
 def compare_file(path: Path, label: str, folder: Path) -> Iterator[Result]:
     """Every variable of a file, with every reader of Quarry that knows its format."""
     kind = oracle.kind_of(path)
-    if kind in (None, "damaged"):
+    if kind is None:
         yield Result(label, "", "", "skipped", "another format")
         return
     with oracle.open_file(path, kind) as (library, variables):
@@ -164,8 +167,8 @@ def packages() -> dict[str, Path]:
     sources = sorted((WORK / "sources").glob("netcdf4-*/"))
     if not sources:
         raise FileNotFoundError("the source distribution of netCDF4 is not there; scripts/differential.sh brings it")
-    return {"iris-sample-data": of("iris_sample_data"), "netCDF4": sources[0], "h5py": of("h5py"), "xarray": of("xarray"),
-            "tifffile": of("tifffile")}
+    return {"iris-sample-data": of("iris_sample_data"), "netCDF4": sources[0], "h5py": of("h5py"),
+            "xarray": of("xarray"), "tifffile": of("tifffile")}
 
 
 def shared_cases(folder: Path) -> None:
@@ -195,7 +198,7 @@ def list_files(scratch: Path) -> list[tuple[str, Path]]:
     files = []
     for name, root in roots.items():
         by_kind: dict[tuple[Path, str], list[Path]] = collections.defaultdict(list)
-        for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc", ".so", ".pyi")):
+        for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix not in PROGRAMS):
             by_kind[path.parent, path.suffix].append(path)
         for alike in by_kind.values():
             if len(alike) > MANY:
@@ -258,12 +261,13 @@ def print_tables(results: list[Result], known: list[Known]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="Example:\n  scripts/differential.sh --only 'netCDF4/*' --json build/differential.json")
-    parser.add_argument("--only", nargs="+", metavar="PATTERN", help="files whose name is like one of these; see --list")
+                                     epilog="Example:\n  scripts/differential.sh --only 'netCDF4/*' --json results.json")
+    parser.add_argument("--only", nargs="+", metavar="PATTERN",
+                        help="files whose name is like one of these; see --list")
     parser.add_argument("--list", action="store_true", help="prints the names of the files, and ends")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes every result")
     parser.add_argument("--known", type=Path, default=HERE / "differences.toml", metavar="FILE",
-                        help="the differences that are right, each with its reason; default: differences.toml beside this program")
+                        help="differences that are right, each with its reason; default: differences.toml")
     options = parser.parse_args()
     known = [Known(**entry) for entry in tomllib.loads(options.known.read_text()).get("difference", [])]
     # Publishing a step waits for the disk: a file system in memory has none to wait for.
@@ -287,8 +291,9 @@ def main() -> int:
                 for result in compare_file(path, label, Path(scratch) / "work"):
                     results.append(result)
                     about = result.detail or "; ".join(f"{kind}: {what}" for kind, what in result.differences)
-                    print(f"[{number}/{len(files)}] {result.outcome:9} {label}:{result.variable}"
-                          f"{f' ({result.reader})' if result.reader else ''} {about.splitlines()[0] if about else ''}", flush=True)
+                    reader = f" ({result.reader})" if result.reader else ""
+                    print(f"[{number}/{len(files)}] {result.outcome:9} {label}:{result.variable}{reader} "
+                          f"{about.splitlines()[0] if about else ''}", flush=True)
     problems = judge(results, known, everything=not options.only)
     if options.json:
         options.json.write_text(json.dumps({"results": [asdict(r) for r in results], "problems": problems}, indent=1))
