@@ -217,6 +217,21 @@ def axes_of_netcdf(folder: Path) -> None:
         inner.createVariable("b", "u1", ("y", "x"))[:] = samples("u1", (3, 6))
 
 
+def moments_of_netcdf(folder: Path) -> None:
+    """Two numbers that are times, of which one is the field's."""
+    orders = (("time", "forecast_reference_time"), ("forecast_reference_time", "time"))
+    for number, (order, named) in enumerate(itertools.product(orders, ("", "time", "time forecast_reference_time"))):
+        with netCDF4.Dataset(folder / f"two_{number}.nc", "w") as file:
+            for name, n in zip("zyx", SHAPE, strict=True):
+                file.createDimension(name, n)
+            for hours, name in enumerate(order):
+                file.createVariable(name, "f8", ())[...] = hours + 10
+                file[name].setncatts({"units": "hours since 2000-01-01", "standard_name": name})
+            file.createVariable("v", "f4", ("z", "y", "x"))[:] = samples("f4")
+            if named:
+                file["v"].coordinates = named
+
+
 def hdf5_files(folder: Path) -> None:
     """Types, layouts and filters of HDF5's own."""
     with h5py.File(folder / "layouts.h5", "w") as file:
@@ -304,6 +319,6 @@ def make_all(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for make in (types_of_netcdf, attributes_of_netcdf, packing_of_netcdf, random_of_netcdf, axes_of_netcdf,
-                     hdf5_files, tiff_files, numpy_files):
+                     moments_of_netcdf, hdf5_files, tiff_files, numpy_files):
             (folder / make.__name__).mkdir(parents=True)
             make(folder / make.__name__)

@@ -6,8 +6,8 @@ Files are those of iris-sample-data, of the packages of netCDF4, h5py and xarray
 ../shared/cases and in generate.py. `scripts/differential.sh` brings the packages, and runs this program with them.
 
 A difference is a failure unless differences.toml lists it with a reason, and so is an entry of it that nothing needs. A
-refusal is none if it has one of the reasons below and the reason is true of the variable. Everything else is a failure:
-other refusals, crashes, and what converts though no library takes it for numbers.
+refusal is none if it has one of the reasons in conversion.py and the reason is true of the variable. Everything else is
+a failure: other refusals, crashes, and what converts though no library takes it for numbers.
 """
 
 from __future__ import annotations
@@ -261,13 +261,13 @@ def print_tables(results: list[Result], known: list[Known]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="Example:\n  scripts/differential.sh --only 'netCDF4/*' --json results.json")
+                                     epilog="Example:\n  scripts/differential.sh --only 'netCDF4/*' --json all.json")
     parser.add_argument("--only", nargs="+", metavar="PATTERN",
                         help="files whose name is like one of these; see --list")
     parser.add_argument("--list", action="store_true", help="prints the names of the files, and ends")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes every result")
     parser.add_argument("--known", type=Path, default=HERE / "differences.toml", metavar="FILE",
-                        help="differences that are right, each with its reason; default: differences.toml")
+                        help="differences that are right, each with a reason; default: our own")
     options = parser.parse_args()
     known = [Known(**entry) for entry in tomllib.loads(options.known.read_text()).get("difference", [])]
     # Publishing a step waits for the disk: a file system in memory has none to wait for.
