@@ -2,7 +2,7 @@
 # What continuous integration runs, also on a fresh machine: every stage in order, each with its duration; the first
 # failure ends the run. docs/decisions/0030-what-ci-runs.md says what is in it, and why.
 # Usage: scripts/ci.sh                      the stages of CI: at most an hour on two processors with nothing cached
-#        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, every source under clang-tidy; hours
+#        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, other libraries, every source under clang-tidy; hours
 #        scripts/ci.sh --list               names of the stages
 #        scripts/ci.sh STAGE...             some of them
 # Environment:
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 
 full=${QUARRY_TEST_FULL:-0}
 ci_stages=(packages format release demo install asan tsan fuzz dev tidy writer-only identity)
-long_stages=(mutants soak bare-root)
+long_stages=(mutants differential soak bare-root)
 fuzzers=(clang libclang-rt-14-dev libomp-14-dev)
 checkers=(clang-format clang-tidy)
 
@@ -85,6 +85,9 @@ stage_identity() {
 }
 
 stage_mutants() { tests/mutants/run.py; }
+
+# What other libraries see in files, beside what Quarry sees.
+stage_differential() { scripts/differential.sh --json build/ci/differential.json; }
 
 stage_soak() {
   tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"
