@@ -15,10 +15,12 @@ set(QUARRY_LAYER_index base storage geometry codec store format query dataset pr
 set(QUARRY_LAYER_distribution base geometry)
 # The readers that need a library are targets input_FORMAT, under the same rules as input.
 set(QUARRY_LAYER_input_common base storage geometry codec format proto)
-set(readers input_netcdf input_hdf5 input_tiff input_vti input_npz)
+set(readers input_hdf5_parts input_netcdf input_hdf5 input_tiff input_vti input_npz)
 foreach(reader ${readers})
   set(QUARRY_LAYER_${reader} input_common ${QUARRY_LAYER_input_common})
 endforeach()
+list(APPEND QUARRY_LAYER_input_netcdf input_hdf5_parts)
+list(APPEND QUARRY_LAYER_input_hdf5 input_hdf5_parts)
 set(QUARRY_LAYER_input ${readers} input_common ${QUARRY_LAYER_input_common})
 set(QUARRY_LAYER_mapping distribution base geometry)
 set(QUARRY_LAYER_redistribute mapping distribution base geometry)

@@ -300,24 +300,24 @@ Times FindTimes(const ArrayFile& file, const Conventions& conventions, const Arr
 
 /// The one moment of an array without a dimension of time: a time of the format, or a coordinate of no
 /// dimension.
-void FindMoment(const ArrayFile& file, const ArrayInfo& array, InputInfo* info) {
+void FindMoment(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& array,
+                InputInfo* info) {
   if (array.time) {
     info->time = array.time;
     info->time_unit = array.time_unit;
     return;
   }
-  std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < file.arrays().size(); ++i) {
-    const ArrayInfo& other = file.arrays()[i];
-    if (!other.dimensions.empty() || other.kind != ArrayInfo::Kind::kNumbers || !IsTimeCoordinate(other))
-      continue;
-    if (found && Text(array.attributes, "coordinates").find(other.field) == std::string::npos) continue;
-    found = i;
+  const std::vector<std::size_t> found = conventions.Moments(array, /*named=*/false);
+  if (found.size() > 1) {
+    std::vector<std::string> names;
+    for (const std::size_t i : found) names.push_back(file.arrays()[i].name);
+    info->warnings.push_back(fmt::format("{}: its time may be any of {}, and none is taken; give --time",
+                                         array.name, fmt::join(names, ", ")));
   }
-  if (!found) return;
-  const std::vector<double> positions = Positions(file, *found);
+  if (found.size() != 1) return;
+  const std::vector<double> positions = Positions(file, found.front());
   if (positions.size() != 1 || !std::isfinite(positions.front())) return;
-  const Attributes& attributes = file.arrays()[*found].attributes;
+  const Attributes& attributes = file.arrays()[found.front()].attributes;
   info->time = positions.front();
   info->time_unit = {Text(attributes, "units"), Text(attributes, "calendar")};
 }
@@ -494,7 +494,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   if (roles.time) {
     times = FindTimes(*source->file, conventions, array, array.dimensions[*roles.time], &warnings);
   } else {
-    FindMoment(*source->file, array, &info);
+    FindMoment(*source->file, conventions, array, &info);
   }
   info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
   return MakeInputs(info, options, source, times);

@@ -195,6 +195,11 @@ class MissingTest {
   T most_ = std::numeric_limits<T>::max();
 };
 
+/// The name of the group of an array, with its slash.
+std::string GroupOf(const ArrayInfo& array) {
+  return array.name.substr(0, array.name.size() - std::min(array.name.size(), array.field.size()));
+}
+
 /// Whether an array names a list without a scale (of HDF5) as its coordinate, and means this dimension: of
 /// those with its length the one with a name of steps, else the slowest.
 bool IsNamedAlong(const ArrayInfo& list, const ArrayInfo& array, const ArrayDimension& dimension) {
@@ -264,6 +269,9 @@ std::optional<Packing> FindPacking(const ArrayInfo& array) {
   packing.scale = Number(array.attributes, "scale_factor").value_or(1);
   packing.offset = Number(array.attributes, "add_offset").value_or(0);
   if (packing.scale == 1 && packing.offset == 0) return std::nullopt;
+  const bool is_wide = array.type && SizeOf(*array.type) >= 4 &&
+                       *array.type != DataType::kFloat32;  // more digits than float32
+  if (is_wide) packing.unpacked = DataType::kFloat64;
   for (const char* name : {"scale_factor", "add_offset"}) {
     const auto found = array.attributes.find(name);
     if (found != array.attributes.end() && found->second.is_double) packing.unpacked = DataType::kFloat64;
@@ -282,6 +290,8 @@ Conventions::Conventions(const std::vector<ArrayInfo>& arrays) : arrays_(arrays)
     if (array.dimensions.size() == 1 && array.kind == ArrayInfo::Kind::kNumbers &&
         (IsTimeCoordinate(array) || Lower(array.field) == "time"))
       time_lists_.push_back(i);
+    if (array.dimensions.empty() && array.kind == ArrayInfo::Kind::kNumbers && IsTimeCoordinate(array))
+      moments_.push_back(i);
     // The last ones are of UGRID.
     for (const char* attribute :
          {"coordinates", "bounds", "climatology", "grid_mapping", "node_coordinates", "edge_coordinates",
@@ -316,13 +326,30 @@ std::optional<std::size_t> Conventions::TimeAlong(const ArrayInfo& array,
     if (list.dimensions[0].length != dimension.length || list.name == array.name) continue;
     const bool is_along = list.dimensions[0].name.empty() ? IsNamedAlong(list, array, dimension)
                                                           : list.dimensions[0].name == dimension.name;
-    const std::string group =
-        list.name.substr(0, list.name.size() - std::min(list.name.size(), list.field.size()));
-    if (!is_along || !array.name.starts_with(group)) continue;
+    if (!is_along || !array.name.starts_with(GroupOf(list))) continue;
     if (found) return std::nullopt;
     found = i;
   }
   return found;
+}
+
+std::vector<std::size_t> Conventions::Moments(const ArrayInfo& array, bool named) const {
+  const std::string names = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+  std::vector<std::size_t> best;
+  int best_rank = -1;
+  for (const std::size_t i : moments_) {
+    const ArrayInfo& moment = arrays_[i];
+    const std::string group = GroupOf(moment);
+    const bool is_named = names.find(fmt::format(" {} ", moment.field)) != std::string::npos;
+    if ((named && !is_named) || !array.name.starts_with(group)) continue;
+    const bool is_time = Text(moment.attributes, "standard_name") == "time" ||
+                         Lower(Text(moment.attributes, "axis")) == "t" || Lower(moment.field) == "time";
+    const int rank = (is_named ? 2 : 0) + (is_time ? 1 : 0);
+    if (rank > best_rank) best.clear();
+    if (rank >= best_rank) best.push_back(i);
+    best_rank = std::max(rank, best_rank);
+  }
+  return best;
 }
 
 Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
@@ -333,8 +360,10 @@ Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
   const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
   const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
   const bool is_place = !axis.empty() && axis != "t";
-  const bool is_leading_record =
-      dimension.grows && i == 0 && !is_place && (units.empty() || IsTimeUnit(units));
+  // A dimension that grows is none where the array names its one moment.
+  const bool is_leading_record = dimension.grows && i == 0 && !is_place &&
+                                 (units.empty() || IsTimeUnit(units)) &&
+                                 Moments(array, /*named=*/true).empty();
   if (TimeAlong(array, dimension) || is_leading_record || BringsSteps(dimension.name, i == 0, axis, units))
     return Role::kTime;
   return IsNoAxis(dimension.name) && !is_place ? Role::kOther : Role::kUnknown;

@@ -45,7 +45,8 @@ MissingRule FindMissing(const ArrayInfo& array, std::vector<std::string>* warnin
 struct Packing {
   double scale = 1;
   double offset = 0;
-  DataType unpacked = DataType::kFloat32;  ///< the type of the attributes, CF conventions 8.1
+  /// The type of the attributes, CF conventions 8.1, unless that loses digits of the stored samples.
+  DataType unpacked = DataType::kFloat32;
 };
 
 std::optional<Packing> FindPacking(const ArrayInfo& array);
@@ -64,6 +65,11 @@ class Conventions {
   /// that is.
   std::optional<std::size_t> TimeAlong(const ArrayInfo& array, const ArrayDimension& dimension) const;
 
+  /// The moment of an array, a coordinate without dimensions: rather one that the array names, rather one
+  /// that is "time" than the start of a forecast. Several, if they are alike.
+  /// @param named  only those that the array names
+  std::vector<std::size_t> Moments(const ArrayInfo& array, bool named) const;
+
   /// The roles of an array's dimensions, as far as the file tells.
   std::vector<AxisDimension> DescribeDimensions(const ArrayInfo& array) const;
 
@@ -72,6 +78,7 @@ class Conventions {
 
   const std::vector<ArrayInfo>& arrays_;
   std::vector<std::size_t> time_lists_;  ///< arrays of one dimension that hold times
+  std::vector<std::size_t> moments_;     ///< single times
   std::set<std::string> named_;          ///< by an attribute of another array
 };
 

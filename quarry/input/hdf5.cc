@@ -1,8 +1,5 @@
 // HDF5 through the HDF5 library, with the attributes of the openPMD standard if a file has them.
 
-#define H5_USE_110_API  // the same functions from HDF5 1.10 on
-#include <hdf5.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,33 +10,10 @@
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
+#include "quarry/input/hdf5_parts.h"
 
 namespace quarry::input::internal {
 namespace {
-
-/// An identifier of the library that closes itself.
-class Handle {
- public:
-  using Close = herr_t (*)(hid_t);
-  Handle() = default;
-  Handle(hid_t id, Close close) : id_(id), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(id_, other.id_);
-    std::swap(close_, other.close_);
-    return *this;
-  }
-  ~Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-
-  hid_t get() const { return id_; }
-  bool ok() const { return id_ >= 0; }
-
- private:
-  hid_t id_ = -1;
-  Close close_ = nullptr;
-};
 
 /// Keeps the library from printing its errors; the code queries them where it needs them.
 void Silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
@@ -344,7 +318,7 @@ class Hdf5File final : public ArrayFile {
       return InvalidArgument("\"{}\" is {} of {}, or name one array of it, as FILE:/PATH", name.file,
                              other->first, other->second);
     }
-    is_netcdf_ = H5Aexists(file_.get(), "_NCProperties") > 0;
+    is_netcdf_ = IsNetcdf();
     for (const std::string& path : Candidates(name)) Add(path);
     // Positions along dimensions may lie anywhere.
     for (std::size_t i = 0; i < arrays_.size(); ++i) FindScales(i);
@@ -404,13 +378,29 @@ class Hdf5File final : public ArrayFile {
     const hid_t dataset = datasets_[array].get();
     const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
     QUARRY_RETURN_IF_ERROR(CheckFilters(properties.get(), path));
-    if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) return CheckSources(properties.get(), path);
-    if (H5Pget_external_count(properties.get()) > 0) return CheckExternal(properties.get(), path);
+    QUARRY_RETURN_IF_ERROR(CheckHdf5Parts(properties.get(), path_, path));
+    if (H5Pget_layout(properties.get()) == H5D_VIRTUAL || H5Pget_external_count(properties.get()) > 0)
+      return Status::Ok();
     WarnOfUnwritten(dataset, properties.get(), arrays_[array], warnings);
     return Status::Ok();
   }
 
  private:
+  /// Whether netCDF has written the file. Libraries before 4.4.1 leave no mark in the root but in the
+  /// datasets of dimensions, of which one comes early in any order.
+  bool IsNetcdf() const {
+    for (const char* mark : {"_NCProperties", "_nc3_strict"}) {
+      if (H5Aexists(file_.get(), mark) > 0) return true;
+    }
+    const std::vector<std::string> datasets = ListDatasets();
+    constexpr std::size_t kLooked = 256;
+    return std::any_of(
+        datasets.begin(), datasets.begin() + static_cast<std::ptrdiff_t>(std::min(kLooked, datasets.size())),
+        [&](const std::string& path) {
+          return H5Aexists_by_name(file_.get(), path.c_str(), "_Netcdf4Dimid", H5P_DEFAULT) > 0;
+        });
+  }
+
   /// The dataset that the user named, without looking at others; otherwise all of them.
   std::vector<std::string> Candidates(const InputName& name) const {
     if (!name.variable.empty()) {
@@ -436,14 +426,14 @@ class Hdf5File final : public ArrayFile {
     return names;
   }
 
-  /// Datasets of the same name in other groups, which decide the name of the field; and coordinates of no
-  /// dimension beside it.
+  /// Datasets of the same name in other groups, which decide the name of the field; and what lies beside it
+  /// and in the groups around it: coordinates of no dimension.
   std::vector<std::string> SameName(const std::string& path) const {
     std::vector<std::string> same;
     const std::string last = path.substr(path.rfind('/'));
-    const std::string parent = Parent(path) == "/" ? "/" : Parent(path) + "/";
     for (const std::string& other : ListDatasets()) {
-      const bool beside = other.starts_with(parent) && other.find('/', parent.size()) == std::string::npos;
+      const std::string parent = Parent(other) == "/" ? "/" : Parent(other) + "/";
+      const bool beside = path.starts_with(parent);
       if (other != path && (beside || other.ends_with(last))) same.push_back(other);
     }
     return same;
@@ -617,65 +607,6 @@ class Hdf5File final : public ArrayFile {
                                                  nullptr, sizeof(text), text, &config);
       if (filter < 0 || H5Zfilter_avail(filter) > 0) continue;
       return MissingFilter(path, static_cast<unsigned>(filter), text);
-    }
-    return Status::Ok();
-  }
-
-  /// A path in the file, relative to the folder of the file.
-  std::filesystem::path Beside(const std::string& other) const {
-    return std::filesystem::path(path_).parent_path() / other;
-  }
-
-  /// The library reads zeros where a source of a virtual dataset is missing.
-  Status CheckSources(hid_t properties, const std::string& path) const {
-    std::size_t count = 0;
-    H5Pget_virtual_count(properties, &count);
-    std::set<std::pair<std::string, std::string>> checked;
-    for (std::size_t i = 0; i < count; ++i) {
-      char file[4096] = {};
-      char dataset[4096] = {};
-      if (H5Pget_virtual_filename(properties, i, file, sizeof(file)) < 0 ||
-          H5Pget_virtual_dsetname(properties, i, dataset, sizeof(dataset)) < 0)
-        return DataLoss("\"{}\": source {} of the virtual dataset cannot be looked up", path, i);
-      if (!checked.emplace(file, dataset).second) continue;
-      if (std::string_view(file).find("%b") != std::string_view::npos) {
-        return InvalidArgument(
-            "\"{}\" is a virtual dataset of the files {}, whose number is open; copy it to a plain dataset "
-            "first "
-            "(h5repack)",
-            path, file);
-      }
-      if (std::string_view(file) == ".") continue;
-      Handle source(H5Fopen(Beside(file).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
-      if (!source.ok()) source = Handle(H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
-      if (source.ok() && Handle(H5Dopen2(source.get(), dataset, H5P_DEFAULT), H5Dclose).ok()) continue;
-      return DataLoss(
-          "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other "
-          "values "
-          "there",
-          path, file, source.ok() ? fmt::format("has no dataset \"{}\"", dataset) : "is missing");
-    }
-    return Status::Ok();
-  }
-
-  /// Samples in raw files outside.
-  Status CheckExternal(hid_t properties, const std::string& path) const {
-    const int count = H5Pget_external_count(properties);
-    for (int i = 0; i < count; ++i) {
-      char file[4096] = {};
-      off_t offset = 0;
-      hsize_t size = 0;
-      if (H5Pget_external(properties, static_cast<unsigned>(i), sizeof(file), file, &offset, &size) < 0)
-        return DataLoss("\"{}\": external file {} cannot be looked up", path, i);
-      std::error_code error;
-      std::filesystem::path place = Beside(file);
-      if (!std::filesystem::exists(place, error)) place = file;
-      const std::uint64_t bytes = std::filesystem::file_size(place, error);
-      const std::uint64_t needed = size == H5F_UNLIMITED ? 0 : static_cast<std::uint64_t>(offset) + size;
-      if (!error && bytes >= needed) continue;
-      return DataLoss(
-          "\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there", path,
-          file, error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
     }
     return Status::Ok();
   }

@@ -9,6 +9,7 @@
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
+#include "quarry/input/hdf5_parts.h"
 #include "quarry/input/netcdf_classic.h"
 
 namespace quarry::input::internal {
@@ -90,6 +91,7 @@ class NetcdfFile final : public ArrayFile {
   }
 
   Status Open(const std::string& path) {
+    path_ = path;
     // The file system's own errors first: the library only has numbers for them.
     QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(path));
     QUARRY_ASSIGN_OR_RETURN(ends_, ClassicVariableEnds(bytes));
@@ -148,6 +150,10 @@ class NetcdfFile final : public ArrayFile {
                       path, size_, arrays_[array].name, end->second);
     }
     const auto [group, id] = places_[array].variable;
+    int format = NC_FORMAT_CLASSIC;
+    nc_inq_format(id_, &format);
+    if (format == NC_FORMAT_NETCDF4 || format == NC_FORMAT_NETCDF4_CLASSIC)
+      QUARRY_RETURN_IF_ERROR(CheckHdf5Parts(path_, "/" + arrays_[array].name, path));
     std::size_t count = 0;
     if (nc_inq_var_filter_ids(group, id, &count, nullptr) != NC_NOERR || count == 0) return Status::Ok();
     std::vector<unsigned> filters(count);
@@ -258,6 +264,7 @@ class NetcdfFile final : public ArrayFile {
     return found;
   }
 
+  std::string path_;
   int id_ = -1;
   std::uint64_t size_ = 0;
   std::map<std::string, std::uint64_t> ends_;

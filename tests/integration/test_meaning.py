@@ -1,6 +1,7 @@
 """What a file means: missing samples, axes, times and names are kept, converted, or refused by name. netCDF4-python says
 which samples of a NetCDF file are missing, h5py and numpy what lies in the others."""
 
+import shutil
 import unittest
 
 import numpy as np
@@ -79,12 +80,14 @@ class MissingSamples(Meaning):
             "unsigned": ("i2", packed, {"_Unsigned": "true", "_FillValue": np.int16(-32768)}),
             "packed": ("i2", packed, {"scale_factor": np.float32(0.01), "add_offset": np.float32(273.15),
                                       "_FillValue": np.int16(-32768), "valid_max": np.int16(29999)}),
+            "packed doubles": ("f8", counting / 7, {"scale_factor": np.float32(0.5)}),
+            "packed integers": ("i4", (10**9 + counting).astype("i4"), {"scale_factor": np.float32(0.5)}),
         }
         for number, (case, (dtype, values, attributes)) in enumerate(cases.items()):
             for format in ("NETCDF4", "NETCDF3_64BIT_DATA"):
                 with self.subTest(case=case, format=format):
                     path = self.netcdf(f"{number}{format}.nc", {"v": (dtype, tuple("zyx"), values, attributes)}, format=format)
-                    stored = {"unsigned": "u2", "packed": "f4"}.get(case, dtype)
+                    stored = {"unsigned": "u2", "packed": "f4", "packed integers": "f8"}.get(case, dtype)
                     self.assert_means(path, "v", stored, name=f"{number}{format}.quarry")
 
     def test_a_value_as_text(self):
@@ -152,12 +155,14 @@ class MissingSamples(Meaning):
         dataset = self.convert(f"{self.tmp}/whole.h5:u", "--lossless")
         np.testing.assert_array_equal(self.decoded(dataset, "u", "f4").reshape(SHAPE)[:, 0, 0], [1, 1, 2, 2])
         (self.tmp / "rank1.h5").rename(self.tmp / "moved.h5")
-        outcome, dataset = self.write(f"{self.tmp}/whole.h5:u", "--lossless", name="b.quarry")
-        self.assert_one_line(outcome, qt.DAMAGED, "rank1.h5", "missing")
-        self.assertFalse(dataset.exists())
         samples.write_bytes(samples.read_bytes()[:-4])
-        outcome, _ = self.write(f"{self.tmp}/whole.h5:outside", "--lossless", name="b.quarry")
-        self.assert_one_line(outcome, qt.DAMAGED, "samples.bin")
+        shutil.copy(self.tmp / "whole.h5", self.tmp / "whole.nc")  # for the reader of NetCDF
+        for ending in ".h5", ".nc":
+            outcome, dataset = self.write(f"{self.tmp}/whole{ending}:u", "--lossless", name="b.quarry")
+            self.assert_one_line(outcome, qt.DAMAGED, "rank1.h5", "missing")
+            self.assertFalse(dataset.exists())
+            outcome, _ = self.write(f"{self.tmp}/whole{ending}:outside", "--lossless", name="b.quarry")
+            self.assert_one_line(outcome, qt.DAMAGED, "samples.bin")
 
     def test_a_missing_filter_is_named(self):
         """By both readers: the filter's number is changed to one that nobody has."""
@@ -295,6 +300,49 @@ class Axes(Meaning):
                 self.assertEqual(info["dims"], [10, 6, 1])
                 self.assertEqual(info["times"], [0, 3, 6, 9, 12] if attributes else [None] * 5)
                 np.testing.assert_array_equal(self.decoded(dataset, "sst", "f4", "--step", 3), values[3].ravel())
+
+    def test_the_one_moment(self):
+        """Of several scalar times the one that is named, and is "time"; where two are alike, none, and a warning."""
+        units = {"units": "hours since 2001-01-01"}
+        start = ("f8", (), 4, {**units, "standard_name": "forecast_reference_time"})
+        moment = ("f8", (), 10, {**units, "standard_name": "time"})
+        plain = ("f8", (), 10, units)
+        plane, dims = ("f4", ("y", "x"), np.zeros((6, 8))), {"y": 6, "x": 8, "record": None}
+        records = ("f4", ("record", "y", "x"), np.zeros((3, 6, 8)))
+        for number, (variables, expected, says) in enumerate((
+                ({"time": moment, "forecast_reference_time": start, "p": (*plane, {"coordinates": "time forecast_reference_time"})}, 10, ""),
+                ({"time": moment, "forecast_reference_time": start, "p": (*plane, {})}, 10, ""),
+                ({"b": start, "a": plain, "p": (*plane, {"coordinates": "a"})}, 10, ""),
+                ({"b": start, "a": plain, "p": (*plane, {})}, None, "its time may be any of"),
+                ({"when": plain, "p": (*records, {"coordinates": "when"})}, 10, ""))):
+            for ending, format in (".nc", "netcdf"), (".h5", "hdf5"):
+                with self.subTest(number=number, format=format):
+                    path = self.netcdf(f"{number}{ending}", variables, dims=dims)
+                    outcome, dataset = self.write(f"{path}:p", "--lossless", "--format", format, name=f"{number}{format}.quarry")
+                    self.assertEqual(outcome.code, qt.DONE, outcome)
+                    self.assertEqual(qt.info(dataset)["times"], [expected])
+                    self.assertIn(says, outcome.err)
+
+    def test_files_of_old_netcdf(self):
+        """They have no _NCProperties, and mean the same to both readers."""
+        path = self.netcdf("a.nc", {"p": ("f4", ("record", "y", "x"), np.zeros((3, 6, 8)), {})},
+                           dims={"record": None, "y": 6, "x": 8})
+        with module("h5py").File(path, "a") as file:
+            del file.attrs["_NCProperties"]
+        for format in "netcdf", "hdf5":
+            self.assertEqual(len(qt.info(self.convert(path, "--lossless", "--format", format, name=f"{format}.quarry"))["steps"]), 3)
+
+    def test_groups_have_the_moment_around_them(self):
+        path = self.tmp / "a.nc"
+        with module("netCDF4").Dataset(path, "w") as file:
+            time = file.createVariable("time", "f8", ())
+            time.units, time[...] = "hours since 2001-01-01", 3.25
+            for name, n in {"y": 6, "x": 8}.items():
+                file.createDimension(name, n)
+            file.createGroup("deep/inner").createVariable("b", "f4", ("y", "x"))[...] = 1
+        for format in "netcdf", "hdf5":
+            self.assertEqual(qt.info(self.convert(f"{path}:/deep/inner/b", "--lossless", "--format", format,
+                                                  name=f"{format}.quarry"))["times"], [3.25])
 
     def test_times_beside_numbers_of_steps(self):
         """As our own exports have them: the times are a list beside the coordinate of the dimension."""
