@@ -307,7 +307,7 @@ void FindMoment(const ArrayFile& file, const Conventions& conventions, const Arr
     info->time_unit = array.time_unit;
     return;
   }
-  const std::vector<std::size_t> found = conventions.Moments(array, /*named=*/false);
+  const std::vector<std::size_t> found = conventions.Moments(array);
   if (found.size() > 1) {
     std::vector<std::string> names;
     for (const std::size_t i : found) names.push_back(file.arrays()[i].name);

@@ -200,6 +200,16 @@ std::string GroupOf(const ArrayInfo& array) {
   return array.name.substr(0, array.name.size() - std::min(array.name.size(), array.field.size()));
 }
 
+/// How sure it is that a coordinate without dimensions is the moment of an array: 2 if that names it, and 1
+/// more if it is "time", and not the start of a forecast.
+int RankOfMoment(const ArrayInfo& moment, const ArrayInfo& array) {
+  const std::string names = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+  const bool is_named = names.find(fmt::format(" {} ", moment.field)) != std::string::npos;
+  const bool is_time = Text(moment.attributes, "standard_name") == "time" ||
+                       Lower(Text(moment.attributes, "axis")) == "t" || Lower(moment.field) == "time";
+  return (is_named ? 2 : 0) + (is_time ? 1 : 0);
+}
+
 /// Whether an array names a list without a scale (of HDF5) as its coordinate, and means this dimension: of
 /// those with its length the one with a name of steps, else the slowest.
 bool IsNamedAlong(const ArrayInfo& list, const ArrayInfo& array, const ArrayDimension& dimension) {
@@ -333,18 +343,12 @@ std::optional<std::size_t> Conventions::TimeAlong(const ArrayInfo& array,
   return found;
 }
 
-std::vector<std::size_t> Conventions::Moments(const ArrayInfo& array, bool named) const {
-  const std::string names = fmt::format(" {} ", Text(array.attributes, "coordinates"));
+std::vector<std::size_t> Conventions::Moments(const ArrayInfo& array) const {
   std::vector<std::size_t> best;
-  int best_rank = -1;
+  int best_rank = 0;
   for (const std::size_t i : moments_) {
-    const ArrayInfo& moment = arrays_[i];
-    const std::string group = GroupOf(moment);
-    const bool is_named = names.find(fmt::format(" {} ", moment.field)) != std::string::npos;
-    if ((named && !is_named) || !array.name.starts_with(group)) continue;
-    const bool is_time = Text(moment.attributes, "standard_name") == "time" ||
-                         Lower(Text(moment.attributes, "axis")) == "t" || Lower(moment.field) == "time";
-    const int rank = (is_named ? 2 : 0) + (is_time ? 1 : 0);
+    if (!array.name.starts_with(GroupOf(arrays_[i]))) continue;
+    const int rank = RankOfMoment(arrays_[i], array);
     if (rank > best_rank) best.clear();
     if (rank >= best_rank) best.push_back(i);
     best_rank = std::max(rank, best_rank);
@@ -360,10 +364,11 @@ Role Conventions::RoleOf(const ArrayInfo& array, std::size_t i) const {
   const std::string units = coordinate == nullptr ? "" : Text(coordinate->attributes, "units");
   const std::string axis = coordinate == nullptr ? "" : Lower(Text(coordinate->attributes, "axis"));
   const bool is_place = !axis.empty() && axis != "t";
-  // A dimension that grows is none where the array names its one moment.
-  const bool is_leading_record = dimension.grows && i == 0 && !is_place &&
-                                 (units.empty() || IsTimeUnit(units)) &&
-                                 Moments(array, /*named=*/true).empty();
+  // A dimension that grows is none where the array has one moment.
+  const std::vector<std::size_t> moments = Moments(array);
+  const bool has_moment = !moments.empty() && RankOfMoment(arrays_[moments.front()], array) > 0;
+  const bool is_leading_record =
+      dimension.grows && i == 0 && !is_place && (units.empty() || IsTimeUnit(units)) && !has_moment;
   if (TimeAlong(array, dimension) || is_leading_record || BringsSteps(dimension.name, i == 0, axis, units))
     return Role::kTime;
   return IsNoAxis(dimension.name) && !is_place ? Role::kOther : Role::kUnknown;

@@ -67,8 +67,7 @@ class Conventions {
 
   /// The moment of an array, a coordinate without dimensions: rather one that the array names, rather one
   /// that is "time" than the start of a forecast. Several, if they are alike.
-  /// @param named  only those that the array names
-  std::vector<std::size_t> Moments(const ArrayInfo& array, bool named) const;
+  std::vector<std::size_t> Moments(const ArrayInfo& array) const;
 
   /// The roles of an array's dimensions, as far as the file tells.
   std::vector<AxisDimension> DescribeDimensions(const ArrayInfo& array) const;

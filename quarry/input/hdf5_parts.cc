@@ -9,7 +9,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A path in a file is relative to the folder of the file.
-fs::path Beside(const std::string& file, const std::string& other) { return fs::path(file).parent_path() / other; }
+fs::path Beside(const std::string& file, const std::string& other) {
+  return fs::path(file).parent_path() / other;
+}
 
 /// The library reads other values where a source of a virtual dataset is missing.
 Status CheckSources(hid_t properties, const std::string& own, const std::string& path) {
@@ -58,9 +60,8 @@ Status CheckExternal(hid_t properties, const std::string& own, const std::string
     const std::uint64_t bytes = std::filesystem::file_size(place, error);
     const std::uint64_t needed = size == H5F_UNLIMITED ? 0 : static_cast<std::uint64_t>(offset) + size;
     if (!error && bytes >= needed) continue;
-    return DataLoss(
-        "\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there", path,
-        file, error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
+    return DataLoss("\"{}\" has its samples in \"{}\", which {}; bring it back, HDF5 would read zeros there",
+                    path, file, error ? "is missing" : fmt::format("has {} bytes of {}", bytes, needed));
   }
   return Status::Ok();
 }

@@ -42,7 +42,8 @@ class Handle {
 /// @errors kDataLoss: one is missing; kInvalidArgument: how many there are is open
 Status CheckHdf5Parts(hid_t properties, const std::string& own, const std::string& path);
 
-/// The same for a dataset of a file that another library reads. A dataset that HDF5 does not find has no parts.
+/// The same for a dataset of a file that another library reads. A dataset that HDF5 does not find has no
+/// parts.
 Status CheckHdf5Parts(const std::string& own, const std::string& dataset, const std::string& path);
 
 }  // namespace quarry::input::internal

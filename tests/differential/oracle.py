@@ -20,7 +20,8 @@ import numpy as np
 import tifffile
 
 # Names of dimensions that count moments, where nothing else is said of them.
-MOMENTS = {"time", "t", "frame", "frames", "step", "steps"}
+COUNTS = {"step", "steps", "frame", "frames", "timestep", "timesteps", "time_step", "time_steps"}
+MOMENTS = {"time", "times", "t", "nt", "ntime", *COUNTS}
 
 
 @dataclass
@@ -200,6 +201,15 @@ def in_scope(group: Any) -> Iterator[Any]:
         group = group.parent
 
 
+def has_moment(variable: Any) -> bool:
+    """Whether a time without dimensions is the variable's own."""
+    named = text_of(variable, "coordinates").split()
+    return any(one.dimensions == () and is_time(one)
+               and (one.name in named or text_of(one, "standard_name") == "time" or text_of(one, "axis").lower() == "t"
+                    or one.name.lower() == "time")
+               for group in in_scope(variable.group()) for one in group.variables.values() if is_numeric(one))
+
+
 def netcdf_dimension(variable: Any, place: int, dimension: Any) -> Dimension:
     name = dimension.name
     out = Dimension(name, len(dimension))
@@ -220,14 +230,15 @@ def netcdf_dimension(variable: Any, place: int, dimension: Any) -> Dimension:
     texts = home.variables.get("Times")
     has_texts = texts is not None and texts.dtype == "S1" and texts.dimensions[:1] == (name,)
     may_be = axis in ("", "t") and (not units or units == "1" or is_time_unit(units))
-    leads = dimension.isunlimited() and place == 0
+    # A record dimension brings moments, unless the variable has one; a length of time brings those of a forecast.
+    leads = place == 0 and (is_time_unit(units) or (dimension.isunlimited() and not has_moment(variable)))
     out.is_time = variable.ndim > 1 and (
         (coordinate is not None and is_time(coordinate)) or len(lists) == 1
         or (may_be and (name.lower() in MOMENTS or leads)))
     if not out.is_time:
         return out
     if coordinate is not None and is_numeric(coordinate) and (is_time(coordinate) or not lists):
-        if is_time(coordinate) or name not in ("step", "steps", "frame"):
+        if is_time(coordinate) or name.lower() not in COUNTS:
             out.times = times_of(coordinate)
     elif len(lists) == 1:
         out.times = times_of(lists[0])
