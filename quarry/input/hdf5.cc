@@ -315,7 +315,7 @@ class Hdf5File final : public ArrayFile {
     path_ = name.file;
     QUARRY_ASSIGN_OR_RETURN(file_, OpenFile(name));
     if (const auto other = FindOtherMesh(file_.get()); other && name.variable.empty()) {
-      return InvalidArgument("\"{}\" is {} of {}, or name one array of it, as FILE:/PATH", name.file,
+      return InvalidArgument("\"{}\" is {}, made of {}, or name one array of it, as FILE:/PATH", name.file,
                              other->first, other->second);
     }
     is_netcdf_ = IsNetcdf();

@@ -128,13 +128,13 @@ Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>&
     if (values.size() == names.size()) unique.push_back(k);
   }
   if (unique.empty() && varying.size() > 1) {
-    // The number with the most values is the likeliest to count planes.
+    // The number with the most values is the likeliest to count planes, and of two alike the last.
     std::size_t free = varying.front();
     std::size_t most = 0;
     for (const std::size_t k : varying) {
       std::set<std::uint64_t> values;
       for (const NumberedName& name : parts) values.insert(name.numbers[k]);
-      if (values.size() > most) free = k;
+      if (values.size() >= most) free = k;
       most = std::max(most, values.size());
     }
     return InvalidArgument(
