@@ -347,9 +347,21 @@ void BindWriting(nb::module_& m) {
         "Whether the numbers along a dimension of this name count steps, and are no times: step, frame, ...");
   m.def("says_time", &input::SaysTime, "axis"_a, "standard_name"_a, "units"_a,
         "Whether a coordinate with these attributes is time.");
+  m.def("names_vertical", &input::NamesVertical, "name"_a,
+        "Whether a slowest dimension without a coordinate has a name of what is vertical: level, depth, ...");
   m.def(
-      "are_positions", [](const std::vector<double>& positions) { return AreCoordinates(positions); },
-      "positions"_a, "Whether samples can lie there: finite, and strictly ascending or descending.");
+      "place_axis",
+      [](const std::vector<double>& positions,
+         bool is_float32) -> std::optional<std::tuple<double, double, bool>> {
+        input::InputAxis axis;
+        input::PlaceAxis(positions, is_float32 ? DataType::kFloat32 : DataType::kFloat64, &axis);
+        if (!axis.origin) return std::nullopt;
+        return std::tuple(*axis.origin, axis.spacing.value_or(1), axis.coordinates.empty());
+      },
+      "positions"_a, "is_float32"_a,
+      "Origin and spacing of an axis with samples at these positions, and whether that says all of them; "
+      "None where "
+      "samples cannot lie: not finite, or neither ascending nor descending.");
   m.def(
       "find_helpers",
       [](const std::vector<

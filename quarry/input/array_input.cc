@@ -372,14 +372,7 @@ void WarnOfGuesses(const ArrayInfo& array, const AxisRoles& roles, const Index3&
   }
   if (!z || dims[2] == 1) return;
   const ArrayDimension& slowest = array.dimensions[*z];
-  if (slowest.name.empty() || slowest.coordinate || slowest.described.origin) return;
-  // Names of axes that people give to what is vertical, or to z.
-  const std::string name = Lower(slowest.name);
-  const auto is_in_name = [&](const char* part) { return name.find(part) != std::string::npos; };
-  if (name.size() <= 2 || is_in_name("z") || is_in_name("lev") || is_in_name("lay") || is_in_name("depth") ||
-      is_in_name("height") || is_in_name("alt") || is_in_name("vert") || is_in_name("sigma") ||
-      is_in_name("bottom") || is_in_name("phony_dim") || is_in_name("dim") || is_in_name("s_rho") ||
-      is_in_name("s_w"))
+  if (slowest.name.empty() || slowest.coordinate || slowest.described.origin || NamesVertical(slowest.name))
     return;
   warnings->push_back(
       fmt::format("{}: nothing says that its dimension {} is an axis of the grid; it is taken as z (--index "

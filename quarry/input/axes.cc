@@ -68,6 +68,14 @@ bool BringsSteps(const std::string& name, bool is_slowest, const std::string& ax
   return NamesSteps(name) && (units.empty() || units == "1");
 }
 
+bool NamesVertical(const std::string& name) {
+  const std::string lower = internal::Lower(name);
+  if (lower.size() <= 2) return true;
+  const auto parts = std::to_array<const char*>(
+      {"z", "lev", "lay", "depth", "height", "alt", "vert", "sigma", "bottom", "dim", "s_rho", "s_w"});
+  return std::ranges::any_of(parts, [&](const char* part) { return lower.find(part) != std::string::npos; });
+}
+
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units) {
   return internal::Lower(axis) == "t" || standard_name == "time" || HasReferenceDate(units);
 }

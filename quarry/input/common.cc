@@ -11,7 +11,32 @@
 #include "quarry/format/manifest.h"
 #include "quarry/input/formats.h"
 
-namespace quarry::input::internal {
+namespace quarry::input {
+
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis) {
+  if (positions.empty() || !AreCoordinates(positions)) return;
+  if (positions.size() == 1) {
+    axis->origin = positions.front();
+    return;
+  }
+  const double spacing = (positions.back() - positions.front()) / static_cast<double>(positions.size() - 1);
+  if (!IsSpacing(spacing)) return;
+  axis->origin = positions.front();
+  axis->spacing = spacing;
+  const double largest = std::max(std::abs(positions.front()), std::abs(positions.back()));
+  // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it; in float64 by
+  // 2^-53, and sums of spacings by some times as much.
+  const int digits = stored == DataType::kFloat32 ? 23 : 50;
+  const double rounding = std::max(1e-6 * std::abs(spacing), std::ldexp(largest, -digits));
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (std::abs(positions[i] - (positions.front() + spacing * static_cast<double>(i))) > rounding) {
+      axis->coordinates = positions;
+      return;
+    }
+  }
+}
+
+namespace internal {
 
 namespace fs = std::filesystem;
 
@@ -72,29 +97,6 @@ void SwapBytes(std::span<std::byte> samples, std::size_t size) {
   for (std::size_t i = 0; i < samples.size(); i += size) {
     const auto sample = samples.subspan(i, size);
     std::reverse(sample.begin(), sample.end());
-  }
-}
-
-void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis) {
-  if (positions.empty() || !AreCoordinates(positions)) return;
-  if (positions.size() == 1) {
-    axis->origin = positions.front();
-    return;
-  }
-  const double spacing = (positions.back() - positions.front()) / static_cast<double>(positions.size() - 1);
-  if (!IsSpacing(spacing)) return;
-  axis->origin = positions.front();
-  axis->spacing = spacing;
-  const double largest = std::max(std::abs(positions.front()), std::abs(positions.back()));
-  // Positions near `largest`, rounded to float32, are off by at most half of 2^-23 of it; in float64 by
-  // 2^-53, and sums of spacings by some times as much.
-  const int digits = stored == DataType::kFloat32 ? 23 : 50;
-  const double rounding = std::max(1e-6 * std::abs(spacing), std::ldexp(largest, -digits));
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (std::abs(positions[i] - (positions.front() + spacing * static_cast<double>(i))) > rounding) {
-      axis->coordinates = positions;
-      return;
-    }
   }
 }
 
@@ -222,4 +224,5 @@ void CopyPermuted(std::span<const std::byte> block, const Box& part, const std::
   CopyStrided<8>(block.data(), to, counts, strides);
 }
 
-}  // namespace quarry::input::internal
+}  // namespace internal
+}  // namespace quarry::input

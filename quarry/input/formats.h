@@ -53,12 +53,6 @@ std::string FieldFromPath(const std::string& path);
 /// Reverses the bytes of every sample of `size` bytes.
 void SwapBytes(std::span<std::byte> samples, std::size_t size);
 
-/// Origin and spacing of an axis from the positions of its samples; also `coordinates`, unless the positions
-/// are evenly spaced within a millionth of the spacing or the precision in which they are stored. Positions
-/// that are not finite and strictly monotonic are ignored: the axis stays as it is.
-/// @param stored  the type of the positions in the file; float64 and integers are exact
-void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis);
-
 /// A variable in a file that may hold several.
 struct Variable {
   std::string name;

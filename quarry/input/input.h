@@ -134,6 +134,16 @@ struct VariableWords {
 /// Which variables of one source are never fields: bounds, grid mappings, and coordinates that others name.
 std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables);
 
+/// Origin and spacing of an axis from the positions of its samples; also `coordinates`, unless the positions
+/// are evenly spaced within a millionth of the spacing or the precision in which they are stored. Positions
+/// that are not finite and strictly monotonic are ignored: the axis stays as it is.
+/// @param stored  the type of the positions in the file; float64 and integers are exact
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis);
+
+/// Whether a dimension that varies most slowly, and that no coordinate describes, has a name of what is
+/// vertical: "level", "depth", "nz", ... Others are a guess.
+bool NamesVertical(const std::string& name);
+
 /// The file of FILE:VARIABLE.
 std::string FileOf(const std::string& path);
 

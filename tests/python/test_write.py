@@ -706,6 +706,13 @@ class Meaning(qt.QuarryTest):
                         quarry.write(self.tmp / "b.quarry", array, lossless=True)
                     self.assertFalse((self.tmp / "b.quarry").exists())
 
+    def test_guessed_axes_are_said(self):
+        import xarray as xr
+        for name, coords, is_said in (("cape_cin", {}, True), ("level", {}, False), ("cape_cin", {"cape_cin": np.arange(3.0)}, False)):
+            array = xr.DataArray(np.zeros((3, 4, 5), "f4"), dims=(name, "y", "x"), name="u", coords=coords)
+            said = self.written(array, f"{name}{len(coords)}")[1]
+            self.assertEqual(["cape_cin" in one and "select=" in one for one in said], [True] if is_said else [])
+
     def test_attributes_that_are_not_applied_are_said(self):
         import xarray as xr
         array = xr.DataArray(np.arange(24, dtype="i2").reshape(2, 3, 4), dims=("z", "y", "x"), name="u")

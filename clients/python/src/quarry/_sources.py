@@ -34,19 +34,15 @@ class Axis:
     """Whether anybody said where they lie."""
 
     @classmethod
-    def at(cls, name: str, units: str, positions: npt.NDArray[np.generic]) -> Axis:
-        """An axis with samples at these positions."""
+    def at(cls, name: str, units: str, positions: npt.NDArray[np.generic]) -> Axis | None:
+        """An axis with samples at these positions; None if samples cannot lie there."""
         import numpy as np
-        exact = positions.astype(np.float64)
-        if exact.size == 1:
-            return cls(name, units, float(exact[0]), placed=True)
-        spacing = float(exact[-1] - exact[0]) / (exact.size - 1)
-        even = exact[0] + spacing * np.arange(exact.size)
-        # Positions have the digits of their type.
-        digits = float(np.spacing(positions.dtype.type(1))) if positions.dtype.kind == "f" else 0.0
-        allowed = 1e-6 * abs(spacing) + digits * np.abs(exact)
-        uneven = [] if np.all(np.abs(exact - even) <= allowed) else exact.tolist()
-        return cls(name, units, float(exact[0]), spacing, uneven, placed=True)
+        exact = positions.astype(np.float64).tolist()
+        found = _quarry.place_axis(exact, positions.dtype.newbyteorder("=") == np.float32)
+        if found is None:
+            return None
+        origin, spacing, is_even = found
+        return cls(name, units, origin, spacing, [] if is_even else exact, placed=True)
 
 
 class Source:
@@ -210,7 +206,8 @@ def _from_field(name: str | None, data: Field) -> Source:
     times = dict(zip(data.dataset.steps, data.dataset.times, strict=True))
     grid, coords = data.dataset.native, data.dataset.coords.values()
     return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
-                  axes=[*map(Axis.at, grid.axis_names, grid.axis_units, coords)], numbers=data.steps,
+                  axes=[Axis.at(*one) or Axis(one[0])
+                        for one in zip(grid.axis_names, grid.axis_units, coords, strict=True)], numbers=data.steps,
                   times=Times(tuple(times[step] for step in data.steps), data.dataset.time_units,
                               data.dataset.calendar))
 
@@ -233,6 +230,10 @@ def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: lis
     if fill is None and data.dtype.kind in "iu":
         fill = data.encoding.get("_FillValue")
     axes = [_axis_of(data, dim, letter, said) for dim, letter in zip(spatial, "zyx"[-len(spatial):], strict=False)]
+    if len(spatial) == 3 and data.sizes[slowest := spatial[0]] > 1 and slowest not in data.coords and (
+            not _quarry.names_vertical(str(slowest))):
+        said.append(f"{data.name}: nothing says that its dimension {slowest} is an axis of the grid; it is taken as z "
+                    f"(select={{{slowest!r}: K}} chooses of it)")
     used = {own, *spatial, *chosen}
     source = Source(str(data.name), data.variable, has_steps=steps is not None,
                     units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
@@ -254,7 +255,8 @@ def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
         positions, units, calendar = np.array(times.values, np.float64), times.units, times.calendar
     elif coordinate.dtype.kind in "fiu":
         positions = coordinate.values
-    if positions is None or not _quarry.are_positions(positions.astype(np.float64).tolist()):
+    axis = None if positions is None else Axis.at(str(dim), units, positions)
+    if axis is None:
         why = "is not finite, or neither ascends nor descends"
         if positions is None:
             why = f"holds {'text' if _members.is_text(coordinate) else coordinate.dtype}"
@@ -264,7 +266,7 @@ def _axis_of(data: Any, dim: str, letter: str, said: list[str]) -> Axis:
     if calendar not in _STANDARD:
         said.append(f"{data.name}: the calendar of its coordinate {dim}, {calendar!r}, is not kept, as an axis has "
                     "none; note it elsewhere")
-    return Axis.at(str(dim), units, positions)
+    return axis
 
 
 def _say_what_is_not_applied(data: Any, said: list[str]) -> None:
