@@ -72,7 +72,7 @@ double Threshold(const std::vector<double>& sorted, const Core& core) {
   // A few samples, or less than a half of many, are no norm: only what no physical range has parts the
   // others.
   if (sorted.size() < kFew || core.size() < sorted.size() / 2) return 1e6;
-  const auto [first, last] = std::ranges::equal_range(sorted, value);
+  const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
   constexpr std::ptrdiff_t kRepeated = 4;  // one of them may be the end of the range, counted twice
   return last - first >= kRepeated ? 100 : 1000;
 }
