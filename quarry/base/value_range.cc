@@ -14,8 +14,9 @@ namespace {
 /// netCDF fills floats with.
 bool LooksLikeFill(double value) {
   const double size = std::abs(value);
-  for (double nines = 99; nines < 1e16; nines = 10 * nines + 9) {
-    if (size == nines || size == nines + 0.9) return true;
+  constexpr std::int64_t kMostNines = 999'999'999'999'999;
+  for (std::int64_t nines = 99; nines <= kMostNines; nines = 10 * nines + 9) {
+    if (size == static_cast<double>(nines) || size == static_cast<double>(nines) + 0.9) return true;
   }
   constexpr std::array<double, 9> kEnds = {
       32767, 32768, 2147483647, 2147483648, 65535, 4294967295, 9.969209968386869e36, FLT_MAX, DBL_MAX};

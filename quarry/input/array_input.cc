@@ -310,6 +310,7 @@ void FindMoment(const ArrayFile& file, const Conventions& conventions, const Arr
   const std::vector<std::size_t> found = conventions.Moments(array);
   if (found.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(found.size());
     for (const std::size_t i : found) names.push_back(file.arrays()[i].name);
     info->warnings.push_back(fmt::format("{}: its time may be any of {}, and none is taken; give --time",
                                          array.name, fmt::join(names, ", ")));
@@ -466,6 +467,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   const std::vector<ArrayInfo>& arrays = file->arrays();
   const Conventions conventions(arrays);
   std::vector<Variable> variables;
+  variables.reserve(arrays.size());
   for (const ArrayInfo& array : arrays) variables.push_back(Summarise(conventions, array, options));
   const auto source = std::make_shared<Source>();
   QUARRY_ASSIGN_OR_RETURN(source->array, ChooseVariable(name, variables));

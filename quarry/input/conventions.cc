@@ -21,6 +21,7 @@ std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables) {
   }
   const internal::Conventions conventions(arrays);
   std::vector<bool> helpers;
+  helpers.reserve(arrays.size());
   for (const internal::ArrayInfo& array : arrays) helpers.push_back(conventions.is_helper(array));
   return helpers;
 }

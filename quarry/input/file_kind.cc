@@ -13,7 +13,8 @@ namespace quarry::input::internal {
 namespace {
 
 namespace fs = std::filesystem;
-using std::string_view_literals::operator""sv;
+using std::string_view_literals::operator""sv;  // NOLINT(misc-unused-using-decls): the check does not see
+                                                // literals
 
 /// Bytes at a place of a file that no other kind has there.
 struct Signature {

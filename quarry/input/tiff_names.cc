@@ -115,6 +115,7 @@ std::optional<std::string> DescribeGaps(const std::vector<std::uint64_t>& number
 Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>& names,
                                                  const std::string& path) {
   std::vector<NumberedName> parts;
+  parts.reserve(names.size());
   for (const std::string& name : names) parts.push_back(TakeApart(name));
   QUARRY_RETURN_IF_ERROR(CheckOneSeries(names, parts, path));
   std::vector<std::string> warnings;
@@ -145,6 +146,7 @@ Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>&
   }
   if (unique.size() == 1) {
     std::vector<std::uint64_t> numbers;
+    numbers.reserve(parts.size());
     for (const NumberedName& name : parts) numbers.push_back(name.numbers[unique.front()]);
     if (auto gaps = DescribeGaps(numbers, names)) warnings.push_back(*std::move(gaps));
   }

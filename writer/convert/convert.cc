@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
@@ -96,7 +97,8 @@ class Run {
       QUARRY_ASSIGN_OR_RETURN(last[field.name], writer_->Published(*step));
     }
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(jobs_, Renumber(std::move(jobs_), first));
+                                           QUARRY_ASSIGN_OR_RETURN(jobs_,
+                                                                   Renumber(std::exchange(jobs_, {}), first));
                                            return Status::Ok();
                                          })));
     return WarnOfEarlierTimes(last);
