@@ -51,7 +51,7 @@ struct Packing {
 
 std::optional<Packing> FindPacking(const ArrayInfo& array);
 
-/// What the arrays of one file say of each other. Finds what all of them ask for once: files may hold
+/// Relations between the arrays of one file: times, bounds, coordinates. Looked up once: files may hold
 /// thousands.
 class Conventions {
  public:

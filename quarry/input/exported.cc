@@ -65,7 +65,7 @@ const ExportedCoordinate* Exported::Times() const {
 }
 
 std::optional<Exported> ParseExported(std::string_view text) {
-  // What is nested more deeply than an export nests takes many times its bytes.
+  // Text nested more deeply than an export's takes many times its bytes in memory.
   const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth <= 6; };
   const Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
   Exported exported;

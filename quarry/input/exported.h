@@ -7,8 +7,8 @@
 
 #include "quarry/input/array_file.h"
 
-/// What exports of Quarry say of their samples in JSON, where the format has no place for it: beside .npy, in
-/// .npz, and in ImageJ's "Info" of .tif.
+/// JSON in which exports of Quarry describe their samples, where the format has no place for it: beside .npy,
+/// in .npz, and in ImageJ's "Info" of .tif.
 namespace quarry::input::internal {
 
 /// Positions of samples, or times of steps.

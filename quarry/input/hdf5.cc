@@ -265,7 +265,7 @@ void FindTime(hid_t file, ArrayInfo* array) {
   }
 }
 
-/// What a file holds that is not one grid, by marks of the code that has written it: "a FLASH file".
+/// Names the kind of a file that is not one grid, by marks of the code that has written it: "a FLASH file".
 /// @returns the kind, and what it is made of
 std::optional<std::pair<const char*, const char*>> FindOtherMesh(hid_t file) {
   constexpr const char* kBlocks =
@@ -295,12 +295,7 @@ std::optional<std::pair<const char*, const char*>> FindOtherMesh(hid_t file) {
 }
 
 Result<Handle> OpenFile(const InputName& name) {
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-#if H5_VERSION_GE(1, 10, 7)
-  // Reading needs no lock; file systems without locks would refuse it.
-  H5Pset_file_locking(access.get(), true, true);
-#endif
-  Handle file(H5Fopen(name.file.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  Handle file = OpenHdf5(name.file);
   if (file.ok()) return file;
   return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, LastError());
 }

@@ -68,6 +68,14 @@ Status CheckExternal(hid_t properties, const std::string& own, const std::string
 
 }  // namespace
 
+Handle OpenHdf5(const std::string& path) {
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7)
+  H5Pset_file_locking(access.get(), true, true);
+#endif
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose};
+}
+
 Status CheckHdf5Parts(hid_t properties, const std::string& own, const std::string& path) {
   if (H5Pget_layout(properties) == H5D_VIRTUAL) return CheckSources(properties, own, path);
   if (H5Pget_external_count(properties) > 0) return CheckExternal(properties, own, path);
@@ -76,11 +84,7 @@ Status CheckHdf5Parts(hid_t properties, const std::string& own, const std::strin
 
 Status CheckHdf5Parts(const std::string& own, const std::string& dataset, const std::string& path) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-#if H5_VERSION_GE(1, 10, 7)
-  H5Pset_file_locking(access.get(), true, true);
-#endif
-  const Handle file(H5Fopen(own.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  const Handle file = OpenHdf5(own);
   const Handle opened(file.ok() ? H5Dopen2(file.get(), dataset.c_str(), H5P_DEFAULT) : -1, H5Dclose);
   if (!opened.ok()) return Status::Ok();
   const Handle properties(H5Dget_create_plist(opened.get()), H5Pclose);

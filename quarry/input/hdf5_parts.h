@@ -8,7 +8,7 @@
 
 #include "quarry/base/status.h"
 
-/// What the readers of HDF5 and of NetCDF-4, which is HDF5, have in common.
+/// Shared by the readers of HDF5 and of NetCDF-4, which is HDF5.
 namespace quarry::input::internal {
 
 /// An identifier of the library that closes itself.
@@ -34,6 +34,9 @@ class Handle {
   hid_t id_ = -1;
   Close close_ = nullptr;
 };
+
+/// Opens a file for reading without a lock: file systems without locks would refuse it.
+Handle OpenHdf5(const std::string& path);
 
 /// Whether the parts of a dataset that lie in other files are there: sources of virtual ones, external files.
 /// @param properties  of its creation

@@ -124,7 +124,7 @@ bool CountsSteps(const std::string& name);
 /// Whether a coordinate with these attributes is time. Its name says nothing.
 bool SaysTime(const std::string& axis, const std::string& standard_name, const std::string& units);
 
-/// What a variable says of itself and of others.
+/// A variable's name, dimensions and attributes.
 struct VariableWords {
   std::string name;
   std::vector<std::string> dimensions;
