@@ -1,7 +1,8 @@
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Samples, SampleType, Vec3 } from "../../src/model";
 import { Decoder, samplesOf } from "../../src/decode/decoder";
@@ -10,6 +11,8 @@ import { decodeLevels, MODULES, ROOT } from "./modules";
 import { random } from "./random";
 
 // quarry-write-single writes random fields, and "quarry get" says what the native decoder makes of them.
+// They run beside this thread: vitest gives up a file whose thread does not answer for a minute.
+const run = promisify(execFile);
 const BIN = process.env.QUARRY_BIN ?? join(ROOT, "build/release/bin");
 const BUILT = existsSync(join(BIN, "quarry")) && existsSync(join(BIN, "quarry-write-single"));
 const FOLDER = mkdtempSync(join(tmpdir(), "quarry-decode-"));
@@ -76,22 +79,22 @@ function samplesFor({ coder, type, dims, masked }: Case, seed: number): Samples 
   return samples;
 }
 
-function write(test: Case, name: string, samples: Samples): string {
+async function write(test: Case, name: string, samples: Samples): Promise<string> {
   const input = join(FOLDER, `${name}.raw`);
   const dataset = join(FOLDER, `${name}.quarry`);
   writeFileSync(input, new Uint8Array(samples.buffer));
   const fill = test.masked ? ["--fill", FILL[test.type]] : [];
-  execFileSync(join(BIN, "quarry-write-single"), [
+  await run(join(BIN, "quarry-write-single"), [
     input, "--output", dataset, "--field", "f", "--dims", test.dims.join("x"), "--type", test.type, "--patch", test.patch,
     "--codec", test.coder, ...test.options, ...fill,
-  ], { stdio: ["ignore", "ignore", "inherit"] });
+  ]);
   return dataset;
 }
 
-function nativeLevel(dataset: string, level: number): Uint8Array {
+async function nativeLevel(dataset: string, level: number): Promise<Uint8Array> {
   const out = `${dataset}-${level}.raw`;
   const options = ["--field", "f", "--level", String(level), "--output", out];
-  execFileSync(join(BIN, "quarry"), ["get", dataset, ...options], { stdio: "ignore" });
+  await run(join(BIN, "quarry"), ["get", dataset, ...options]);
   return readFileSync(out);
 }
 
@@ -100,12 +103,12 @@ describe.skipIf(!BUILT && process.env.QUARRY_REQUIRE_DATA === undefined)(`equal 
   const seed = Number(process.env.QUARRY_SEED ?? 1);
 
   it.each(cases().map((test, i) => ({ ...test, i, grid: test.dims.join("x"), bound: test.options.join(" ") })))(
-    "$coder $type $grid $bound, masked: $masked", (test) => {
-      const dataset = write(test, `case${test.i}`, samplesFor(test, seed + test.i));
+    "$coder $type $grid $bound, masked: $masked", async (test) => {
+      const dataset = await write(test, `case${test.i}`, samplesFor(test, seed + test.i));
       const field = readField(dataset, 0, "f");
       expect([field.coder, field.type, field.dims]).toEqual([test.coder, test.type, test.dims]);
       for (let level = 0; level < field.levels; ++level) {
-        const expected = Buffer.from(nativeLevel(dataset, level));
+        const expected = Buffer.from(await nativeLevel(dataset, level));
         for (const { name, decoder } of decoders) {
           const grid = new Grid(field, level);
           for (const patch of field.patches)
