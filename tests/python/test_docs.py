@@ -5,22 +5,31 @@ import re
 import subprocess
 import sys
 
-from python_testing import ROOT, as_installed, qt
+from bare_environment import bare_environment, of_the_package
+from python_testing import ROOT, qt
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import python_api  # noqa: E402
 
 
 class Docs(qt.QuarryTest):
+    text = (ROOT / "docs/python.md").read_text()
+
     def test_the_tutorial_runs(self):
-        """All blocks of a page, one after the other, in an empty folder."""
-        text = (ROOT / "docs/python.md").read_text()
-        blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        """All blocks of a page, one after the other, in an empty folder, with nothing installed but the extras that it
+        names."""
+        blocks = re.findall(r"^```python\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
         self.assertGreater(len(blocks), 5)
-        environment = os.environ | {"PYTHONPATH": as_installed(self.tmp / "site"), "MPLBACKEND": "agg"}
-        done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.tmp, env=environment, capture_output=True,
-                              text=True, timeout=qt.TIMEOUT)
+        extras = re.search(r"^pip install .*whl(\[.*\])\"$", self.text, re.MULTILINE)[1]
+        path = bare_environment(self.tmp, [f"quarry-data{extras}"])
+        done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.tmp, capture_output=True, text=True,
+                              env=os.environ | {"PYTHONPATH": path, "MPLBACKEND": "agg"}, timeout=qt.TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_extras(self):
+        """The tutorial names those of the package, with what they bring."""
+        rows = re.findall(r"^\| `(\w+)` \| ([^`|]+) \| .* \|$", self.text, re.MULTILINE)
+        self.assertEqual({extra: brings.split(", ") for extra, brings in rows}, of_the_package()[1])
 
     def test_the_page_of_the_interface(self):
         self.assertEqual((ROOT / "docs/python-api.md").read_text(), python_api.page(),
