@@ -3,7 +3,7 @@
 
 Each worker opens the dataset itself. Every sample is read once: all results come from one graph.
 
-Needs: pip install quarry-data xarray dask distributed
+Needs: pip install quarry-data[xarray]
 """
 
 import argparse

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Extracts a region of a field over many steps into one NetCDF file, with a progress bar.
+"""Extracts a region of a field into one NetCDF file that grows with the run, with a progress bar.
 
-Whatever ends it, the same command goes on where it ended: steps in the file are not read again. The file is NetCDF's
+The same command adds the steps that were published since, and goes on where it ended, whatever ended it: steps in the
+file are not read again. For the steps that are there now, `export` is enough: region_to_files.py. The file is NetCDF's
 classic format with 64-bit sizes, which grows record by record and which every program reads.
 
 Needs: pip install quarry-data netCDF4 tqdm

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Coming from Zarr: the same questions to a Zarr group and to a dataset of Quarry, side by side, by array and by xarray.
 
-Needs: pip install quarry-data zarr xarray dask
+Needs: pip install quarry-data[xarray,zarr]
 """
 
 import argparse

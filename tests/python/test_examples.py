@@ -1,31 +1,47 @@
-"""The examples of examples/python, on small data: what they print and write is what numpy computes."""
+"""The examples of examples/python, on small data: what they print and write is what numpy computes. Each finds nothing
+but what it says that it needs."""
 
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
-from python_testing import SHAPE, STEPS, Package, as_installed, np, qt
+from bare_environment import bare_environment
+from python_testing import ROOT, SHAPE, STEPS, Package, np, qt
 
-FOLDER = qt.REPOSITORY / "examples" / "python"
+FOLDER = ROOT / "examples" / "python"
 BOX = ((2, 20), (5, 30), (0, 45))
 INSIDE = (slice(None), *(slice(*axis) for axis in BOX))
+
+
+def index():
+    """{heading: {example: what it needs}}, as the page of the folder lists them."""
+    _, *sections = re.split(r"^## (.*)$", (FOLDER / "README.md").read_text(), flags=re.M)
+    return {heading: dict(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\) \| .+ \| `(.+)` \|$", text, re.M))
+            for heading, text in zip(sections[::2], sections[1::2], strict=True)}
+
+
+JOBS, PROGRAMS = index().values()
 
 
 class Examples(Package):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.environment = qt.ENVIRONMENT | {"PYTHONPATH": as_installed(cls.shared / "site")}
+        cls.environments = {}
+        for name, needed in (JOBS | PROGRAMS).items():
+            path = bare_environment(cls.shared / name, needed.split())
+            cls.environments[name] = qt.ENVIRONMENT | {"PYTHONPATH": path, "MPLBACKEND": "agg"}
 
     def start(self, name, *arguments):
         return subprocess.Popen([sys.executable, FOLDER / f"{name}.py", *map(str, arguments)], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, env=self.environment)
+                                stderr=subprocess.PIPE, text=True, env=self.environments[name])
 
     def example(self, name, *arguments, code=0):
-        """What an example prints."""
+        """What an example prints; of one that fails, its message."""
         with self.start(name, *arguments) as process:
             out, err = process.communicate(timeout=qt.TIMEOUT)
-        self.assertEqual(process.returncode, code, err)
+        self.assertEqual(process.returncode, code, f"{name}: {err}")
         return out if code == 0 else err
 
     def pair(self, out, question):
@@ -35,24 +51,59 @@ class Examples(Package):
     def assert_close(self, text, number, rtol=1e-4):
         np.testing.assert_allclose(float(text), number, rtol=rtol)
 
-    def test_every_example_has_help_and_a_test(self):
-        names = sorted(path.stem for path in FOLDER.glob("*.py"))
-        tested = sorted(name.removeprefix("test_example_") for name in dir(self) if name.startswith("test_example_"))
-        self.assertEqual(names, tested)
-        running = {name: self.start(name, "--help") for name in names}
-        for name, process in running.items():
+    def test_the_index(self):
+        """It names every example with what its text says that it needs, and the pages before it lead to it."""
+        self.assertEqual(len(JOBS), 10)
+        self.assertEqual(sorted(JOBS | PROGRAMS), sorted(path.stem for path in FOLDER.glob("*.py")))
+        for name, needed in (JOBS | PROGRAMS).items():
+            self.assertRegex((FOLDER / f"{name}.py").read_text(),
+                             rf"(?m)^(# )?Needs: `?pip install {re.escape(needed)}`?$")
+        links = {"README.md": "examples/python/README.md", "docs/python.md": "../examples/python/README.md"}
+        for page, link in links.items():
+            self.assertTrue(f"]({link})" in (ROOT / page).read_text(), f"{page} does not lead to {link}")
+
+    def test_every_program_has_help_and_a_test(self):
+        for name in PROGRAMS:
             with self.subTest(example=name):
-                out, err = process.communicate(timeout=qt.TIMEOUT)
-                self.assertEqual(process.returncode, 0, err)
-                self.assertIn(f"Example:\n  {name}.py ", out)
+                self.assertTrue(hasattr(self, f"test_example_{name}"))
+                self.assertIn(f"Example:\n  {name}.py ", self.example(name, "--help"))
+
+    def test_every_job_runs(self):
+        """It compares what it reads with what it wrote, and leaves nothing in its folder or another one."""
+        def run(name):
+            here, scratch = self.tmp / f"{name}-here", self.tmp / f"{name}-scratch"
+            here.mkdir()
+            scratch.mkdir()
+            done = subprocess.run([sys.executable, FOLDER / f"{name}.py"], capture_output=True, text=True, cwd=here,
+                                  env=self.environments[name] | {"TMPDIR": str(scratch)}, timeout=qt.TIMEOUT)
+            return name, done, [*here.iterdir(), *scratch.iterdir()]
+
+        with ThreadPoolExecutor(2) as pool:
+            for name, done, left in pool.map(run, JOBS):
+                with self.subTest(example=name):
+                    self.assertEqual((done.returncode, left), (0, []), done.stderr)
+                    self.assertNotIn("Warning", done.stderr)
+                    self.assertGreater(len(done.stdout.splitlines()), 2)
+
+    def test_the_notebook_has_cells(self):
+        """Each is whole statements: a notebook runs one after the other."""
+        kinds = re.split(r"^# %%(.*)$", (FOLDER / "coarse_to_fine.py").read_text(), flags=re.M)[1:]
+        cells = {"": [], " [markdown]": []}
+        for kind, text in zip(kinds[::2], kinds[1::2], strict=True):
+            cells[kind].append(text.strip())
+        for code in cells[""]:
+            compile(code, "coarse_to_fine.py", "exec")
+        self.assertGreater(min(map(len, cells.values())), 5)
+        for text in cells[" [markdown]"]:
+            self.assertEqual([line for line in text.splitlines() if not line.startswith("#")], [])
 
     def test_example_extract_region(self):
         import netCDF4
         output, region = self.tmp / "region.nc", ",".join(f"{first}:{last}" for first, last in BOX)
 
         def extract(*options, **expected):
-            return self.example("extract_region", self.server.target(self.path), output, "--field", "p", "--box", region,
-                                *options, **expected)
+            return self.example("extract_region", self.server.target(self.path), output, "--field", "p",
+                                "--box", region, *options, **expected)
 
         self.assertIn("2 steps added to 0", extract("--last", STEPS[1]))
         self.assertIn("1 steps added to 2", extract())
