@@ -22,7 +22,9 @@ from quarry._errors import Error
 from quarry._field import Field
 from quarry._quarry import version as __version__
 from quarry._samples import Samples
+from quarry._series import Series
 from quarry._write import Written, write
 from quarry._zarr import zarr_store
 
-__all__ = ["Dataset", "Error", "Field", "Samples", "Written", "__version__", "list", "open", "write", "zarr_store"]
+__all__ = ["Dataset", "Error", "Field", "Samples", "Series", "Written", "__version__", "list", "open", "write",
+           "zarr_store"]

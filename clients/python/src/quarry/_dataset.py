@@ -20,7 +20,20 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from quarry._info import Text
+
 T = TypeVar("T")
+
+
+def located(target: str | os.PathLike[str]) -> str:
+    """A target, with the home folder in place of "~"."""
+    name = os.fspath(target)
+    return name if is_server(name) else os.path.expanduser(name)
+
+
+def is_server(target: str) -> bool:
+    """Whether it is the address of one."""
+    return target.startswith(("grpc://", "grpcs://"))
 
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
@@ -29,7 +42,8 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
     """Opens a dataset.
 
     Args:
-        target: a directory, or "grpc://HOST:PORT/NAME", or the same with "grpcs://" for TLS
+        target: a directory, in which "~" is the home folder, or "grpc://HOST:PORT/NAME", or the same with "grpcs://"
+            for TLS
         token: sent to the server, over TLS or within this machine only
         ca: file with the authorities of servers, in PEM format; the system's if empty
         certificate: file with our own, for servers that want one; with `key`
@@ -50,7 +64,7 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
     check(memory=memory)
     options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
                "timeout": timeout, "retries": retries, "encoding": encoding}
-    dataset = Dataset(os.fspath(target), options)
+    dataset = Dataset(located(target), options)
     dataset._open()
     return dataset
 
@@ -59,7 +73,7 @@ def list(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
          timeout: float = 0) -> builtins.list[_quarry.DatasetSummary]:
     """The datasets of a server ("grpc://HOST:PORT") or below a directory: name, shape [z, y, x], number of steps and
     fields. Arguments and errors are those of `open`."""
-    return _quarry.list_datasets(os.fspath(target), explained(
+    return _quarry.list_datasets(located(target), explained(
         _quarry.Options, token=token, ca=ca, certificate=certificate, key=key, threads=0, memory=0, timeout=timeout,
         retries=5, encoding="auto"))
 
@@ -128,6 +142,11 @@ class Dataset(Mapping[str, "Field"]):
     def shape(self) -> Triple:
         """Samples of full resolution along z, y, x."""
         return self.native.shape
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of all fields; what is stored is smaller, see `info`."""
+        return sum(field.nbytes for field in self.values())
 
     @property
     def levels(self) -> int:
@@ -208,6 +227,11 @@ class Dataset(Mapping[str, "Field"]):
     def awatch(self, after: int | None = None, *, patience: float = 60) -> AsyncIterator[_quarry.Step]:
         """`watch` for `async for`."""
         return taken_async(explained(self.native.watch, after=after, patience=patience))
+
+    def info(self) -> Text:
+        """What it is, as a text of several lines: grid, steps, and a table of the fields."""
+        from quarry._info import dataset_info
+        return dataset_info(self)
 
     def _repr_html_(self) -> str:
         from quarry._pictures import dataset_html

@@ -6,13 +6,14 @@ import builtins
 import operator
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._samples import Box, ByAxis, Samples, Triple
-from quarry._selection import select
+from quarry._selection import Run, boxes, in_order, ordered, put, select
+from quarry._series import Series, Steps, points_of_steps, read_series
 from quarry._words import explained
 
 if TYPE_CHECKING:
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from quarry._dataset import Dataset
+    from quarry._info import Text
     from quarry._pictures import Merged
-
 
 
 class Field:
     """A field of a dataset: an array over [step, z, y, x], of which an index reads just what it selects.
 
     The first axis is the position in the ascending list of the steps that hold the field. Integers, slices, `...` and
-    `None` select as they do in numpy, in full resolution. Missing samples of floating-point fields are NaN; an integer
-    field with missing samples gives a masked array, here and from `read` and `stream`. Damage raises an Error.
+    `None` select as they do in numpy, in full resolution. Lists of integers and masks, one for each axis, select along
+    that axis alone, as with numpy.ix_: several give each combination, and no axis changes its place. Missing samples of
+    floating-point fields are NaN; an integer field with missing samples gives a masked array, here and from `read` and
+    `stream`. Damage raises an Error.
     """
 
     def __init__(self, dataset: Dataset, description: _quarry.FieldDescription) -> None:
@@ -87,6 +90,11 @@ class Field:
         return steps * z * y * x
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the array of all samples; what is stored is smaller, see `info`."""
+        return self.size * self.dtype.itemsize
+
+    @property
     def chunks(self) -> tuple[int, int, int, int]:
         """The shape of a patch, which is read as a whole: [1, z, y, x]."""
         return (1, *self.dataset.native.patch)
@@ -114,6 +122,11 @@ class Field:
     def __len__(self) -> int:
         return len(self.steps)
 
+    def info(self) -> Text:
+        """What it is, as a text of several lines: shape, steps, range of the original samples, bound, sizes."""
+        from quarry._info import field_info
+        return field_info(self)
+
     def _repr_html_(self) -> str:
         from quarry._pictures import field_html
         return field_html(self)
@@ -125,39 +138,32 @@ class Field:
     # ---- Reading
 
     def __getitem__(self, key: Any) -> Any:
-        """The selected samples in full resolution: an array of what numpy's shape would be, or a scalar."""
+        """The selected samples in full resolution: an array, or a scalar. Patches without any of them are not read."""
         import numpy as np
         holding = self._holding()
         selection = select(key, (len(holding), *self.dataset.shape))
-        array = np.empty(selection.full_shape, self.dtype)
+        (positions, *along), orders = ordered(selection.along)
+        array = np.empty([len(positions), *map(len, along)], self.dtype)
         masked = False
         if array.size:
-            dense = tuple(range(min(axis), max(axis) + 1) for axis in selection.ranges[1:])
-            for place, position in enumerate(selection.ranges[0]):
+            for place, position in enumerate(positions):
                 step, said = holding[position]
                 masked = masked or said.has_missing
-                self._read_dense(step.step, said.has_missing, dense, selection.ranges[1:], array[place])
-        result = array.reshape(selection.shape)
+                for box in boxes(along, self.dataset.native.patch):
+                    self._read_box(step.step, said.has_missing, box, array[place])
+        result = in_order(array, orders).reshape(selection.shape)
         if masked and array.dtype.kind in "iu":
             return self._masked(result)
         return result if selection.shape else result[()]
 
-    def _read_dense(self, step: int, missing: bool, dense: tuple[range, ...], wanted: tuple[range, ...],
-                    out: npt.NDArray[Any]) -> None:
-        """Reads the box `dense` of a step, and puts the `wanted` samples into `out`."""
-        z, y, x = ((axis.start, axis.stop) for axis in dense)
+    def _read_box(self, step: int, missing: bool, box: Sequence[Run], out: npt.NDArray[Any]) -> None:
+        """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step."""
+        z, y, x = ((run.first, run.last + 1) for run in box)
         question = _quarry.Question(self.name, step=step, box=(z, y, x))
-        if dense == wanted:
+        if all(run.is_all_of(length) for run, length in zip(box, out.shape, strict=True)):
             self.dataset.native.read(question, missing, out)
             return
-        block = self.dataset.native.read(question, missing).array
-        # Ranges whose first sample is behind the last go backwards.
-        parts = []
-        for axis, positions_ in zip(dense, wanted, strict=True):
-            first = positions_[0] - axis.start
-            end = positions_[-1] - axis.start + (1 if positions_.step > 0 else -1)
-            parts.append(slice(first, end if end >= 0 else None, positions_.step))
-        out[...] = block[tuple(parts)]
+        put(self.dataset.native.read(question, missing).array, box, out)
 
     def _masked(self, array: npt.NDArray[Any]) -> Any:
         import numpy as np
@@ -193,11 +199,24 @@ class Field:
         array = self._masked(answer.array) if masked else answer.array
         return Samples(answer, array, self.dataset.native)
 
+    @overload
     def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
-             progress: bool = False, layer: int | None = None) -> Samples:
-        """Reads a box of one step.
+             progress: bool = False, layer: int | None = None, steps: None = None) -> Samples:
+        ...
+
+    @overload
+    def read(self, *, box: Box | None = None, step: None = None, level: int | None = None, max_error: None = None,
+             max_bytes: None = None, stride: int | Triple | None = None, values: None = None, strict: bool = True,
+             masked: bool | None = None, progress: bool = False, layer: int | None = None, steps: Steps) -> Series:
+        ...
+
+    def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+             max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
+             values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
+             progress: bool = False, layer: int | None = None, steps: Steps | None = None) -> Samples | Series:
+        """Reads a box of one step, or of several.
 
         Args:
             box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
@@ -212,13 +231,25 @@ class Field:
                 in fields of integers, the fill value. If left out, only missing integers are masked
             progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
             layer: of accuracy, 0 the roughest; the last if left out, and the best for `max_error` and `max_bytes`
+            steps: instead of a step: the numbers of several, or "all" that hold the field; with `level` or `stride`
+
+        Returns:
+            Samples [z, y, x]; with `steps`, a Series [step, z, y, x]
 
         Raises:
+            ValueError: arguments that exclude each other; no step at all
             Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
                 the server
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict, layer=layer)
+        if steps is not None:
+            given = {"step": step, "max_error": max_error, "max_bytes": max_bytes, "values": values,
+                     "progress": progress or None}
+            if other := [name for name, value in given.items() if value is not None]:
+                raise ValueError(f"{other[0]}={given[other[0]]!r} does not go with steps, of which all are read alike; "
+                                 "read one step after the other, or leave one of the two out")
+            return read_series(self, steps, masked, box=box, level=level, stride=stride, strict=strict, layer=layer)
         missing = self._may_miss(step)
         if progress:
             if stride is not None or values is not None:
@@ -309,7 +340,7 @@ class Field:
                          bins=bins, range=range)
 
     def points(self, positions: npt.ArrayLike, *, step: int | None = None, physical: bool = False,
-               layer: int | None = None, output: str | os.PathLike[str] | None = None
+               layer: int | None = None, output: str | os.PathLike[str] | None = None, steps: Steps | None = None
                ) -> tuple[npt.NDArray[np.float64], float]:
         """The field between its samples, by trilinear interpolation.
 
@@ -318,26 +349,37 @@ class Field:
             physical: they are in the units of the axes instead
             layer: of accuracy, 0 the roughest; the last if left out
             output: a file .csv, to which positions, as they were given, and values are written too; the cell of a
-                missing value is empty
+                missing value is empty. Of one step
+            steps: instead of a step: the numbers of several, or "all" that hold the field
 
         Returns:
-            the values, NaN where a sample around a point is missing, and what the same interpolation of the original
-            samples differs by at most
+            the values [point], or with `steps` [step, point], NaN where a sample around a point is missing; and what
+            the same interpolation of the original samples differs by at most
 
         Raises:
+            ValueError: positions of another shape; `steps` with `step` or `output`
             Error: a point is outside the grid (INVALID_ARGUMENT), and those of `read`
         """
         import numpy as np
         array = np.ascontiguousarray(positions, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 3:
             raise ValueError(f"positions have the shape {array.shape}; it is to be (points, 3)")
-        values, error = explained(self.dataset.native.points, self.name, step=step, positions=array, physical=physical,
-                                  layer=layer)
+        if steps is not None:
+            if step is not None or output is not None:
+                raise ValueError(f"{'output' if step is None else 'step'} does not go with steps; leave one of the two "
+                                 "out")
+            return points_of_steps(self, steps, array, physical, layer)
+        values, error = self._points(step, array, physical, layer)
         if output is not None:
             from quarry._export_tables import titled, write_points
             units = self.dataset.native.axis_units if physical else ("", "", "")
             write_points(output, [*map(titled, self.dataset.dims, units), titled(self.name, self.units)], array, values)
         return values, error
+
+    def _points(self, step: int | None, positions: npt.NDArray[np.float64], physical: bool, layer: int | None
+                ) -> tuple[npt.NDArray[np.float64], float]:
+        return explained(self.dataset.native.points, self.name, step=step, positions=positions, physical=physical,
+                         layer=layer)
 
     def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
                   steps: Sequence[int] | None = None) -> xr.DataArray:

@@ -6,7 +6,6 @@ They pickle as the target and the options of their dataset: each process that re
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +19,10 @@ from xarray.core import indexing
 from quarry import _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
+from quarry._selection import Indices, Run, boxes, in_order, ordered, put
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-Indices = Any
-"""Positions along an axis, ascending: an array of int64."""
 
 _CHUNK_BYTES = 16 << 20
 """Of a chunk, where dask asks for none. Thousands of tasks of one patch each would cost more than the patches do."""
@@ -120,10 +117,8 @@ class LevelArray(BackendArray):
     def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         """What numpy.ix_ would select; integers drop their axis."""
         along = [_positions(index, length) for index, length in zip(key, self.shape, strict=True)]
-        read = self._read([np.unique(one) for one in along])
-        for axis, one in enumerate(along):
-            if (order := _order(one)) is not None:
-                read = read[(slice(None),) * axis + (order,)]
+        ascending, orders = ordered(along)
+        read = in_order(self._read(ascending), orders)
         kept = [len(one) for one, index in zip(along, key, strict=True) if _is_slice(index) or np.ndim(index)]
         return read.reshape(kept)
 
@@ -159,16 +154,15 @@ class LevelArray(BackendArray):
         out = np.empty([len(one) for one in along], self.dtype)
         if not out.size:
             return out
-        runs = [list(_runs(one, patch)) for one, patch in zip(along[1:], self._patch()[1:], strict=True)]
         for place, position in enumerate(along[0]):
             if not self.held[position]:
                 out[place] = np.nan if self.decode or self.fill is None else self.fill
                 continue
-            for box in itertools.product(*runs):
+            for box in boxes(along[1:], self._patch()[1:]):
                 self._read_box(position, box, out[place])
         return out
 
-    def _read_box(self, position: int, box: Sequence[_Run], out: npt.NDArray[Any]) -> None:
+    def _read_box(self, position: int, box: Sequence[Run], out: npt.NDArray[Any]) -> None:
         """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step."""
         z, y, x = ((run.first << self.level, min((run.last << self.level) + 1, length))
                    for run, length in zip(box, self.grid, strict=True))
@@ -178,10 +172,7 @@ class LevelArray(BackendArray):
             self._patiently(lambda: self.dataset.native.read(question, missing, out))
             return
         block = self._patiently(lambda: self.dataset.native.read(question, missing)).array
-        for axis, run in enumerate(box):
-            block = block[(slice(None),) * axis + (run.inside,)]
-        wanted = out[tuple(run.outside for run in box)]
-        wanted[...] = block
+        wanted, block = put(block, box, out)
         if self.decode and self.fill is not None and self.stored.kind != "f":
             wanted[block == self.stored.type(self.fill)] = np.nan
 
@@ -207,43 +198,3 @@ def _positions(index: Any, length: int) -> Indices:
         return np.arange(*index.indices(length))
     array = np.atleast_1d(np.asarray(index, dtype=np.int64))
     return np.where(array < 0, array + length, array)
-
-
-def _order(wanted: Indices) -> Any:
-    """Where wanted positions stand among their sorted ones without repetitions; None where they are just these."""
-    steps = np.diff(wanted)
-    if (steps > 0).all():
-        return None
-    return slice(None, None, -1) if (steps < 0).all() else np.unique(wanted, return_inverse=True)[1]
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Wanted positions along an axis that are read together.
-
-    Attributes:
-        first, last: of the samples that are read
-        inside: which of these are wanted
-        outside: where they stand in the result
-    """
-
-    first: int
-    last: int
-    inside: slice | npt.NDArray[np.int64]
-    outside: slice
-
-    def is_all_of(self, length: int) -> bool:
-        """Whether what is read is the whole result along the axis."""
-        return isinstance(self.inside, slice) and self.inside.step == 1 and self.outside == slice(0, length)
-
-
-def _runs(along: Indices, patch: int) -> Iterator[_Run]:
-    """Ascending positions, cut where whole patches lie between two of them: those are not read."""
-    cuts = np.flatnonzero(np.diff(along // patch) > 1) + 1
-    for begin, end in itertools.pairwise([0, *cuts.tolist(), len(along)]):
-        wanted = along[begin:end] - along[begin]
-        steps = np.diff(wanted)
-        # Most are slices, and numpy takes these without a copy.
-        even = len(steps) == 0 or (steps[0] > 0 and bool((steps == steps[0]).all()))
-        inside = slice(0, int(wanted[-1]) + 1, int(steps[0]) if len(steps) else 1) if even else wanted
-        yield _Run(int(along[begin]), int(along[end - 1]), inside, slice(begin, end))

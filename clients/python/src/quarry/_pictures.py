@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quarry._info import bound_of, stored_size
 from quarry._samples import Box, Samples, axis_of, with_nan
 
 if TYPE_CHECKING:
@@ -347,17 +348,5 @@ def field_html(field: Field) -> str:
 
 
 def _field_row(field: Field) -> str:
-    attrs = field.attrs
-    bound = "lossless"
-    if "tolerance" in attrs:
-        bound = f"± {attrs['tolerance']:.3g}"
-    elif "relative_tolerance" in attrs:
-        bound = f"± {attrs['relative_tolerance']:.3g} of the range"
-    elif "pointwise_relative_tolerance" in attrs:
-        bound = f"± {attrs['pointwise_relative_tolerance']:.3g} of each sample"
-    holding = [said for _, said in field._holding()]
-    stored = sum(said.stored_bytes for said in holding)
-    raw = sum(said.raw_bytes for said in holding)
-    size = f"{stored / 1e6:,.1f} MB" + (f", {raw / stored:.1f} times smaller" if stored else "")
-    cells = (field.name, field.dtype.name, field.units, str(len(holding)), bound, size)
+    cells = (field.name, field.dtype.name, field.units, str(len(field)), bound_of(field), stored_size(field))
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

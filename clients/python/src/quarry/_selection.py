@@ -1,10 +1,25 @@
-"""Indices of an array, as numpy understands them: integers, slices, `...` and `None`."""
+"""Indices of an array: integers, slices, `...` and `None` as numpy understands them, lists of integers and masks each
+along its own axis, and how what they select is read.
+
+Several lists mean each combination, as for xarray, h5py and zarr's `oindex`, because a field has named axes, and each index
+is one of them. numpy pairs the lists instead, and moves their axes to the front if a slice lies between them; what it calls
+a pair is a point here, and Field.points takes those. With one list and no integer the two agree.
+"""
 
 from __future__ import annotations
 
+import itertools
 import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Indices = Any
+"""Positions along an axis, none of them negative: an array of int64."""
 
 
 @dataclass(frozen=True)
@@ -12,39 +27,41 @@ class Selection:
     """The samples that an index selects.
 
     Attributes:
-        ranges: positions along each axis of the array, in the order of the result
+        along: positions along each axis of the array, in the order of the result
         shape: that of the result
     """
 
-    ranges: tuple[range, ...]
+    along: tuple[Indices, ...]
     shape: tuple[int, ...]
-
-    @property
-    def full_shape(self) -> tuple[int, ...]:
-        """That of the result, with all axes of the array and no new ones."""
-        return tuple(len(positions) for positions in self.ranges)
 
 
 def select(key: Any, shape: tuple[int, ...]) -> Selection:
-    """What `key` selects from an array of this shape.
+    """What `key` selects from an array of this shape: each of its indices from its own axis.
 
     Raises:
-        IndexError: too many indices, one outside the array, or one that is none of the four kinds
+        IndexError: too many indices, one outside the array, or one that is of no kind that this module knows
     """
-    ranges: list[range] = []
+    import numpy as np
+    along: list[Indices] = []
     result: list[int] = []
     for index in _with_all_axes(key, len(shape)):
         if index is None:
             result.append(1)
             continue
-        length = shape[len(ranges)]
+        axis, length = len(along), shape[len(along)]
         if isinstance(index, slice):
-            ranges.append(range(*index.indices(length)))
-            result.append(len(ranges[-1]))
+            along.append(np.arange(*index.indices(length)))
+            result.append(len(along[-1]))
+        elif _is_list(index):
+            along.append(_listed(index, length, axis))
+            result.append(len(along[-1]))
         else:
-            position = _position(index, length, axis=len(ranges))
-            ranges.append(range(position, position + 1))
-    return Selection(tuple(ranges), tuple(result))
+            along.append(np.array([_position(index, length, axis)]))
+    return Selection(tuple(along), tuple(result))
+
+
+def _is_list(index: Any) -> bool:
+    return isinstance(index, (list, range)) or (hasattr(index, "ndim") and index.ndim > 0)
 
 
 def _with_all_axes(key: Any, axes: int) -> list[Any]:
@@ -61,10 +78,114 @@ def _with_all_axes(key: Any, axes: int) -> list[Any]:
 
 
 def _position(index: Any, length: int, axis: int) -> int:
+    # A bool, and numpy's, has the type of a number, and means a mask.
     if isinstance(index, bool) or not hasattr(index, "__index__"):
-        raise IndexError(f"{index!r} is no index of axis {axis}: only integers, slices, '...' and None are; for "
-                         "points, see Field.points")
+        raise IndexError(f"{index!r} is no index of axis {axis}: only integers, slices, lists of integers, masks, "
+                         "'...' and None are; for points, see Field.points")
     position = operator.index(index)
     if not -length <= position < length:
         raise IndexError(f"index {position} is out of bounds for axis {axis} with size {length}")
     return position + length if position < 0 else position
+
+
+def _listed(index: Any, length: int, axis: int) -> Indices:
+    """The positions of a list of integers or of a mask."""
+    import numpy as np
+    try:
+        array = np.asarray(index)
+    except ValueError:  # lists of different lengths
+        raise IndexError(f"the list for axis {axis} holds lists; give integers, or a mask of True and False") from None
+    if array.ndim != 1:
+        raise IndexError(f"the list for axis {axis} has {array.ndim} dimensions; each axis has an index of its own, of "
+                         "one dimension; read a slice, and index the array that comes, to select by a mask of several")
+    if array.dtype == bool:
+        if len(array) != length:
+            raise IndexError(f"the mask for axis {axis} has {len(array)} values, and the axis {length} positions")
+        return np.flatnonzero(array)
+    if not len(array):
+        return np.zeros(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise IndexError(f"the list for axis {axis} holds {array.dtype}; give integers, or a mask of True and False")
+    outside = array[(array < -length) | (array >= length)]
+    if len(outside):
+        raise IndexError(f"index {outside[0]} is out of bounds for axis {axis} with size {length}")
+    positions = array.astype(np.int64)
+    return np.where(positions < 0, positions + length, positions)
+
+
+# ---- Reading
+
+def ordered(along: Sequence[Indices]) -> tuple[list[Indices], list[Any]]:
+    """The positions along each axis, ascending and each once; and an index of what is read at these for the positions
+    as they were wanted, None where they are just these."""
+    import numpy as np
+    return [np.unique(one) for one in along], [_order(one) for one in along]
+
+
+def in_order(array: npt.NDArray[Any], orders: Sequence[Any]) -> npt.NDArray[Any]:
+    """What was read at ascending positions, at the wanted ones."""
+    for axis, order in enumerate(orders):
+        if order is not None:
+            array = array[(slice(None),) * axis + (order,)]
+    return array
+
+
+def _order(wanted: Indices) -> Any:
+    import numpy as np
+    steps = np.diff(wanted)
+    if (steps > 0).all():
+        return None
+    return slice(None, None, -1) if (steps < 0).all() else np.unique(wanted, return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Wanted positions along an axis that are read together.
+
+    Attributes:
+        first, last: of the samples that are read
+        inside: which of these are wanted
+        outside: where they stand in the result
+    """
+
+    first: int
+    last: int
+    inside: slice | npt.NDArray[np.int64]
+    outside: slice
+
+    def is_all_of(self, length: int) -> bool:
+        """Whether what is read is the whole result along the axis."""
+        return isinstance(self.inside, slice) and self.inside.step == 1 and self.outside == slice(0, length)
+
+
+def _runs(along: Indices, patch: int) -> Iterator[Run]:
+    """Ascending positions, cut where whole patches lie between two of them: those are not read."""
+    import numpy as np
+    cuts = np.flatnonzero(np.diff(along // patch) > 1) + 1
+    for begin, end in itertools.pairwise([0, *cuts.tolist(), len(along)]):
+        wanted = along[begin:end] - along[begin]
+        steps = np.diff(wanted)
+        # Most are slices, and numpy takes these without a copy.
+        even = len(steps) == 0 or (steps[0] > 0 and bool((steps == steps[0]).all()))
+        inside = slice(0, int(wanted[-1]) + 1, int(steps[0]) if len(steps) else 1) if even else wanted
+        yield Run(int(along[begin]), int(along[end - 1]), inside, slice(begin, end))
+
+
+def boxes(along: Sequence[Indices], patch: Sequence[int]) -> Iterator[tuple[Run, ...]]:
+    """The boxes in which samples at ascending positions are read.
+
+    Args:
+        along: positions along z, y, x; none of them empty
+        patch: samples that are read as a whole along z, y, x
+    """
+    return itertools.product(*(list(_runs(one, length)) for one, length in zip(along, patch, strict=True)))
+
+
+def put(block: npt.NDArray[Any], box: Sequence[Run], out: npt.NDArray[Any]
+        ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Puts what is wanted of a box that was read to its place in `out`. Returns that place, and what was put there."""
+    for axis, run in enumerate(box):
+        block = block[(slice(None),) * axis + (run.inside,)]
+    wanted = out[tuple(run.outside for run in box)]
+    wanted[...] = block
+    return wanted, block

@@ -36,14 +36,14 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     supports_groups: ClassVar[bool] = True
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
         "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error",
-        "steps", "token", "ca", "certificate", "key", "threads", "timeout", "retries", "encoding")
+        "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
             mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
             level: int | None = None, max_error: float | Mapping[str, float] | None = None,
             steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
-            threads: int = 0, timeout: float = 0, retries: int = 5,
+            threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
         """Opens a dataset at one level; reads no samples.
 
@@ -65,7 +65,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             ValueError: no such level
         """
         dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
-                        timeout=timeout, retries=retries, encoding=encoding)
+                        memory=memory, timeout=timeout, retries=retries, encoding=encoding)
         try:
             times = _Decoding(decode_times, decode_timedelta)
             view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
@@ -80,12 +80,12 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
             mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
             steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
-            threads: int = 0, timeout: float = 0, retries: int = 5,
+            threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> dict[str, xr.Dataset]:
         """A group for each level: "/0", full resolution, "/1" and so on; the root "/" has attributes only. Arguments
         and errors are those of `open_dataset`."""
         dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
-                        timeout=timeout, retries=retries, encoding=encoding)
+                        memory=memory, timeout=timeout, retries=retries, encoding=encoding)
         try:
             times = _Decoding(decode_times, decode_timedelta)
             view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
@@ -112,7 +112,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         target = os.fspath(filename_or_obj)
         if not isinstance(target, str):
             return False
-        return _is_server(target) or (target.rstrip("/").endswith(".quarry") and os.path.isdir(target))
+        return _dataset.is_server(target) or (target.rstrip("/").endswith(".quarry") and os.path.isdir(target))
 
 
 def field_to_xarray(source: Field, *, level: int | None = None, max_error: float | None = None,
@@ -138,16 +138,12 @@ def samples_to_xarray(samples: Samples) -> xr.DataArray:
     return xr.DataArray(with_nan(samples.array), coords, names.axes, samples.field, _known(attrs))
 
 
-def _is_server(target: str) -> bool:
-    return target.startswith(("grpc://", "grpcs://"))
-
-
 def _open(target: Any, **options: Any) -> Dataset:
     if not isinstance(target, (str, os.PathLike)):
         raise TypeError(f"the engine \"quarry\" opens folders and servers, by a text or a path, not {type(target)}")
-    name = os.fspath(target)
+    name = _dataset.located(target)
     # Workers may have other working directories.
-    return _dataset.open(name if _is_server(name) else os.path.abspath(os.path.expanduser(name)), **options)
+    return _dataset.open(name if _dataset.is_server(name) else os.path.abspath(name), **options)
 
 
 def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:

@@ -1,0 +1,112 @@
+"""What a dataset and its fields are, as texts for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quarry._dataset import Dataset
+    from quarry._field import Field
+
+
+class Text(str):
+    """A text of several lines that a prompt shows as such."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def bound_of(field: Field) -> str:
+    """How much samples may be off."""
+    attrs = field.attrs
+    if "tolerance" in attrs:
+        return f"± {attrs['tolerance']:.3g}"
+    if "relative_tolerance" in attrs:
+        return f"± {attrs['relative_tolerance']:.3g} of the range"
+    if "pointwise_relative_tolerance" in attrs:
+        return f"± {attrs['pointwise_relative_tolerance']:.3g} of each sample"
+    return "lossless"
+
+
+def stored_size(field: Field) -> str:
+    """On the disk, of all steps."""
+    holding = [said for _, said in field._holding()]
+    stored = sum(said.stored_bytes for said in holding)
+    raw = sum(said.raw_bytes for said in holding)
+    return f"{stored / 1e6:,.1f} MB" + (f", {raw / stored:.1f} times smaller" if stored else "")
+
+
+def dataset_info(dataset: Dataset) -> Text:
+    """See Dataset.info."""
+    lines = [("dataset", dataset.target),
+             ("samples", f"{_product(dataset.shape)} ({', '.join(dataset.dims)})"),
+             *((f"axis {name}", _axis(dataset, name)) for name in dataset.dims),
+             ("patch", _product(dataset.native.patch)),
+             ("levels", str(dataset.levels)),
+             ("steps", _steps(dataset.steps)),
+             ("times", _times(dataset)),
+             ("as arrays", f"{dataset.nbytes / 1e6:,.1f} MB"),
+             ("written by", dataset.native.created_by)]
+    rows = [(name, field.dtype.name, field.units, f"{len(field)} steps", bound_of(field), stored_size(field))
+            for name, field in dataset.items()]
+    return Text("\n".join([*_aligned(lines), "", *_table(("field", "type", "unit", "steps", "bound", "stored"), rows)]))
+
+
+def field_info(field: Field) -> Text:
+    """See Field.info."""
+    holding = [said for _, said in field._holding()]
+    low, high = min((said.min for said in holding), default=1.0), max((said.max for said in holding), default=0.0)
+    unit = f" {field.units}" if field.units else ""
+    fill = field.attrs.get("_FillValue")
+    missing = sum(said.has_missing for said in holding)
+    lines = [("field", f"{field.name} of {field.dataset.target}"),
+             ("type", field.dtype.name),
+             ("unit", field.units),
+             ("shape", f"{_product(field.shape)} ({', '.join(field.dims)})"),
+             ("chunks", _product(field.chunks)),
+             ("levels", str(field.dataset.levels)),
+             ("steps", _steps(field.steps)),
+             ("range", f"{low:.6g} to {high:.6g}{unit}" if low <= high else ""),
+             ("missing", f"in {missing} steps" if missing else ""),
+             ("fill value", "" if fill is None else str(fill)),
+             ("coder", field.attrs["coder"]),
+             ("bound", bound_of(field)),
+             ("layers", str(field._description.layers) if field._description.layers > 1 else ""),
+             ("as array", f"{field.nbytes / 1e6:,.1f} MB"),
+             ("stored", stored_size(field))]
+    return Text("\n".join(_aligned(lines)))
+
+
+def _product(lengths: Iterable[int]) -> str:
+    return " x ".join(map(str, lengths))
+
+
+def _axis(dataset: Dataset, name: str) -> str:
+    positions = dataset.coords[name]
+    return f"{positions[0]:.6g} to {positions[-1]:.6g} {dataset.axis_units[name]}".rstrip()
+
+
+def _steps(numbers: list[int]) -> str:
+    return f"{len(numbers)}" + (f", {numbers[0]} to {numbers[-1]}" if numbers else "")
+
+
+def _times(dataset: Dataset) -> str:
+    """Of the first and the last step that has one."""
+    known = [time for time in dataset.times if time is not None]
+    return " to ".join(dataset.native.time_text(time) for time in dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
+def _aligned(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Those that say something."""
+    said = [(name, value) for name, value in lines if value]
+    width = max(len(name) for name, _ in said)
+    return [f"{name:<{width}}  {value}" for name, value in said]
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (titles, *rows)]

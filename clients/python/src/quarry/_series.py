@@ -1,0 +1,173 @@
+"""Answers for several steps."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from quarry import _quarry
+from quarry._samples import Box, ByAxis, Samples
+from quarry._words import check
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from quarry._field import Field
+
+Steps = Sequence[int] | Literal["all"]
+"""Their numbers; "all": those that hold the field."""
+
+
+def numbers_of(field: Field, steps: Steps) -> list[int]:
+    """The numbers of the steps that are meant.
+
+    Raises:
+        ValueError: there is none, or one is below 0; TypeError: something else than numbers
+    """
+    if isinstance(steps, str) and steps == "all":
+        numbers = field.steps
+    else:
+        if isinstance(steps, str) or not hasattr(steps, "__iter__"):
+            raise TypeError(f"steps={steps!r} is not possible; give a list of the numbers of steps, or \"all\"")
+        for number in steps:
+            if not hasattr(number, "__index__"):
+                check(step=number)
+        numbers = [operator.index(number) for number in steps]
+        for number in numbers:
+            check(step=number)
+    if not numbers:
+        raise ValueError(f"steps={steps!r} has no step of {field.name!r}; it is in {_few(field.steps) or 'none'}")
+    return numbers
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:10])) + (" and others" if numbers[10:] else "")
+
+
+class Series:
+    """The samples of one field at one level in several steps.
+
+    `numpy.asarray(series)` and indexing give the array itself, without a copy.
+    """
+
+    def __init__(self, array: npt.NDArray[Any], samples: list[Samples], step_name: str) -> None:
+        self._array = array
+        self._samples = samples
+        self._step_name = step_name
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """[step, z, y, x]. Missing samples of floating-point fields are NaN, and those of integers masked, unless the
+        request said something else."""
+        return self._array
+
+    @property
+    def samples(self) -> list[Samples]:
+        """Of each step, as `Field.read` gives them for it; in the memory of `array`."""
+        return self._samples
+
+    @property
+    def field(self) -> str:
+        """Its name."""
+        return self._samples[0].field
+
+    @property
+    def steps(self) -> list[int]:
+        """The numbers of the steps, in the order in which they were asked for."""
+        return [one.step for one in self._samples]
+
+    @property
+    def level(self) -> int:
+        """0 is full resolution."""
+        return self._samples[0].level
+
+    @property
+    def layer(self) -> int:
+        """Of accuracy, 0 is the roughest."""
+        return self._samples[0].layer
+
+    @property
+    def max_error(self) -> float:
+        """What the original field differs by at most, in any of the steps, from what this level shows, in the field's
+        unit. Infinite where damaged samples are shown."""
+        return max(one.max_error for one in self._samples)
+
+    @property
+    def spacing(self) -> tuple[int, int, int]:
+        """Samples of full resolution between neighbours along z, y, x."""
+        return self._samples[0].spacing
+
+    @property
+    def box(self) -> Box:
+        """Samples of this level: sample i of an axis lies at i * spacing of full resolution."""
+        return self._samples[0].box
+
+    @property
+    def coords(self) -> ByAxis[Any]:
+        """The numbers of the steps, and positions along the axes z, y and x, by their names."""
+        import numpy as np
+        return ByAxis({self._step_name: np.asarray(self.steps), **self._samples[0].coords})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[step, z, y, x]."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As numpy names it."""
+        return self.array.dtype
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        import numpy as np
+        array = np.asarray(self.array, dtype=dtype)
+        return array.copy() if copy and array is self.array else array
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array[key]
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        return f"<quarry.Series {self.field!r}, {len(self)} steps, level {self.level}: {shape} {self.dtype}>"
+
+
+def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any) -> Series:
+    """See Field.read. The samples of a step are decoded to their place."""
+    import numpy as np
+    numbers = numbers_of(field, steps)
+    native = field.dataset.native
+    holding = {step.step: said.has_missing for step, said in field._holding()}
+    missing = [holding.get(number, True) for number in numbers]  # True: published since
+    answers: list[_quarry.Answer] = []
+    array: npt.NDArray[Any] | None = None
+    for place, number in enumerate(numbers):
+        one = field._question(step=number, max_error=None, max_bytes=None, values=None, **question)
+        if array is None:
+            answers.append(native.read(one, missing[place]))
+            array = np.empty((len(numbers), *answers[0].array.shape), field.dtype)
+            array[0] = answers[0].array
+        else:
+            answers.append(native.read(one, missing[place], array[place]))
+    assert array is not None
+    if masked is None:
+        masked = any(missing) and field.dtype.kind in "iu"
+    shown = field._masked(array) if masked else array
+    samples = [Samples(answer, shown[place], native) for place, answer in enumerate(answers)]
+    return Series(shown, samples, field.dims[0])
+
+
+def points_of_steps(field: Field, steps: Steps, positions: npt.NDArray[np.float64], physical: bool,
+                    layer: int | None) -> tuple[npt.NDArray[np.float64], float]:
+    """See Field.points: values [step, point], and the largest error."""
+    import numpy as np
+    numbers = numbers_of(field, steps)
+    values, worst = np.empty((len(numbers), len(positions))), 0.0
+    for place, number in enumerate(numbers):
+        values[place], error = field._points(number, positions, physical, layer)
+        worst = max(worst, error)
+    return values, worst
