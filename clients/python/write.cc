@@ -21,6 +21,7 @@
 #include "quarry/input/input.h"
 #include "writer/insitu/declaration.h"
 #include "writer/pipeline/dataset_writer.h"
+#include "writer/pipeline/replace.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -339,6 +340,26 @@ void BindWriting(nb::module_& m) {
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
           "fill"_a.none(), "codec"_a, "keyframe"_a.none());
+  nb::class_<writer::Replacement>(m, "Replacement")
+      .def(nb::new_([](const std::string& path, bool break_lock) {
+             auto begun = [&] {
+               const nb::gil_scoped_release release;
+               return writer::Replacement::Begin(path, {.break_lock = break_lock});
+             }();
+             return Take(std::move(begun));
+           }),
+           "path"_a, "break_lock"_a)
+      .def_prop_ro("staged", [](const writer::Replacement& self) { return self.staged().string(); })
+      .def("publish",
+           [](writer::Replacement& self) {
+             Status status;
+             {
+               const nb::gil_scoped_release release;
+               status = self.Publish();
+             }
+             Check(std::move(status));
+           })
+      .def("abandon", &writer::Replacement::Abandon, nb::call_guard<nb::gil_scoped_release>());
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
   m.def("brings_steps", &input::BringsSteps, "name"_a, "is_slowest"_a, "axis"_a, "units"_a,

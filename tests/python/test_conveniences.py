@@ -4,11 +4,14 @@ position. The oracle is numpy, and xarray where it has the same, on the decoded 
 import contextlib
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import unittest.mock
 
 import xarray as xr
 
-from python_testing import SHAPE, STEPS, Package, np, qt, quarry
+from python_testing import PACKAGE, SHAPE, STEPS, Package, np, qt, quarry
 
 Q = quarry._quarry
 
@@ -162,6 +165,101 @@ class Steps(Package):
             for other in ({"step": 3}, {"output": self.tmp / "x.csv"}):
                 with self.assertRaisesRegex(ValueError, f"{list(other)[0]} does not go with steps"):
                     field.points(points, steps=[3], **other)
+
+
+class Overwriting(qt.QuarryTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.tmp / "run.quarry"
+        self.old = qt.turbulent((20, 10, 6), name="old").reshape(6, 10, 20)
+        self.new = qt.turbulent((8, 9, 10), name="new").reshape(1, 10, 9, 8).repeat(2, axis=0)
+        quarry.write(self.path, self.old, field="a", lossless=True)
+
+    def held(self):
+        with quarry.open(self.path) as dataset:
+            return {name: np.asarray(field[:]) for name, field in dataset.items()}
+
+    def check_old(self):
+        np.testing.assert_array_equal(self.held()["a"][0], self.old)
+        self.assertEqual(os.listdir(self.tmp), ["run.quarry"])
+
+    def test_the_new_dataset_takes_the_place_of_the_old(self):
+        written = quarry.write(self.path, self.new, field="b", lossless=True, mode="overwrite")
+        self.assertEqual([(one.step, one.field) for one in written], [(0, "b"), (1, "b")])
+        held = self.held()
+        self.assertEqual(list(held), ["b"])
+        np.testing.assert_array_equal(held["b"], self.new)
+        self.assertEqual(os.listdir(self.tmp), ["run.quarry"])
+        qt.succeed("quarry", "verify", self.path)
+
+    def test_nothing_there_is_a_new_dataset(self):
+        quarry.write(self.tmp / "first.quarry", self.new, field="b", lossless=True, mode="overwrite")
+        self.assertEqual(sorted(os.listdir(self.tmp)), ["first.quarry", "run.quarry"])
+
+    def test_a_dataset_that_fails_leaves_the_old_one(self):
+        """After the first step was written, and when the array cannot be loaded."""
+        class Failing:
+            shape, dtype, ndim = self.new.shape, self.new.dtype, 4
+
+            def __getitem__(_, key):
+                if key[0] == 1 or isinstance(key[0], slice) and key[0].start == 1:
+                    raise RuntimeError("the disk of the source is gone")
+                return self.new[key]
+
+        with self.assertRaisesRegex(RuntimeError, "source is gone"):
+            quarry.write(self.path, Failing(), field="b", lossless=True, mode="overwrite")
+        self.check_old()
+        with self.assertRaises(quarry.Error):
+            quarry.write(self.path, self.new, field="b", tolerance=-1, mode="overwrite")
+        self.check_old()
+
+    def test_a_killed_writer_leaves_the_old_one(self):
+        """What it has written goes with the next one."""
+        code = ("import sys, os; sys.path.insert(0, sys.argv[1]); import numpy as np, quarry\n"
+                "class A:\n"
+                "    shape, dtype, ndim = (2, 4, 4, 4), np.dtype('f4'), 4\n"
+                "    def __getitem__(self, key):\n"
+                "        if os.path.exists(sys.argv[3]): os.kill(os.getpid(), 9)\n"
+                "        return np.zeros((2, 4, 4, 4), 'f4')[key]\n"
+                "quarry.write(sys.argv[2], A(), field='b', lossless=True, mode='overwrite')")
+        staged = self.tmp / ".run.quarry.replacement"
+        done = subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(self.path), str(staged)])
+        self.assertEqual(done.returncode, -signal.SIGKILL)
+        self.assertTrue(staged.is_dir())
+        np.testing.assert_array_equal(self.held()["a"][0], self.old)
+        quarry.write(self.path, self.new, field="b", lossless=True, mode="overwrite")
+        self.assertEqual(list(self.held()), ["b"])
+        self.assertEqual(os.listdir(self.tmp), ["run.quarry"])
+
+    def test_a_dataset_made_of_itself(self):
+        with quarry.open(self.path) as dataset:
+            quarry.write(self.path, dataset["a"], field="a", lossless=True, mode="overwrite")
+        self.check_old()
+
+    def test_what_is_no_dataset_stays(self):
+        (self.path / "notes.txt").write_text("mine")
+        with self.assertRaisesRegex(quarry.Error, "holds \"notes.txt\", which is no part of a dataset") as raised:
+            quarry.write(self.path, self.new, field="b", lossless=True, mode="overwrite")
+        self.assertEqual(raised.exception.code, "FAILED_PRECONDITION")
+        (self.path / "notes.txt").unlink()
+        self.check_old()
+        folder = self.tmp / "results"
+        folder.mkdir()
+        with self.assertRaisesRegex(quarry.Error, "is no dataset, as it has no dataset.json"):
+            quarry.write(folder, self.new, field="b", lossless=True, mode="overwrite")
+        self.assertTrue(folder.is_dir())
+
+    def test_of_a_link_what_it_leads_to_is_replaced(self):
+        link = self.tmp / "latest.quarry"
+        link.symlink_to("run.quarry")
+        quarry.write(link, self.new, field="b", lossless=True, mode="overwrite")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(list(self.held()), ["b"])
+
+    def test_the_home_folder(self):
+        with unittest.mock.patch.dict(os.environ, {"HOME": str(self.tmp)}):
+            quarry.write("~/run.quarry", self.new, field="b", lossless=True, mode="overwrite")
+        self.assertEqual(list(self.held()), ["b"])
 
 
 class WhatItIs(Package):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from quarry import _quarry
+from quarry._replace import place_of
 from quarry._samples import Box, Triple
 from quarry._sources import Selection, Source, sources
 from quarry._times import Times, of_argument
@@ -54,8 +55,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           keep_zeros: bool = False, keep_sign: bool = False, layers: Layers | Mapping[str, Layers] | None = None,
           relative_layers: Layers | Mapping[str, Layers] | None = None, step: int | Sequence[int] | None = None,
           time: Any = None, time_units: str = "", calendar: str = "",
-          mode: Literal["create", "append", "resume"] = "create", units: str | Mapping[str, str] | None = None,
-          fill: float | Mapping[str, float] | None = None,
+          mode: Literal["create", "append", "resume", "overwrite"] = "create",
+          units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
           codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
           spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
           memory: int = 1 << 30, files: int | None = None, progress: bool = False,
@@ -95,7 +96,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         time_units: of `time`, or of a coordinate without a unit: "s", "days since 2001-01-01"
         calendar: of `time`, a name of the CF conventions; the standard one if left out
         mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped, unless
-            its time is another one
+            its time is another one; "overwrite": create one, and only when all of it is written, replace the dataset
+            that is there. That stays if the writing fails. Readers that have it open are to open it again
         units: of the field, or of each one
         fill: samples with this value are missing; masked integers become it, or the array's own fill_value
         codec: "interpolate", "wavelet-zfp" or "lossless"; chosen from type and bound if left out
@@ -120,10 +122,12 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     Raises:
         ValueError: shapes or steps that do not fit together; TypeError: samples of a type that datasets do not have
         Error: the dataset exists, or does not (ALREADY_EXISTS, NOT_FOUND); another process writes it (UNAVAILABLE); the
-            arguments contradict each other or the dataset (INVALID_ARGUMENT); the disk is full (INTERNAL)
+            arguments contradict each other or the dataset (INVALID_ARGUMENT); what is to be overwritten holds
+            something else (FAILED_PRECONDITION); the disk is full (INTERNAL)
     """
-    if mode not in ("create", "append", "resume"):
-        raise ValueError(f"mode {mode!r} is none of \"create\", \"append\" and \"resume\"")
+    if mode not in ("create", "append", "resume", "overwrite"):
+        raise ValueError(f"mode {mode!r} is none of \"create\", \"append\", \"resume\" and \"overwrite\"")
+    check(break_lock=break_lock)
     if layers is not None and relative_layers is not None:
         raise ValueError("layers and relative_layers exclude each other; give one of them")
     kept = _keeping(keep_zeros, keep_sign, codec, lossless or pointwise_relative is not None)
@@ -148,9 +152,9 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock,
                          accept_range=accept_range, goes_on=step is None and not first.numbers)
     passes = 1 if relative is None and relative_layers is None else 2
-    with _Bar(fields, passes=passes, shown=progress) as bar:
+    with place_of(path, mode, break_lock) as place, _Bar(fields, passes=passes, shown=progress) as bar:
         written = _quarry.write(
-            os.fspath(path), settings, _grid(first, origin, spacing, patch, levels), requests,
+            place, settings, _grid(first, origin, spacing, patch, levels), requests,
             [*zip(numbers, times.values, strict=True)], (times.units, times.calendar), bar.watch(_loader(fields)))
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
 
