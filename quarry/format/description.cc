@@ -36,6 +36,13 @@ bool AreCoordinates(std::span<const double> positions) {
 
 bool IsSpacing(double spacing) { return std::isfinite(spacing) && spacing != 0; }
 
+double PositionOf(const GridDescription& grid, std::size_t axis, std::int64_t sample) {
+  if (!grid.coordinates[axis].empty()) return grid.coordinates[axis][static_cast<std::size_t>(sample)];
+  // Rounded twice, also on machines that could add and multiply at once.
+  const volatile double from_origin = grid.spacing[axis] * static_cast<double>(sample);
+  return grid.origin[axis] + from_origin;
+}
+
 Status CheckPlaces(const GridDescription& grid) {
   for (std::size_t a = 0; a < 3; ++a) {
     const double last = grid.origin[a] + grid.spacing[a] * static_cast<double>(grid.dims[a] - 1);

@@ -33,6 +33,9 @@ bool AreCoordinates(std::span<const double> positions);
 /// Whether this can be the distance of samples along an axis: finite, and not 0.
 bool IsSpacing(double spacing);
 
+/// Where a sample lies along an axis, for all who say it: each gets the same bits.
+double PositionOf(const GridDescription& grid, std::size_t axis, std::int64_t sample);
+
 /// Checks that every sample of a grid has a place: for all who make a grid, and all who read one.
 /// @errors kInvalidArgument: an axis whose origin, spacing or coordinates say none
 Status CheckPlaces(const GridDescription& grid);

@@ -64,6 +64,17 @@ DimensionNames NamesOfDimensions(const DatasetDescription& dataset) {
   return TakeAll(dataset.grid, &taken);
 }
 
+std::optional<std::size_t> FindAxis(const DatasetDescription& dataset, const std::string& name) {
+  const auto find = [&](const std::array<std::string, 3>& names) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - names.begin());
+  };
+  if (const auto axis = find(NamesOfDimensions(dataset).axes)) return axis;
+  if (std::ranges::count(dataset.grid.axis_names, name) == 1) return find(dataset.grid.axis_names);
+  return find({"x", "y", "z"});
+}
+
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field) {
   Taken taken(dataset);
   TakeAll(dataset.grid, &taken);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "quarry/format/description.h"
@@ -20,6 +21,10 @@ struct DimensionNames {
 /// else has that name, or if NetCDF, HDF5 or Zarr cannot have it; and by its letter and "_axis" where the
 /// letter is taken too. Example: a field "lat", and axes "lon", "lat", "" -> "lon", "y", "z".
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
+
+/// The axis that a name means, 0 to 2: that of this dimension, or the only one that the dataset calls so, or
+/// that of this letter. Nothing if there is none.
+std::optional<std::size_t> FindAxis(const DatasetDescription& dataset, const std::string& name);
 
 /// The steps and times that one field has for itself: "step_NAME" and "time_NAME".
 struct StepNames {

@@ -303,10 +303,7 @@ void Hierarchy::AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::
     double value = std::numeric_limits<double>::quiet_NaN();
     if (inside && array.kind == Array::Kind::kTimes) value = steps[i].time;
     if (inside && array.kind == Array::Kind::kPositions) {
-      const std::uint64_t place = i << array.level;
-      value = grid.coordinates[axis].empty()
-                  ? grid.origin[axis] + grid.spacing[axis] * static_cast<double>(place)
-                  : grid.coordinates[axis][place];
+      value = PositionOf(grid, axis, static_cast<std::int64_t>(i << array.level));
     }
     Append(value, to);
   }

@@ -8,6 +8,7 @@
 #include "quarry/base/file.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
+#include "quarry/query/region.h"
 
 namespace quarry::tools {
 namespace {
@@ -122,6 +123,10 @@ void QuestionOptions::DeclarePlaceOn(command_line::Parser* app) {
 void QuestionOptions::DeclareOn(command_line::Parser* app) {
   DeclarePlaceOn(app);
   app->AddOption("--box", &box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
+  app->AddOption("--region", &region,
+                 "instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends included, for example "
+                 "lat=40:50,z=0:100; axes that are left out are whole")
+      .Excludes("--box");
   app->AddOption("--level", &level, "0 is full resolution, l every 2^l-th sample; default: 0");
   DeclareLayerOn(app);
 }
@@ -214,6 +219,10 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   }
   if (!box.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grid.dims));
+  }
+  if (!region.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<query::AxisInterval> intervals, query::ParseRegion(region));
+    QUARRY_ASSIGN_OR_RETURN(request.box, query::BoxOfRegion(dataset, intervals));
   }
   return request;
 }

@@ -51,6 +51,7 @@ struct QuestionOptions {
   std::string field;
   std::optional<std::uint64_t> step;
   std::string box;
+  std::string region;
   int level = 0;
   std::optional<int> layer;
   std::optional<double> max_error;

@@ -59,9 +59,7 @@ Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescri
   DispatchType(samples.type, [&]<typename T>(T) {
     for (const T sample : samples.SamplesAs<T>()) {
       const std::int64_t at = place++ * samples.spacing[axis];
-      const double position = grid.coordinates[axis].empty()
-                                  ? grid.origin[axis] + grid.spacing[axis] * static_cast<double>(at)
-                                  : grid.coordinates[axis][static_cast<std::size_t>(at)];
+      const double position = PositionOf(grid, axis, at);
       const std::string value = IsMissing(sample, field.fill_bits()) ? "" : fmt::format("{}", sample);
       text += fmt::format("{},{}\n", position, value);
     }

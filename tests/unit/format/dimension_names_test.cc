@@ -33,6 +33,18 @@ TEST(DimensionNames, GiveWayToFieldsAndToEachOther) {
   EXPECT_EQ(NamesOfDimensions(With({"x", "y", "z"}, {"step"})).step, "step_axis");
 }
 
+TEST(DimensionNames, FindTheirAxes) {
+  const DatasetDescription dataset = With({"lon", "p", ""}, {"p"});  // the dimensions: lon, y, z
+
+  EXPECT_EQ(FindAxis(dataset, "lon"), 0);
+  EXPECT_EQ(FindAxis(dataset, "p"), 1) << "the dataset calls it so";
+  EXPECT_EQ(FindAxis(dataset, "x"), 0);
+  EXPECT_EQ(FindAxis(dataset, "z"), 2);
+  EXPECT_EQ(FindAxis(dataset, "lat"), std::nullopt);
+  EXPECT_EQ(FindAxis(With({"z", "y", "x"}, {}), "z"), 0) << "names come before letters";
+  EXPECT_EQ(FindAxis(With({"x", "x", "x"}, {}), "x"), 2) << "the dimension";
+}
+
 TEST(DimensionNames, AreSuchThatFilesCanHaveThem) {
   for (const std::string name :
        {"zarr.json", "a/b", " a", "a ", "__a", ".", "..", "-a", "a\nb", "\xff", "(m)"})
