@@ -27,6 +27,7 @@
 #include "quarry/base/version.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/query/region.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -242,6 +243,25 @@ std::unique_ptr<Feed<StepDescription>> Watch(const Dataset& self, std::optional<
       });
 }
 
+using NamedInterval = std::tuple<std::string, std::optional<double>, std::optional<double>>;
+
+/// An array that owns its values.
+nb::any ToArray(std::vector<double> values) {
+  auto* const held = new std::vector<double>(std::move(values));
+  const nb::capsule owner(held,
+                          [](void* values) noexcept { delete static_cast<std::vector<double>*>(values); });
+  const std::size_t count = held->size();
+  return nb::borrow<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(held->data(), 1, &count, owner)));
+}
+
+nb::any Positions(const Dataset& self, std::size_t axis) {
+  const GridDescription& grid = self.description().grid;
+  std::vector<double> positions(static_cast<std::size_t>(grid.dims[2 - axis]));
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    positions[i] = PositionOf(grid, 2 - axis, static_cast<std::int64_t>(i));
+  return ToArray(std::move(positions));
+}
+
 using PointArray = nb::ndarray<const double, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 
 /// Values as an array, and the error bound.
@@ -258,12 +278,7 @@ std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
       Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
         return dataset.ReadPoints(request, options);
       }));
-  auto* const values = new std::vector<double>(std::move(answer.values));
-  const nb::capsule owner(values,
-                          [](void* held) noexcept { delete static_cast<std::vector<double>*>(held); });
-  const std::size_t count = values->size();
-  return {nb::borrow<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(values->data(), 1, &count, owner))),
-          answer.max_error};
+  return {ToArray(std::move(answer.values)), answer.max_error};
 }
 
 query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> step,
@@ -496,6 +511,22 @@ void BindStatistics(nb::module_& m) {
           "Price of reading the samples; none of them is delivered.");
 }
 
+void BindTotals(nb::module_& m) {
+  nb::class_<query::Totals>(m, "Totals", "Statistics of several steps together.")
+      .def_ro("valid", &query::Totals::valid, "Number of samples.")
+      .def_ro("min", &query::Totals::min, "The smallest.")
+      .def_ro("max", &query::Totals::max, "The largest.")
+      .def_ro("mean", &query::Totals::mean, "Sum over number.");
+  m.def(
+      "together",
+      [](const std::vector<query::StatisticsAnswer>& answers) {
+        std::vector<query::Statistics> parts;
+        for (const query::StatisticsAnswer& answer : answers) parts.push_back(answer.statistics);
+        return query::Together(parts);
+      },
+      "answers"_a);
+}
+
 void BindDataset(nb::module_& m) {
   nb::class_<Feed<LevelSamples>>(m, "Stream", nb::is_weak_referenceable())
       .def("next",
@@ -528,6 +559,24 @@ void BindDataset(nb::module_& m) {
              const StepNames names = NamesOfSteps(self.description(), field);
              return std::pair(names.step, names.time);
            })
+      .def(
+          "find_axis",
+          [](const Dataset& self, const std::string& name) -> std::optional<int> {
+            const auto axis = FindAxis(self.description(), name);
+            return axis ? std::optional(2 - static_cast<int>(*axis)) : std::nullopt;
+          },
+          "name"_a, "The place of an axis, 0 (z) to 2 (x), by its name or its letter; None if there is none.")
+      .def("positions", &Positions, "axis"_a, "Of all samples along axis 0 (z), 1 (y) or 2 (x).")
+      .def(
+          "box_of",
+          [](const Dataset& self, const std::vector<NamedInterval>& intervals) {
+            std::vector<query::AxisInterval> named;
+            for (const auto& [axis, low, high] : intervals) named.push_back({axis, low, high});
+            return ToZyx(Take(query::BoxOfRegion(self.description(), named)));
+          },
+          "intervals"_a,
+          "The box of the samples at these positions: (axis, low, high), both ends included; None: without "
+          "end.")
       .def_prop_ro("axis_units",
                    [](const Dataset& self) { return ToZyx(self.description().grid.axis_units); })
       .def_prop_ro("coordinates",
@@ -575,6 +624,56 @@ void BindDataset(nb::module_& m) {
       .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a, "layer"_a.none());
 }
 
+/// "[1, 2, 3, ..., 9]" of a list that is long; otherwise what Python shows.
+std::string ShowValue(const nb::object& value) {
+  constexpr std::size_t kLongest = 8;
+  if (!nb::isinstance<nb::list>(value) || nb::len(value) <= kLongest) return nb::repr(value).c_str();
+  std::string text = "[";
+  for (std::size_t i = 0; i < 3; ++i) text += nb::repr(value[i]).c_str() + std::string(", ");
+  return text + "..., " + nb::repr(value[nb::len(value) - 1]).c_str() + "]";
+}
+
+/// Objects of a type show as "Step(step=3, time=0.5, fields=['p'])".
+/// @param attributes  "fields.name": of a list, this attribute of each
+template <typename T>
+void Show(const char* name, std::vector<std::string> attributes) {
+  nb::borrow<nb::class_<T>>(nb::type<T>()).def("__repr__", [=](nb::handle self) {
+    std::string text;
+    for (const std::string& attribute : attributes) {
+      const std::size_t dot = std::min(attribute.find('.'), attribute.size());
+      const std::string first = attribute.substr(0, dot);
+      nb::object value = self.attr(first.c_str());
+      if (dot < attribute.size()) {
+        nb::list of_each;
+        for (const nb::handle one : value) of_each.append(one.attr(attribute.c_str() + dot + 1));
+        value = of_each;
+      }
+      text += fmt::format("{}{}={}", text.empty() ? "" : ", ", first, ShowValue(value));
+    }
+    return fmt::format("{}({})", name, text);
+  });
+}
+
+void BindTexts() {
+  Show<LevelRecord>("LevelRecord", {"max_error", "rmse", "bytes", "coverage"});
+  Show<LayerRecord>("LayerRecord", {"tolerance"});
+  Show<FieldStepDescription>("FieldStep", {"name", "source", "tolerance", "min", "max", "max_error",
+                                           "raw_bytes", "stored_bytes", "valid"});
+  Show<StepDescription>("Step", {"step", "time", "fields.name"});
+  Show<FieldDescription>("FieldDescription", {"name", "dtype", "units", "coder", "lossless", "fill"});
+  Show<client::DatasetSummary>("DatasetSummary", {"name", "shape", "steps", "fields"});
+  Show<Answer>("Answer", {"field", "step", "level", "layer", "extent", "spacing", "max_error"});
+  Show<query::Price>("Price", {"patches", "bytes", "bytes_read", "reads", "reply_bytes"});
+  Show<query::LevelExtent>("PlannedLevel",
+                           {"level", "layer", "extent", "spacing", "max_error", "bytes", "coverage"});
+  Show<query::AnswerHeader>("Plan", {"field", "step", "layer", "levels.level", "price"});
+  Show<query::Histogram>("Histogram", {"begin", "end", "counts", "below", "above"});
+  Show<query::StatisticsAnswer>("Statistics", {"step", "level", "valid", "missing", "min", "max", "mean",
+                                               "stddev", "percentiles", "histogram"});
+  Show<query::Totals>("Totals", {"valid", "min", "max", "mean"});
+  Show<Dataset>("Dataset", {"shape", "patch", "levels", "fields.name"});
+}
+
 void BindOptions(nb::module_& m) {
   nb::class_<client::Options>(m, "Options")
       .def(
@@ -610,9 +709,11 @@ NB_MODULE(_quarry, m) {
   BindDescriptions(m);
   BindAnswers(m);
   BindStatistics(m);
+  BindTotals(m);
   BindOptions(m);
   BindDataset(m);
   BindWriting(m);
+  BindTexts();
   m.def("open_dataset", &Open, "target"_a, "options"_a);
   m.def("list_datasets", &List, "target"_a, "options"_a);
 }

@@ -194,6 +194,28 @@ std::size_t StatisticsAccumulator::BinOf(double value) const {
   return bin;
 }
 
+Totals Together(std::span<const Statistics> parts) {
+  Totals all{0, {kNone, kNone, kNone}, {kNone, kNone, kNone}, {kNone, kNone, kNone}};
+  double mean = 0;
+  double error = 0;  // of the mean
+  for (const Statistics& part : parts) {
+    if (part.valid == 0) continue;
+    const bool first = all.valid == 0;
+    const auto least = [&](double a, double b) { return first ? b : std::min(a, b); };
+    const auto most = [&](double a, double b) { return first ? b : std::max(a, b); };
+    all.min = {least(all.min.value, part.min.value), least(all.min.low, part.min.low),
+               least(all.min.high, part.min.high)};
+    all.max = {most(all.max.value, part.max.value), most(all.max.low, part.max.low),
+               most(all.max.high, part.max.high)};
+    all.valid += part.valid;
+    const double share = static_cast<double>(part.valid) / static_cast<double>(all.valid);
+    mean += (part.mean.value - mean) * share;
+    error += (std::max(part.mean.high - part.mean.value, part.mean.value - part.mean.low) - error) * share;
+  }
+  if (all.valid > 0) all.mean = {mean, Lower(mean, error), Upper(mean, error)};
+  return all;
+}
+
 Statistics StatisticsAccumulator::Finish() {
   Statistics statistics;
   statistics.valid = valid_;

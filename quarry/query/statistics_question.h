@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,16 @@ struct StatisticsAnswer {
   AnswerHeader header;  ///< of the samples; none of them is delivered, so price.reply_bytes is 0
   Statistics statistics;
 };
+
+/// What answers to one question of several steps say together: of all decoded samples, and in each interval
+/// that of all originals. Without a valid sample, NaN.
+struct Totals {
+  std::uint64_t valid = 0;
+  Bounded min;
+  Bounded max;
+  Bounded mean;
+};
+Totals Together(std::span<const Statistics> parts);
 
 /// @errors kInvalidArgument: a percentile outside 0 .. 100, too many of them or of bins, a range that is
 /// empty or not finite

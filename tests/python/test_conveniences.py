@@ -1,6 +1,7 @@
 """What users of h5py, zarr and xarray expect: lists and masks as indices, several steps at once, sizes, texts, boxes by
 position. The oracle is numpy, and xarray where it has the same, on the decoded arrays."""
 
+import asyncio
 import contextlib
 import os
 import pickle
@@ -11,7 +12,7 @@ import unittest.mock
 
 import xarray as xr
 
-from python_testing import PACKAGE, SHAPE, STEPS, Package, np, qt, quarry
+from python_testing import DIMS, PACKAGE, SHAPE, STEPS, Package, np, qt, quarry
 
 Q = quarry._quarry
 
@@ -167,6 +168,128 @@ class Steps(Package):
                     field.points(points, steps=[3], **other)
 
 
+class Regions(qt.QuarryTest):
+    """xarray's `sel` is the oracle."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.path = cls.shared / "data/placed.quarry"
+        cls.path.parent.mkdir()
+        coords = {"depth": np.arange(23.0) ** 1.5, "lat": np.linspace(60, 30, 34), "lon": 0.1 + 0.1 * np.arange(45)}
+        data = np.stack([qt.turbulent((45, 34, 23), name=f"r{step}").reshape(23, 34, 45) for step in range(2)])
+        cls.array = xr.DataArray(data, {"step": [0, 1], **coords}, ("step", *coords), "p")
+        quarry.write(cls.path, cls.array, lossless=True, patch=16)
+        cls.server = qt.Server(cls.path.parent)
+        cls.server.__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    def targets(self):
+        for target in (str(self.path), self.server.target(self.path)):
+            with self.subTest(target=target), quarry.open(target) as dataset:
+                yield dataset
+
+    def selected(self, box, step=0):
+        """By xarray, which takes the ends in the direction of the axis."""
+        ends = {axis: slice(*(pair[::-1] if axis == "lat" else pair)) for axis, pair in box.items()}
+        return self.array.isel(step=step).sel(ends)
+
+    def some(self, generator):
+        """A box that is not empty, with ends on samples and between them."""
+        box = {}
+        for axis in generator.permutation(["depth", "lat", "lon"])[:generator.integers(0, 4)]:
+            at = np.sort(self.array[axis].values)
+            low, high = np.sort(generator.integers(0, len(at), 2))
+            ends = [at[low], at[high]]
+            if generator.random() < 0.5:
+                ends = [at[low] - 0.01, at[high] + 0.01]
+            box[str(axis)] = tuple(None if generator.random() < 0.2 else float(end) for end in ends)
+        return box
+
+    def test_samples_between_positions(self):
+        generator = np.random.default_rng(qt.SEED)
+        for dataset in self.targets():
+            for _ in range(qt.scaled(40, 2000)):
+                box = self.some(generator)
+                with self.subTest(box=box):
+                    got, wanted = dataset["p"].read(box=box), self.selected(box)
+                    np.testing.assert_array_equal(got.array, wanted.values)
+                    for axis, positions in got.coords.items():
+                        np.testing.assert_array_equal(positions, wanted[axis].values)
+
+    def test_each_call_with_a_box_takes_positions(self):
+        box = {"lat": (40, 50.1), "z": (None, 20)}  # letters find axes too
+        wanted = self.selected({"lat": (40, 50.1), "depth": (None, 20)}).values
+        later = self.selected({"lat": (40, 50.1), "depth": (None, 20)}, 1).values
+        for dataset in self.targets():
+            field = dataset["p"]
+            np.testing.assert_array_equal(field.read(box=box, steps="all").array, [wanted, later])
+            np.testing.assert_array_equal([*field.stream(box=box)][-1].array, wanted)
+            np.testing.assert_array_equal(asyncio.run(field.aread(box=box)).array, wanted)
+            np.testing.assert_array_equal(field.read(box=box, progress=True).array, wanted)
+            self.assertEqual(field.plan(box=box).price.reply_bytes, wanted.nbytes)
+            self.assertEqual(field.stats(box=box).valid, wanted.size)
+            self.assertEqual(field.read(box={"lat": slice(40, 50.1), "z": [None, np.float32(20)]}).shape, wanted.shape)
+            output = self.tmp / f"{dataset.target.startswith('grpc')}.nc"
+            dataset.export(output, box=box)
+            with xr.open_dataset(output) as exported:
+                np.testing.assert_array_equal(exported.p.values[0], wanted)
+            output = self.tmp / "region.npy"
+            qt.succeed("quarry", "get", dataset.target, "--region", "lat=40:50.1,depth=:20", "--step", 0, "--output", output)
+            np.testing.assert_array_equal(np.load(output), wanted)
+
+    def test_what_is_no_box(self):
+        for dataset in self.targets():
+            for box, text in (({"lt": (1, 2)}, 'no axis "lt"; the axes are depth, lat and lon'),
+                              ({"lat": (50, 40)}, "not the smaller one"), ({"lat": (float("nan"), 40)}, "not the smaller one"),
+                              ({"lat": (40.1, 40.2)}, "from 60 to 30, the nearest at 40.909.* and 40"),
+                              ({"lat": (70, 80)}, "the nearest at 60"), ({"lat": (40, 50), "y": (1, 2)}, "are the same axis")):
+                for read in (dataset["p"].read, dataset["p"].stats, lambda box: dataset.export(self.tmp / "x.nc", box=box)):
+                    with self.subTest(box=box), self.assertRaisesRegex(quarry.Error, text) as raised:
+                        read(box=box)
+                    self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+            for box in ({"lat": 3}, {"lat": ("a", 3)}, {3: (1, 2)}, {"lat": (1, 2, 3)}, {"lat": slice(1, 9, 2)}, {"lat": "40"}):
+                with self.subTest(box=box), self.assertRaisesRegex(TypeError, "box=.*is not possible; give"):
+                    dataset["p"].read(box=box)
+
+    def test_positions_that_others_compute(self):
+        """Each sample lies in the interval that has its position, as numpy computes it, at both ends."""
+        with quarry.open(self.path) as dataset:
+            for position in 0.1 + 0.1 * np.arange(45):
+                self.assertEqual(dataset["p"].read(box={"lon": (position, position)}).shape, (23, 34, 1))
+
+
+class Reductions(Package):
+    def test_extremes_and_means_hold_those_of_the_originals(self):
+        """Of decoded samples by numpy; the interval against what was written."""
+        originals = np.stack([qt.turbulent(DIMS, name=f"p{step}").reshape(SHAPE) for step in STEPS]).astype("f8")
+        missing = np.stack([qt.turbulent(DIMS, name=f"m{step}").reshape(SHAPE) for step in STEPS]).astype("f8")
+        missing[:, 2:9, 5:20, 7:30] = np.nan
+        counts = np.where(self.decoded["k"] == -999, np.nan, self.decoded["k"].astype("f8"))
+        box, part = ((1, 20), (3, 30), (0, 44)), np.s_[1:20, 3:30, :44]
+        for dataset in self.targets():
+            for name, array in (("p", originals), ("m", missing), ("k", counts)):
+                shown = np.where(self.decoded[name] == -999, np.nan, self.decoded[name].astype("f8"))
+                field = dataset[name]
+                for given, at in (({}, np.s_[:]), ({"step": 5}, np.s_[1]), ({"box": box}, np.s_[:, *part]),
+                                  ({"box": box, "step": 9}, np.s_[2, *part]), ({"level": 1}, np.s_[:, ::2, ::2, ::2])):
+                    for method, reduce in ((field.min, np.nanmin), (field.max, np.nanmax), (field.mean, np.nanmean)):
+                        with self.subTest(field=name, method=method.__name__, **given):
+                            found, wanted = method(**given), reduce(array[at])
+                            if "level" not in given:  # coarse levels have values of their own
+                                self.assertAlmostEqual(float(found), reduce(shown[at]), places=9)
+                            self.assertTrue(found.low - 1e-12 <= wanted <= found.high + 1e-12, (found, wanted))
+                            if "level" not in given:
+                                self.assertLessEqual(found.high - found.low, 0 if name == "k" else 0.0021)
+            with self.assertRaises(quarry.Error):
+                field.min(step=4)
+
+    def test_where_all_is_missing(self):
+        with quarry.open(self.path) as dataset:
+            found = dataset["m"].mean(box=((3, 8), (6, 19), (8, 29)))
+            self.assertTrue(np.isnan([found.value, found.low, found.high]).all())
+
+
 class Overwriting(qt.QuarryTest):
     def setUp(self):
         super().setUp()
@@ -285,6 +408,23 @@ class WhatItIs(Package):
             for line in (f"range +{valid.min()} to {valid.max()}$", "fill value +-999", "missing +in 3 steps",
                          "shape +3 x 23 x 34 x 45", "chunks +1 x 16 x 16 x 16", f"as array +{originals.nbytes / 1e6:.1f} MB"):
                 self.assertRegex(text, f"(?m)^{line}")
+
+    def test_all_that_is_printed_says_what_it_is(self):
+        for dataset in self.targets():
+            field, step = dataset["p"], next(dataset.watch())
+            stats, plan = field.stats(step=5, bins=20, percentiles=[5]), field.plan(step=5, level=1)
+            of_step = step.fields[0]
+            for one, text in ((stats, rf"Statistics\(step=5, level=0, valid={np.prod(SHAPE)}, missing=0, min=Bounded\(value="),
+                              (stats.histogram, r"Histogram\(begin=.*, counts=\[\d+, \d+, \d+, \.\.\., \d+\], below="),
+                              (plan, r"Plan\(field='p', step=5, layer=0, levels=\[1\], price=Price\(patches=18, bytes="),
+                              (plan.levels[0], r"PlannedLevel\(level=1, layer=0, extent=\(\(0, 12\), "),
+                              (step, r"Step\(step=3, time=None, fields=\['p', 'm', 'k'\]\)"),
+                              (of_step, r"FieldStep\(name='p', source='p.raw', tolerance=0.001, min="),
+                              (of_step.levels[0], r"LevelRecord\(max_error="), (dataset.native, r"Dataset\(shape=\(23, 34, 45\)"),
+                              (dataset.native.fields[2], r"FieldDescription\(name='k', dtype='int16'"),
+                              (quarry.list(self.data)[0], rf"DatasetSummary\(name='run', shape=\({SHAPE[0]}, ")):
+                self.assertRegex(repr(one), f"^{text}")
+                self.assertNotIn(" object at ", repr(one))
 
     def test_the_home_folder(self):
         with unittest.mock.patch.dict(os.environ, {"HOME": str(self.data)}):

@@ -13,7 +13,7 @@ from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._field import Field
-from quarry._samples import Box, ByAxis, Triple, positions
+from quarry._samples import Box, ByAxis, Region, Triple, positions
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Dataset(Mapping[str, "Field"]):
         return dataset_html(self)
 
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,
-               steps: int | Sequence[int] | None = None, box: Box | None = None, level: int | None = None,
+               steps: int | Sequence[int] | None = None, box: Box | Region | None = None, level: int | None = None,
                max_error: float | Mapping[str, float] | None = None,
                format: Literal["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy",
                                "npz"] | None = None,
@@ -259,7 +259,8 @@ class Dataset(Mapping[str, "Field"]):
             fields: names; all, if left out
             steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
                 is missing in it
-            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
+            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open, or {"lat": (40, 50)},
+                positions along axes, both included; the whole grid if left out
             level: 0, full resolution, if nothing else says which
             max_error: instead of a level: the coarsest at which every field and step is within this error, in the
                 field's unit; or {field: error}

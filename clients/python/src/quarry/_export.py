@@ -31,7 +31,7 @@ from quarry._export_output import (
     remove,
     sync,
 )
-from quarry._samples import Box, Triple
+from quarry._samples import Box, Region, Triple
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,7 +44,7 @@ _RECORD_BYTES = 64 << 20
 
 
 def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iterable[str] | None,
-           steps: int | Iterable[int] | None, box: Box | None, level: int | None,
+           steps: int | Iterable[int] | None, box: Box | Region | None, level: int | None,
            max_error: float | Mapping[str, float] | None, format: str | None, overwrite: bool, resume: bool,
            progress: bool) -> list[Path]:
     """See Dataset.export."""

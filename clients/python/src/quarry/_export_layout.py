@@ -12,12 +12,12 @@ from quarry import _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry._export_output import Axis, Layout, Variable
-from quarry._samples import Box, positions
+from quarry._samples import Box, Region, box_of, positions
 from quarry._words import check
 
 
-def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None, box: Box | None,
-              level: int | None, max_error: float | Mapping[str, float] | None) -> Layout:
+def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
+              box: Box | Region | None, level: int | None, max_error: float | Mapping[str, float] | None) -> Layout:
     """What the arguments of Dataset.export select."""
     grid = dataset.native
     names = [fields] if isinstance(fields, str) else list(dataset if fields is None else dict.fromkeys(fields))
@@ -33,6 +33,7 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
             raise Error("NOT_FOUND", f"none of the steps {[step.step for step in chosen][:10]} of "
                         f"\"{dataset.target}\" has the field {name!r}; leave it out, or give other steps")
     at = _level(dataset, {name: held[name] for name in names}, level, max_error)
+    box = box_of(grid, box)
     extent = _extent(grid, box, at)
     axes = [_axis(grid, number, at, extent[number]) for number in range(3)]
     step, time = grid.step_names

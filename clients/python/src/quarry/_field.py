@@ -6,14 +6,14 @@ import builtins
 import operator
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
-from quarry._samples import Box, ByAxis, Samples, Triple
+from quarry._samples import Box, ByAxis, Region, Samples, Triple, box_of
 from quarry._selection import Run, boxes, in_order, ordered, put, select
-from quarry._series import Series, Steps, points_of_steps, read_series
+from quarry._series import Series, Steps, numbers_of, points_of_steps, read_series
 from quarry._words import explained
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Field:
         fill = self._description.fill
         return ma.asarray(array) if fill is None else ma.masked_equal(array, array.dtype.type(fill), copy=False)
 
-    def _question(self, *, step: int | None, box: Box | None, level: int | None, max_error: float | None,
+    def _question(self, *, step: int | None, box: Box | Region | None, level: int | None, max_error: float | None,
                   max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
                   first_level: int | None = None, focus: tuple[float, float, float] | None = None,
                   layer: int | None = None, first_layer: int | None = None) -> _quarry.Question:
@@ -181,6 +181,7 @@ class Field:
             raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
+        box = box_of(self.dataset.native, box)
         return explained(_quarry.Question, self.name, step=step, box=box, level=level or 0, max_error=max_error,
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
@@ -200,26 +201,29 @@ class Field:
         return Samples(answer, array, self.dataset.native)
 
     @overload
-    def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+    def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
              progress: bool = False, layer: int | None = None, steps: None = None) -> Samples:
         ...
 
     @overload
-    def read(self, *, box: Box | None = None, step: None = None, level: int | None = None, max_error: None = None,
-             max_bytes: None = None, stride: int | Triple | None = None, values: None = None, strict: bool = True,
-             masked: bool | None = None, progress: bool = False, layer: int | None = None, steps: Steps) -> Series:
+    def read(self, *, box: Box | Region | None = None, step: None = None, level: int | None = None,
+             max_error: None = None, max_bytes: None = None, stride: int | Triple | None = None, values: None = None,
+             strict: bool = True, masked: bool | None = None, progress: Literal[False] = False,
+             layer: int | None = None, steps: Steps) -> Series:
         ...
 
-    def read(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+    def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
              progress: bool = False, layer: int | None = None, steps: Steps | None = None) -> Samples | Series:
         """Reads a box of one step, or of several.
 
         Args:
-            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; the whole grid if left out
+            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open; or positions along axes by
+                their names, {"lat": (40, 50), "z": (None, 100)}, the smaller one first, both included, and axes that
+                are left out whole; the whole grid if left out
             step: the number of the step; the first that holds the field if left out
             level: 0, full resolution, if nothing else says which
             max_error: instead of a level: the cheapest that shows every sample within this error, in the field's unit
@@ -238,7 +242,8 @@ class Field:
 
         Raises:
             ValueError: arguments that exclude each other; no step at all
-            Error: no such step (NOT_FOUND), box or level outside (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
+            Error: no such step (NOT_FOUND), box or level outside, no such axis, no sample between positions
+                (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
                 the server
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
@@ -259,7 +264,7 @@ class Field:
                                                max_bytes=max_bytes, strict=strict, layer=layer), masked, missing)
         return self._samples(self.dataset.native.read(question, missing), masked, missing)
 
-    def stream(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+    def stream(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
                focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
                strict: bool = True, masked: bool | None = None, layer: int | None = None,
@@ -287,7 +292,7 @@ class Field:
         return self.dataset.native.stream(self._question(first_level=first_level, first_layer=first_layer or 0,
                                                          stride=None, **question), missing)
 
-    async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | None = None,
+    async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | Region | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
                     strict: bool = True, layer: int | None = None) -> Samples:
@@ -310,7 +315,7 @@ class Field:
         async for answer in taken_async(self._stream(missing, **arguments)):
             yield self._samples(answer, masked, missing)
 
-    def plan(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+    def plan(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              first_level: int | None = None, values: tuple[float, float] | None = None,
              layer: int | None = None, first_layer: int | None = None) -> _quarry.Plan:
@@ -320,7 +325,7 @@ class Field:
             step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
             strict=True, first_level=first_level, layer=layer, first_layer=first_layer))
 
-    def stats(self, *, box: Box | None = None, step: int | None = None, level: int | None = None,
+    def stats(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
               range: tuple[float, float] | None = None, strict: bool = True,
               layer: int | None = None) -> _quarry.Statistics:
@@ -338,6 +343,37 @@ class Field:
                                   values=None, strict=strict, layer=layer)
         return explained(self.dataset.native.statistics, question, [float(percent) for percent in percentiles],
                          bins=bins, range=range)
+
+    def min(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
+            ) -> _quarry.Bounded:
+        """The smallest sample, computed where the data are: `value` of the decoded samples, and an interval from `low`
+        to `high` that holds the smallest of the original samples at the same places. `float()` gives the value. NaN if
+        all are missing.
+
+        Args:
+            box: as for `read`
+            step: of this step alone; of all that hold the field if left out
+            level: 0, full resolution, if left out
+
+        Raises:
+            ValueError: no step holds the field
+            Error: those of `read`
+        """
+        return self._totals(box, step, level).min
+
+    def max(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
+            ) -> _quarry.Bounded:
+        """The largest sample. Arguments, answer and errors are those of `min`."""
+        return self._totals(box, step, level).max
+
+    def mean(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
+             ) -> _quarry.Bounded:
+        """The mean of the samples that are not missing. Arguments, answer and errors are those of `min`."""
+        return self._totals(box, step, level).mean
+
+    def _totals(self, box: Box | Region | None, step: int | None, level: int | None) -> _quarry.Totals:
+        numbers = numbers_of(self, "all" if step is None else [step])
+        return _quarry.together([self.stats(box=box, step=number, level=level) for number in numbers])
 
     def points(self, positions: npt.ArrayLike, *, step: int | None = None, physical: bool = False,
                layer: int | None = None, output: str | os.PathLike[str] | None = None, steps: Steps | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quarry._info import bound_of, stored_size
-from quarry._samples import Box, Samples, axis_of, with_nan
+from quarry._samples import Box, Region, Samples, axis_of, box_of, with_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -268,14 +268,15 @@ def _spacing(positions: npt.NDArray[np.float64]) -> float | None:
     return mean if mean > 0 and np.allclose(steps, mean, rtol=1e-6) else None
 
 
-def read_with_bar(field: Field, *, box: Box | None, step: int | None, level: int | None, max_error: float | None,
-                  max_bytes: int | None, strict: bool, layer: int | None) -> Any:
+def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, level: int | None,
+                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None) -> Any:
     """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
     import numpy as np
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress needs tqdm: pip install tqdm") from error
+    box = box_of(field.dataset.native, box)
     plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, layer=layer)
     target = plan.levels[-1]
     (first, _), (top, bottom), (left, right) = target.extent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ T = TypeVar("T")
 Triple = tuple[int, int, int]
 Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """The first sample along z, y and x, and the one behind the last."""
+Region = Mapping[str, tuple[float | None, float | None]]
+"""{"lat": (40, 50)}: the lowest and the highest position along axes, both included; None: the end of the axis. Axes
+that are left out are whole."""
 
 
 class ByAxis(dict[str, T]):
@@ -34,11 +38,35 @@ def axis_of(grid: _quarry.Dataset, axis: str) -> int:
     Raises:
         ValueError: there is none
     """
-    if axis in grid.dim_names:
-        return grid.dim_names.index(axis)
-    if axis not in ("z", "y", "x"):
+    found = grid.find_axis(axis)
+    if found is None:
         raise ValueError(f"axis {axis!r} is none of {', '.join(map(repr, grid.dim_names))}")
-    return "zyx".index(axis)
+    return found
+
+
+def box_of(grid: _quarry.Dataset, box: Box | Region | None) -> Box | None:
+    """The samples of a box that may be given by positions. The library says which samples those are.
+
+    Raises:
+        TypeError: an interval that is no pair of numbers
+        Error: no such axis; no sample in an interval (INVALID_ARGUMENT)
+    """
+    if not isinstance(box, Mapping):
+        return box
+    return grid.box_of([(axis, *_interval(axis, given)) for axis, given in box.items()])
+
+
+def _interval(axis: Any, given: Any) -> tuple[float | None, float | None]:
+    if isinstance(given, slice) and given.step is None:
+        given = (given.start, given.stop)
+    try:
+        if isinstance(given, str) or not isinstance(axis, str):
+            raise TypeError
+        low, high = given
+        return None if low is None else float(low), None if high is None else float(high)
+    except (TypeError, ValueError):
+        raise TypeError(f"box={{{axis!r}: {given!r}}} is not possible; give {{\"AXIS\": (low, high)}}, positions "
+                        "along the axis, or None for an end of it") from None
 
 
 class Samples:
@@ -183,7 +211,5 @@ def with_nan(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def positions(grid: _quarry.Dataset, axis: int) -> npt.NDArray[np.float64]:
     """Of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
-    import numpy as np
-    if grid.coordinates[axis]:
-        return np.asarray(grid.coordinates[axis])
-    return grid.origin[axis] + grid.spacing[axis] * np.arange(grid.shape[axis], dtype=np.float64)
+    found: npt.NDArray[np.float64] = grid.positions(axis)
+    return found

@@ -1,9 +1,10 @@
 """Indices of an array: integers, slices, `...` and `None` as numpy understands them, lists of integers and masks each
 along its own axis, and how what they select is read.
 
-Several lists mean each combination, as for xarray, h5py and zarr's `oindex`, because a field has named axes, and each index
-is one of them. numpy pairs the lists instead, and moves their axes to the front if a slice lies between them; what it calls
-a pair is a point here, and Field.points takes those. With one list and no integer the two agree.
+Several lists mean each combination, as for xarray, h5py and zarr's `oindex`, because the axes of a field have names,
+and each index is one of an axis. numpy pairs the lists instead, and moves their axes to the front if a slice lies
+between them; what it calls a pair is a point here, and Field.points takes those. With one list and no integer the two
+agree.
 """
 
 from __future__ import annotations
