@@ -714,6 +714,15 @@ NB_MODULE(_quarry, m) {
   BindDataset(m);
   BindWriting(m);
   BindTexts();
+  m.def(
+      "parse_region",
+      [](const std::string& text) {
+        std::vector<NamedInterval> intervals;
+        for (const quarry::query::AxisInterval& one : Take(quarry::query::ParseRegion(text)))
+          intervals.emplace_back(one.axis, one.low, one.high);
+        return intervals;
+      },
+      "text"_a, "\"lat=40:50,z=0:\": (axis, low, high) of each, as Dataset.box_of takes them.");
   m.def("open_dataset", &Open, "target"_a, "options"_a);
   m.def("list_datasets", &List, "target"_a, "options"_a);
 }

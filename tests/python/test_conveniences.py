@@ -3,6 +3,7 @@ position. The oracle is numpy, and xarray where it has the same, on the decoded 
 
 import asyncio
 import contextlib
+import io
 import os
 import pickle
 import signal
@@ -237,6 +238,16 @@ class Regions(qt.QuarryTest):
             output = self.tmp / "region.npy"
             qt.succeed("quarry", "get", dataset.target, "--region", "lat=40:50.1,depth=:20", "--step", 0, "--output", output)
             np.testing.assert_array_equal(np.load(output), wanted)
+
+    def test_regions_of_the_command_that_exports(self):
+        from quarry._export_command import main
+        output = self.tmp / "region.nc"
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(main([str(self.path), str(output), "--region", "lat=40:50.1,depth=:20"]), 0)
+            self.assertEqual(main([str(self.path), str(self.tmp / "x.nc"), "--region", "lat=40:50,lat=30:60"]), 2)
+        with xr.open_dataset(output) as exported:
+            np.testing.assert_array_equal(exported.p.values[0], self.selected({"lat": (40, 50.1), "depth": (None, 20)}).values)
+        self.assertIn('"lat" and "lat" are the same axis', said.getvalue())
 
     def test_what_is_no_box(self):
         for dataset in self.targets():

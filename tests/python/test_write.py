@@ -240,7 +240,7 @@ class Writing(qt.QuarryTest):
                 (ValueError, {"a": field, "b": field[1:]}, {"tolerance": 1}, "one grid"),
                 (ValueError, {"a": field}, {"tolerance": 1, "field": "b"}, "leave it out"),
                 (ValueError, {}, {}, "no field"),
-                (ValueError, field, {"mode": "overwrite"}, "mode"),
+                (ValueError, field, {"mode": "replace"}, "mode"),
                 (ValueError, field, {"step": -1, "tolerance": 1}, "0 or more"),
                 (ValueError, field, {"origin": (0, 0), "tolerance": 1}, "three values"),
                 (quarry.Error, field, {"spacing": (1, 0, 1), "tolerance": 1}, "spacing 0"),

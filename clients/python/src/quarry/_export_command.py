@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from quarry import _dataset
+from quarry import _dataset, _quarry
 from quarry._errors import Error
-from quarry._samples import Box, Triple
+from quarry._samples import Box
 
 _EXIT_CODES = {
     **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),
@@ -32,8 +32,8 @@ def main(arguments: Sequence[str]) -> int:
             paths = dataset.export(
                 given.output, fields=given.fields.split(",") if given.fields else None,
                 steps=_steps(given.steps, steps) if given.steps else None,
-                box=_box(given.box, dataset.shape) if given.box else None, level=given.level, max_error=given.max_error,
-                format=given.format, overwrite=given.overwrite, resume=given.resume,
+                box=_box(given, dataset), level=given.level, max_error=given.max_error, format=given.format,
+                overwrite=given.overwrite, resume=given.resume,
                 progress=given.progress)
     except KeyboardInterrupt:
         print("quarry export: interrupted; --resume continues", file=sys.stderr)
@@ -82,14 +82,18 @@ def _steps(text: str, known: Sequence[int]) -> list[int]:
     return chosen
 
 
-def _box(text: str, shape: Triple) -> Box:
-    """x0:x1,y0:y1,z0:z1, as the other commands have it; what is left out is the grid's."""
+def _box(given: argparse.Namespace, dataset: _dataset.Dataset) -> Box | None:
+    """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as the other commands have them; what is left out is the grid's."""
+    if given.region:
+        return dataset.native.box_of(_quarry.parse_region(given.region))
+    if not given.box:
+        return None
     try:
-        parts = [part.split(":") for part in text.split(",")]
+        parts = [part.split(":") for part in given.box.split(",")]
         x, y, z = ((int(begin or 0), int(end or length))
-                   for (begin, end), length in zip(parts, shape[::-1], strict=True))
+                   for (begin, end), length in zip(parts, dataset.shape[::-1], strict=True))
     except ValueError:
-        raise ValueError(f"--box {text} is no x0:x1,y0:y1,z0:z1") from None
+        raise ValueError(f"--box {given.box} is no x0:x1,y0:y1,z0:z1") from None
     return z, y, x
 
 
@@ -107,7 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--fields", help="names, separated by commas; default: all")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
         "the fields")
-    add("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid")
+    where.add_argument("--region", help="instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends "
+                       "included, for example lat=40:50,z=0:100; axes that are left out are whole")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
     which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
