@@ -16,6 +16,7 @@ constexpr std::array kTypes = {
     TypeRow{DataType::kInt8, "int8", 1},       TypeRow{DataType::kUint8, "uint8", 1},
     TypeRow{DataType::kInt16, "int16", 2},     TypeRow{DataType::kUint16, "uint16", 2},
     TypeRow{DataType::kInt32, "int32", 4},     TypeRow{DataType::kUint32, "uint32", 4},
+    TypeRow{DataType::kInt64, "int64", 8},     TypeRow{DataType::kUint64, "uint64", 8},
 };
 
 }  // namespace
@@ -39,7 +40,9 @@ Result<DataType> ParseDataType(std::string_view name) {
     if (row.name == name) return row.type;
   }
   return InvalidArgument(
-      "unknown type \"{}\"; known are float32, float64, int8, uint8, int16, uint16, int32, uint32", name);
+      "unknown type \"{}\"; known are float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, "
+      "uint64",
+      name);
 }
 
 }  // namespace quarry

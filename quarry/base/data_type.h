@@ -18,6 +18,8 @@ enum class DataType : std::uint8_t {
   kUint16 = 6,
   kInt32 = 7,
   kUint32 = 8,
+  kInt64 = 9,
+  kUint64 = 10,
 };
 
 /// Bytes of one sample.
@@ -29,9 +31,15 @@ std::string_view Name(DataType type);
 /// Inverse of Name. @errors kInvalidArgument that lists the known names
 Result<DataType> ParseDataType(std::string_view name);
 
-/// Calls `visit` with a value of the C++ type of `type`; the type must be one of those above.
+inline bool IsFloat(DataType type) { return type == DataType::kFloat32 || type == DataType::kFloat64; }
+
+/// Integers of 64 bits: float64 does not hold all of them, so they are stored without loss or not at all.
+inline bool IsWideInteger(DataType type) { return type == DataType::kInt64 || type == DataType::kUint64; }
+
+/// Calls `visit` with a value of the C++ type of `type`, one of those of which float64 holds every sample.
+/// @pre !IsWideInteger(type)
 template <typename Visit>
-auto DispatchType(DataType type, Visit visit) {
+auto DispatchNarrow(DataType type, Visit visit) {
   switch (type) {
     case DataType::kFloat32:
       return visit(float{});
@@ -47,12 +55,18 @@ auto DispatchType(DataType type, Visit visit) {
       return visit(std::uint16_t{});
     case DataType::kInt32:
       return visit(std::int32_t{});
-    case DataType::kUint32:
+    default:
       break;
   }
   return visit(std::uint32_t{});
 }
 
-inline bool IsFloat(DataType type) { return type == DataType::kFloat32 || type == DataType::kFloat64; }
+/// Calls `visit` with a value of the C++ type of `type`; the type must be one of those above.
+template <typename Visit>
+auto DispatchType(DataType type, Visit visit) {
+  if (type == DataType::kInt64) return visit(std::int64_t{});
+  if (type == DataType::kUint64) return visit(std::uint64_t{});
+  return DispatchNarrow(type, visit);
+}
 
 }  // namespace quarry

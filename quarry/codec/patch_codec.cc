@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "quarry/base/wide_integer.h"
 #include "quarry/codec/error_record/error_record.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/mask/missing_values.h"
@@ -100,7 +101,7 @@ Survey SurveySamples(std::span<const T> samples, std::optional<std::uint64_t> fi
     if (any != 0) return {true};
     range.Add(block, nullptr, count);
   }
-  return {false, static_cast<double>(range.least()), static_cast<double>(range.most())};
+  return {false, RoundedDown(range.least()), RoundedUp(range.most())};
 }
 
 template <typename T>
@@ -143,8 +144,8 @@ template <typename T>
 void RecordRange(std::span<const T> samples, EncodedPatch* encoded) {
   SampleRange<T> range(samples[0]);
   range.Add(samples.data(), nullptr, samples.size());
-  encoded->min = static_cast<double>(range.least());
-  encoded->max = static_cast<double>(range.most());
+  encoded->min = RoundedDown(range.least());
+  encoded->max = RoundedUp(range.most());
 }
 
 /// Encodes a patch with the coder and records the error, not the range.
@@ -261,7 +262,7 @@ T MeanOf(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     return (a + b) * T(0.5);
   } else {
-    return static_cast<T>((std::int64_t{a} + std::int64_t{b}) >> 1);
+    return static_cast<T>((a & b) + ((a ^ b) >> 1));  // rounded down, and no sum that overflows
   }
 }
 

@@ -21,14 +21,26 @@ namespace quarry::error_record {
 template <typename Real>
 using Buffer = std::vector<Real, BufferAllocator<Real>>;
 
-/// Samples are compared in these units: sample * scale - centre. The centre removes their offset, on which
-/// float32 would otherwise spend its digits; the scale, a power of two, brings squares into the range of
-/// float32.
+/// Samples are compared in these units: (sample - base) * scale - centre. The centre removes their offset, on
+/// which float32 would otherwise spend its digits; the scale, a power of two, brings squares into the range
+/// of float32.
 template <typename Real>
 struct Units {
   Real scale = 1;
   Real centre = 0;
+  std::uint64_t base =
+      0;  ///< bits of a sample, of integers of 64 bits alone: float64 does not hold all of them
 };
+
+/// @source Units
+template <typename Real, typename T>
+QUARRY_INLINE Real InUnit(T sample, const Units<Real>& units) {
+  if constexpr (kIsWideInteger<T>) {
+    return Difference<Real>(sample, static_cast<T>(units.base)) * units.scale - units.centre;
+  } else {
+    return static_cast<Real>(sample) * units.scale - units.centre;
+  }
+}
 
 /// Samples, and their weights if some are missing: 1, or 0 with a sample of 0.
 template <typename Real>

@@ -32,7 +32,7 @@ struct CompareBlock {
       Real* largest = lanes->largest.data();
       const size_t width = std::min(kTile, block.count - begin);
       for (size_t x = 0; x < width; ++x) {
-        Real error = std::abs(static_cast<Real>(original[x]) - static_cast<Real>(decoded[x]));
+        Real error = std::abs(Difference<Real>(original[x], decoded[x]));
         if constexpr (kMasked) error = KeepIf(validity[x] != 0, error);
         squares[x] += error * error;
         largest[x] = error > largest[x] ? error : largest[x];
@@ -89,8 +89,7 @@ double RmseInUnitsOf(double largest, const Samples<T>& samples, double valid) {
   double sum = 0;
   for (size_t i = 0; i < samples.count; ++i) {
     if (samples.validity != nullptr && samples.validity[i] == 0) continue;
-    const double error =
-        (static_cast<double>(samples.original[i]) - static_cast<double>(samples.decoded[i])) / largest;
+    const double error = Difference<double>(samples.original[i], samples.decoded[i]) / largest;
     sum += error * error;
   }
   return std::sqrt(sum / valid) * largest;
@@ -135,5 +134,9 @@ template LevelError CompareSamples<std::int32_t>(std::span<const std::int32_t>, 
                                                  Validity);
 template LevelError CompareSamples<std::uint32_t>(std::span<const std::uint32_t>,
                                                   std::span<const std::uint32_t>, Validity);
+template LevelError CompareSamples<std::int64_t>(std::span<const std::int64_t>, std::span<const std::int64_t>,
+                                                 Validity);
+template LevelError CompareSamples<std::uint64_t>(std::span<const std::uint64_t>,
+                                                  std::span<const std::uint64_t>, Validity);
 
 }  // namespace quarry

@@ -15,57 +15,73 @@ namespace quarry {
 namespace error_record {
 namespace {
 
+template <typename T>
+T FirstValid(const Samples<T>& samples) {
+  if (samples.validity == nullptr) return samples.original[0];
+  const auto* valid =
+      std::find_if(samples.validity, samples.validity + samples.count, [](std::uint8_t v) { return v != 0; });
+  return valid == samples.validity + samples.count ? T{0} : samples.original[valid - samples.validity];
+}
+
 /// Any units give a correct record; these, from a few hundred samples, give an accurate one.
 template <typename Real, typename T>
 Units<Real> ChooseUnits(const Samples<T>& samples) {
   const size_t stride = samples.count / 512 | 1;  // odd, so that samples are not all from one column
+  Units<Real> units;
+  if constexpr (kIsWideInteger<T>) units.base = static_cast<std::uint64_t>(FirstValid(samples));
   double min = std::numeric_limits<double>::infinity();
   double max = -min;
   for (size_t i = 0; i < samples.count; i += stride) {
     if (samples.validity != nullptr && samples.validity[i] == 0) continue;
-    min = std::min(min, static_cast<double>(samples.original[i]));
-    max = std::max(max, static_cast<double>(samples.original[i]));
+    const double sample = InUnit<double>(samples.original[i], {1, 0, units.base});
+    min = std::min(min, sample);
+    max = std::max(max, sample);
   }
   const double magnitude = std::max(std::abs(min), std::abs(max));
-  if (!(magnitude > 0) || !std::isfinite(magnitude)) return {};
+  if (!(magnitude > 0) || !std::isfinite(magnitude)) return units;
   constexpr int kMost = std::numeric_limits<Real>::max_exponent - 2;
   const double scale = std::ldexp(1.0, -std::clamp(std::ilogb(magnitude), -kMost, kMost));
-  return {static_cast<Real>(scale), static_cast<Real>(0.5 * (min * scale) + 0.5 * (max * scale))};
+  units.scale = static_cast<Real>(scale);
+  units.centre = static_cast<Real>(0.5 * (min * scale) + 0.5 * (max * scale));
+  return units;
 }
 
 // Rounding up to a difference, in units of the largest magnitude involved and of the rounding of one
 // operation: 1 for the samples themselves, 3 times that and 1 for each of the three extensions (40 in all), 5
 // for each of the three interpolations, 3 for the difference and its square; 5 more cover higher orders.
-constexpr double kRounding = 63;
+// Integers of 64 bits are rounded once more, by the difference from the base, at most twice the magnitude: 27
+// times 2 more in the grid, and 2 in the original.
+template <typename T>
+constexpr double kRounding = kIsWideInteger<T> ? 63 + 56 : 63;
 
 /// How far the largest difference may exceed the computed one: rounding, and squares too small for Real.
-template <typename Real>
+template <typename T, typename Real>
 double RoundingBound(const Level<Real>& level) {
   using Limits = std::numeric_limits<Real>;
   const double magnitude = static_cast<double>(level.largest) + level.LargestError();
-  return kRounding * (static_cast<double>(Limits::epsilon()) / 2) * magnitude +
+  return kRounding<T> * (static_cast<double>(Limits::epsilon()) / 2) * magnitude +
          std::sqrt(static_cast<double>(Limits::min()));
 }
 
 /// Whether sums are in range and rounding is small beside the error.
-template <typename Real>
+template <typename T, typename Real>
 bool IsPrecise(const Level<Real>& level) {
-  return std::isfinite(Sum(level.lanes.squares)) && RoundingBound(level) <= level.LargestError() / 8;
+  return std::isfinite(Sum(level.lanes.squares)) && RoundingBound<T>(level) <= level.LargestError() / 8;
 }
 
-template <typename Real>
+template <typename T, typename Real>
 LevelError RecordOf(const Level<Real>& level, double valid, double covered, double scale) {
   if (covered == 0) return {0, 0, 0};
   const double rmse = std::sqrt(Sum(level.lanes.squares) / covered) / scale;
-  const double largest = (level.LargestError() + RoundingBound(level)) / scale;
+  const double largest = (level.LargestError() + RoundingBound<T>(level)) / scale;
   return {std::isnan(rmse) ? rmse : largest, rmse, covered / valid};
 }
 
 template <typename T, typename Real>
 struct ToUnits {
   QUARRY_INLINE static void Run(const T* in, size_t count, const Units<Real>* units, Real* out) {
-    const auto [scale, centre] = *units;
-    for (size_t i = 0; i < count; ++i) out[i] = static_cast<Real>(in[i]) * scale - centre;
+    const Units<Real> own = *units;  // no store to `out` can change it
+    for (size_t i = 0; i < count; ++i) out[i] = InUnit<Real>(in[i], own);
   }
 };
 
@@ -103,7 +119,7 @@ template <typename Real, typename T>
 bool IsCentre(const Samples<T>& samples, const Units<Real>& units) {
   for (size_t i = 0; i < samples.count; ++i) {
     const bool valid = samples.validity == nullptr || samples.validity[i] != 0;
-    if (valid && static_cast<Real>(samples.original[i]) * units.scale - units.centre != 0) return false;
+    if (valid && InUnit<Real>(samples.original[i], units) != 0) return false;
   }
   return true;
 }
@@ -135,8 +151,8 @@ std::vector<int> CompareCoarse(const Index3& shape, const Samples<T>& finest, co
     if (level.largest == 0 && IsCentre(finest, units)) {  // a constant patch: nothing was rounded
       error = {0, 0, covered / valid};
     } else {
-      error = RecordOf(level, valid, covered, static_cast<double>(units.scale));
-      if (!IsPrecise(level)) imprecise.push_back(level.level);
+      error = RecordOf<T>(level, valid, covered, static_cast<double>(units.scale));
+      if (!IsPrecise<T>(level)) imprecise.push_back(level.level);
     }
   }
   return imprecise;

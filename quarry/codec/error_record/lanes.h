@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "quarry/base/wide_integer.h"
 #include "quarry/codec/instruction_sets.h"
 
 /// Shared by both comparisons of an error record: lanes of sums and maxima, in an order that depends neither

@@ -16,7 +16,7 @@ class InterpolateCoder final : public PatchCoder {
  public:
   CoderId id() const override { return CoderId::kInterpolate; }
   std::string_view name() const override { return "interpolate"; }
-  bool Supports(DataType type) const override { return SizeOf(type) != 0; }
+  bool Supports(DataType type) const override { return SizeOf(type) != 0 && !IsWideInteger(type); }
   bool IsLossless() const override { return false; }
   bool BoundsEveryLevel() const override { return true; }
   int MostLayers() const override { return kMaxLayers; }

@@ -333,7 +333,7 @@ class LayerDecoder final : public PatchDecoder {
       const PatchLayout layout{DataType::kFloat32, layout_.shape, layout_.levels};
       coded_ = std::make_unique<Decoder<float>>(layout, /*in_float64=*/true);
     } else {
-      coded_ = DispatchType(layout_.type, [&]<typename S>(S) -> std::unique_ptr<PatchDecoder> {
+      coded_ = DispatchNarrow(layout_.type, [&]<typename S>(S) -> std::unique_ptr<PatchDecoder> {
         return std::make_unique<Decoder<S>>(layout_);
       });
     }

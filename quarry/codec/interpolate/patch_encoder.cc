@@ -482,7 +482,7 @@ Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity valid
 /// A patch of which the last layer is exact.
 CodedLayers CodeExactly(const PatchLayout& layout, ByteSpan samples, Validity validity, Tolerances tolerances,
                         const PatchReference* reference) {
-  CodedLayers coded = DispatchType(layout.type, [&]<typename S>(S) {
+  CodedLayers coded = DispatchNarrow(layout.type, [&]<typename S>(S) {
     return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
   });
   if (layout.type != DataType::kFloat64 || !AreFloat32(SamplesOf<double>(samples), validity)) return coded;
@@ -508,6 +508,8 @@ Status CheckTolerances(Tolerances tolerances) {
 
 Result<CodedPatch> EncodePatch(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                Tolerances tolerances, const PatchReference* reference) {
+  if (IsWideInteger(layout.type))
+    return InvalidArgument("codec interpolate does not code {}", Name(layout.type));
   const auto count = static_cast<std::size_t>(Volume(layout.shape));
   if (samples.size() != count * SizeOf(layout.type) || samples.empty() ||
       (!validity.empty() && validity.size() != count)) {
@@ -524,7 +526,7 @@ Result<CodedPatch> EncodePatch(const PatchLayout& layout, ByteSpan samples, Vali
     layers = CodeExactly(layout, samples, validity, tolerances, reference);
     QUARRY_RETURN_IF_ERROR(TryOtherForms(layout, samples, validity, &layers));
   } else {
-    layers = DispatchType(layout.type, [&]<typename S>(S) {
+    layers = DispatchNarrow(layout.type, [&]<typename S>(S) {
       return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
     });
   }

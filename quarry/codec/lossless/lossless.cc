@@ -494,9 +494,7 @@ std::vector<Bytes> SubsampledLevels(const PatchLayout& layout, ByteSpan samples)
 
 }  // namespace
 
-bool LosslessCoder::Supports(DataType type) const {
-  return type >= DataType::kFloat32 && type <= DataType::kUint32;
-}
+bool LosslessCoder::Supports(DataType type) const { return SizeOf(type) != 0; }
 
 Result<CodedPatch> LosslessCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                          double /*tolerance*/) const {

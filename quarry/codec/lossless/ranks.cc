@@ -189,6 +189,7 @@ QUARRY_INSTANTIATE(std::uint16_t);
 QUARRY_INSTANTIATE(std::int32_t);
 QUARRY_INSTANTIATE(std::uint32_t);
 QUARRY_INSTANTIATE(std::int64_t);
+QUARRY_INSTANTIATE(std::uint64_t);
 #undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::lossless

@@ -150,7 +150,7 @@ class Decoder final : public PatchDecoder {
 }  // namespace
 
 std::unique_ptr<PatchDecoder> NewPatchDecoder(Safeguard safeguard, const PatchLayout& layout) {
-  return DispatchType(layout.type, [&](auto zero) -> std::unique_ptr<PatchDecoder> {
+  return DispatchNarrow(layout.type, [&](auto zero) -> std::unique_ptr<PatchDecoder> {
     return std::make_unique<Decoder<decltype(zero)>>(safeguard, layout);
   });
 }

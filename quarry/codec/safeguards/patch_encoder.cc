@@ -222,7 +222,7 @@ class Encoder {
 
 Result<CodedPatch> EncodePatch(Safeguard safeguard, const PatchCoder& coder, const PatchLayout& layout,
                                ByteSpan samples, Validity validity, double tolerance) {
-  return DispatchType(layout.type, [&](auto zero) {
+  return DispatchNarrow(layout.type, [&](auto zero) {
     return Encoder<decltype(zero)>(safeguard, coder, layout, samples, validity, tolerance).Run();
   });
 }

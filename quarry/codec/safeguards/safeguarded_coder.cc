@@ -32,12 +32,12 @@ std::string_view SafeguardedCoder::name() const {
 }
 
 bool SafeguardedCoder::Supports(DataType type) const {
-  return safeguard_ == Safeguard::kRelative ? IsFloat(type) : SizeOf(type) != 0;
+  return safeguard_ == Safeguard::kRelative ? IsFloat(type) : SizeOf(type) != 0 && !IsWideInteger(type);
 }
 
 bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity, double tolerance,
                              ByteSpan decoded) const {
-  return DispatchType(type, [&](auto zero) {
+  return DispatchNarrow(type, [&](auto zero) {
     using T = decltype(zero);
     const std::span<const T> before = safeguards::SamplesOf<T>(samples);
     const std::span<const T> after = safeguards::SamplesOf<T>(decoded);
@@ -51,8 +51,7 @@ bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity,
 
 Result<CodedPatch> SafeguardedCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                             double tolerance) const {
-  if (!Supports(layout.type))
-    return InvalidArgument("{} codes float32 and float64, not {}", name(), Name(layout.type));
+  if (!Supports(layout.type)) return InvalidArgument("codec {} does not code {}", name(), Name(layout.type));
   if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type))
     return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
                            samples.size());

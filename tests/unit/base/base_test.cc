@@ -9,11 +9,14 @@
 #include "quarry/base/address.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "quarry/base/float16.h"
+#include "quarry/base/missing.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/per_thread.h"
 #include "quarry/base/stream_bytes.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
+#include "quarry/base/wide_integer.h"
 
 namespace quarry {
 namespace {
@@ -265,6 +268,58 @@ TEST(StreamBytes, CopiesThoseBytesAndNoOthersFromAnyPlaceToAnyOther) {
       ASSERT_EQ(to, expected) << bytes << " bytes to " << begin;
     }
   }
+}
+
+TEST(SampleValue, KeepsEveryDigitOfIntegers) {
+  for (const char* text : {"-9223372036854775808", "-9223372036854775807", "9223372036854775807", "0",
+                           "9223372036854775808", "18446744073709551615", "9007199254740993"}) {
+    const auto value = ParseInteger(text);
+    ASSERT_TRUE(value) << text;
+    const bool is_signed = value->As<std::int64_t>().has_value();
+    EXPECT_EQ(is_signed ? fmt::format("{}", *value->As<std::int64_t>())
+                        : fmt::format("{}", *value->As<std::uint64_t>()),
+              text);
+  }
+  EXPECT_EQ(ToString(*ParseInteger("18446744073709551615")), "18446744073709551615");
+  EXPECT_FALSE(ParseInteger("18446744073709551616"));
+  EXPECT_FALSE(ParseInteger("1.0"));
+}
+
+TEST(SampleValue, IsHeldByTypesThatHaveIt) {
+  const auto largest = SampleValue(std::numeric_limits<std::int64_t>::max());
+  EXPECT_TRUE(CanHold(DataType::kInt64, largest));
+  EXPECT_TRUE(CanHold(DataType::kUint64, largest));
+  EXPECT_FALSE(CanHold(DataType::kFloat64, largest)) << "2^63 is another number";
+  EXPECT_FALSE(CanHold(DataType::kInt64, 0x1p63));
+  EXPECT_TRUE(CanHold(DataType::kUint64, 0x1p63));
+  EXPECT_FALSE(CanHold(DataType::kUint64, -1));
+  EXPECT_TRUE(CanHold(DataType::kInt64, -0x1p63));
+  EXPECT_FALSE(CanHold(DataType::kInt32, 2147483648.0));
+  EXPECT_FALSE(CanHold(DataType::kInt8, 0.5));
+  EXPECT_FALSE(CanHold(DataType::kInt64, std::nan("")));
+  EXPECT_TRUE(CanHold(DataType::kFloat32, std::nan("")));
+  EXPECT_EQ(BitsOf(DataType::kUint64, std::numeric_limits<std::uint64_t>::max()), ~std::uint64_t{0});
+  EXPECT_EQ(BitsOf(DataType::kInt16, -2), 0xfffeu);
+}
+
+TEST(WideIntegers, AreSubtractedBeforeTheyAreRounded) {
+  constexpr std::int64_t kLarge = (std::int64_t{1} << 62) + 1;
+  EXPECT_EQ(Difference<double>(kLarge, kLarge - 1), 1);
+  EXPECT_EQ(Difference<double>(~std::uint64_t{0}, std::uint64_t{5}), 0x1p64);
+  EXPECT_EQ(
+      Difference<double>(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()),
+      -0x1p64);
+  EXPECT_EQ(RoundedDown(~std::uint64_t{0}), std::nextafter(0x1p64, 0));
+  EXPECT_EQ(RoundedUp(std::numeric_limits<std::int64_t>::min()), -0x1p63);
+}
+
+TEST(Float16, EveryNumberComesBackWithItsBits) {
+  for (std::uint32_t half = 0; half < 0x10000; ++half)
+    ASSERT_EQ(HalfOfFloat(FloatOfHalf(static_cast<std::uint16_t>(half))), half);
+  EXPECT_EQ(FloatOfHalf(0x3c00), 1);
+  EXPECT_EQ(FloatOfHalf(0xc000), -2);
+  EXPECT_EQ(FloatOfHalf(0x0001), 0x1p-24F);
+  EXPECT_EQ(FloatOfHalf(0x7bff), 65504);
 }
 
 }  // namespace

@@ -134,7 +134,9 @@ constexpr DataType kType = std::is_same_v<T, float>           ? DataType::kFloat
                            : std::is_same_v<T, std::int16_t>  ? DataType::kInt16
                            : std::is_same_v<T, std::uint16_t> ? DataType::kUint16
                            : std::is_same_v<T, std::int32_t>  ? DataType::kInt32
-                                                              : DataType::kUint32;
+                           : std::is_same_v<T, std::uint32_t> ? DataType::kUint32
+                           : std::is_same_v<T, std::int64_t>  ? DataType::kInt64
+                                                              : DataType::kUint64;
 
 template <typename T>
 Bytes ToBytes(const std::vector<T>& samples) {
@@ -249,6 +251,32 @@ TEST(RecordErrors, AgreesWithTheDefinitionForUint16) { CheckManyPatches<std::uin
 TEST(RecordErrors, AgreesWithTheDefinitionForInt32) { CheckManyPatches<std::int32_t>(7, 5e8, 0); }
 TEST(RecordErrors, AgreesWithTheDefinitionForUint32) { CheckManyPatches<std::uint32_t>(8, 5e8, 2e9); }
 TEST(RecordErrors, AgreesWhenSmallVariationsRideOnALargeOffset) { CheckManyPatches<float>(9, 100, 1e8); }
+TEST(RecordErrors, AgreesWithTheDefinitionForInt64) { CheckManyPatches<std::int64_t>(14, 5e8, 0); }
+TEST(RecordErrors, AgreesWithTheDefinitionForUint64) { CheckManyPatches<std::uint64_t>(15, 1e18, 8e18); }
+
+/// The record of samples that float64 does not hold is that of the same samples around zero.
+TEST(RecordErrors, LargeIntegersThatDifferLittleDoNotBecomeEqual) {
+  const auto field = [](double x, double y, double z, double noise) {
+    return std::floor(10 * std::sin(x * 0.1) + y - 3 * z + 4 * noise);
+  };
+  for (const double missing : {0.0, 0.3}) {
+    const auto small = MakeCase<std::int64_t>({37, 21, 9}, 4, field, 0, missing, 5);
+    auto large = small;
+    constexpr std::int64_t kOffset = (std::int64_t{1} << 62) + 12345;
+    for (std::int64_t& sample : large.original) sample += kOffset;
+    for (auto& level : large.levels) {
+      for (std::int64_t& sample : level) sample += kOffset;
+    }
+    const std::vector<LevelError> expected = small.Record();
+    const std::vector<LevelError> record = large.Record();
+    for (std::size_t l = 0; l < record.size(); ++l) {
+      EXPECT_DOUBLE_EQ(record[l].max_error, expected[l].max_error) << l;
+      EXPECT_DOUBLE_EQ(record[l].rmse, expected[l].rmse) << l;
+    }
+    EXPECT_GT(record[1].max_error, 1);
+  }
+}
+
 TEST(RecordErrors, AgreesForHugeAndTinyUnits) {
   CheckManyPatches<float>(10, 1e37, 0);
   CheckManyPatches<float>(11, 1e-37, 0);

@@ -17,7 +17,8 @@ namespace {
 const LosslessCoder kCoder;
 
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kInt8,  DataType::kUint8,
-                               DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32};
+                               DataType::kInt16,   DataType::kUint16,  DataType::kInt32, DataType::kUint32,
+                               DataType::kInt64,   DataType::kUint64};
 
 using Mask = std::vector<std::uint8_t>;
 

@@ -24,7 +24,9 @@ constexpr DataType kType = std::is_same_v<T, float>           ? DataType::kFloat
                            : std::is_same_v<T, std::int16_t>  ? DataType::kInt16
                            : std::is_same_v<T, std::uint16_t> ? DataType::kUint16
                            : std::is_same_v<T, std::int32_t>  ? DataType::kInt32
-                                                              : DataType::kUint32;
+                           : std::is_same_v<T, std::uint32_t> ? DataType::kUint32
+                           : std::is_same_v<T, std::int64_t>  ? DataType::kInt64
+                                                              : DataType::kUint64;
 
 template <typename T>
 ByteSpan AsBytes(const std::vector<T>& samples) {
@@ -286,6 +288,38 @@ TEST(EncodePatch, RestoresEveryTypeBitByBit) {
 TEST(EncodePatch, RestoresEveryTypeThroughALosslessCoder) {
   CheckRoundTrips<float>(9, kLossless);
   CheckRoundTrips<std::int16_t>(10, kLossless);
+  CheckRoundTrips<std::int64_t>(11, kLossless);
+  CheckRoundTrips<std::uint64_t>(12, kLossless);
+}
+
+TEST(EncodePatch, RangesOfLargeIntegersAreRoundedOutwards) {
+  const PatchLayout layout{DataType::kInt64, {4, 4, 4}, 2};
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;  // float64 has the numbers before and behind it
+  std::vector<std::int64_t> samples(64, large);
+  const Result<EncodedPatch> around = EncodePatch(kLossless, layout, AsBytes(samples), std::nullopt, 0);
+  samples[9] = -large;
+  const Result<EncodedPatch> both = EncodePatch(kLossless, layout, AsBytes(samples), std::nullopt, 0);
+  std::vector<std::uint64_t> most(64, std::numeric_limits<std::uint64_t>::max());
+  const Result<EncodedPatch> largest =
+      EncodePatch(kLossless, {DataType::kUint64, {4, 4, 4}, 2}, AsBytes(most), std::nullopt, 0);
+
+  ASSERT_TRUE(around.ok() && both.ok() && largest.ok());
+  EXPECT_EQ(around->min, 0x1p53);
+  EXPECT_EQ(around->max, 0x1p53 + 2);
+  EXPECT_EQ(both->min, -(0x1p53 + 2));
+  EXPECT_EQ(largest->min, std::nextafter(0x1p64, 0));
+  EXPECT_EQ(largest->max, 0x1p64);
+}
+
+TEST(EncodePatch, TheFillValueOfLargeIntegersIsNoneOfItsNeighbours) {
+  const PatchLayout layout{DataType::kUint64, {4, 4, 4}, 1};
+  const std::uint64_t fill = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::uint64_t> samples(64, fill - 1);  // float64 rounds both to 2^64
+  samples[3] = fill;
+  const Result<EncodedPatch> encoded = EncodePatch(kLossless, layout, AsBytes(samples), fill, 0);
+
+  ASSERT_TRUE(encoded.ok());
+  EXPECT_EQ(encoded->valid, 63u);
 }
 
 TEST(EncodePatch, WithoutMissingSamplesHasTheBytesOfTheCoder) {
