@@ -14,8 +14,10 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +26,7 @@
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "clients/python/write.h"
+#include "quarry/base/float16.h"
 #include "quarry/base/version.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/dimension_names.h"
@@ -92,16 +95,36 @@ class OfProcess {
 
 // ---- Samples
 
-nb::dlpack::dtype TypeOf(DataType type) {
+/// Of the samples that Python gets.
+nb::dlpack::dtype TypeOf(DataType type, GivenType given) {
+  if (given == GivenType::kBool) return nb::dtype<bool>();
+  if (given == GivenType::kFloat16) return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
   return DispatchType(type, []<typename T>(T) { return nb::dtype<T>(); });
 }
 
+/// Stored samples as what they stand for, in the same place.
+/// @returns their bytes, fewer for float16
+std::size_t GiveBack(GivenType given, std::span<std::byte> bytes) {
+  if (given == GivenType::kBool) {
+    for (std::byte& sample : bytes) sample = sample == std::byte{0} ? std::byte{0} : std::byte{1};
+  }
+  if (given != GivenType::kFloat16) return bytes.size();
+  const std::size_t count = bytes.size() / sizeof(float);
+  for (std::size_t i = 0; i < count; ++i) {
+    float wide = 0;
+    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
+    const std::uint16_t half = HalfOfFloat(wide);
+    std::memcpy(bytes.data() + i * sizeof(half), &half, sizeof(half));
+  }
+  return count * sizeof(std::uint16_t);
+}
+
 /// Missing samples of floating-point fields are NaN on the Python side, whatever they are in the files.
-void MarkMissing(const LevelSamples& samples, std::optional<double> fill, std::span<std::byte> bytes) {
+void MarkMissing(const LevelSamples& samples, std::optional<SampleValue> fill, std::span<std::byte> bytes) {
   DispatchType(samples.type, [&]<typename T>(T) {
     if constexpr (std::is_floating_point_v<T>) {
       const std::span typed(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T));
-      const auto missing = static_cast<T>(fill.value_or(std::nan("")));
+      const T missing = fill.value_or(SampleValue(std::nan(""))).As<T>().value_or(T(0));
       for (T& sample : typed)
         if (!std::isfinite(sample) || sample == missing) sample = std::numeric_limits<T>::quiet_NaN();
     }
@@ -114,7 +137,7 @@ struct Answer {
   nb::any array;
 };
 
-Answer ToAnswer(LevelSamples samples, const std::optional<nb::object>& out) {
+Answer ToAnswer(LevelSamples samples, GivenType given, const std::optional<nb::object>& out) {
   if (out) return {std::move(samples), nb::borrow<nb::any>(*out)};
   auto* const data = new Bytes(std::move(samples.data));
   const nb::capsule owner(data, [](void* held) noexcept { delete static_cast<Bytes*>(held); });
@@ -122,7 +145,7 @@ Answer ToAnswer(LevelSamples samples, const std::optional<nb::object>& out) {
   const std::array<std::size_t, 3> zyx = {static_cast<std::size_t>(shape[2]),
                                           static_cast<std::size_t>(shape[1]),
                                           static_cast<std::size_t>(shape[0])};
-  nb::ndarray<nb::numpy> array(data->data(), 3, zyx.data(), owner, nullptr, TypeOf(samples.type));
+  nb::ndarray<nb::numpy> array(data->data(), 3, zyx.data(), owner, nullptr, TypeOf(samples.type, given));
   return {std::move(samples), nb::borrow<nb::any>(nb::cast(std::move(array)))};
 }
 
@@ -179,50 +202,70 @@ bool IsBrief(const query::ReadRequest& request, const DatasetDescription& datase
   return static_cast<double>(Volume(box.shape())) * sizeof(double) <= kBriefBytes;
 }
 
-std::optional<double> FillOf(const DatasetDescription& dataset, const std::string& field) {
+/// A number of Python's own, with all its digits.
+std::optional<nb::object> FillToPython(const FieldDescription& field) {
+  if (!field.fill) return std::nullopt;
+  if (IsFloat(field.type)) return nb::cast(field.fill->nearest());
+  if (const auto integer = field.fill->As<std::int64_t>()) return nb::cast(*integer);
+  return nb::cast(field.fill->As<std::uint64_t>().value_or(0));
+}
+
+/// The field of this name; one without properties if there is none, of which reading says so.
+FieldDescription FieldOf(const DatasetDescription& dataset, const std::string& field) {
   const auto number = dataset.FindField(field);
-  return number ? dataset.fields[*number].fill : std::nullopt;
+  return number ? dataset.fields[*number] : FieldDescription();
 }
 
 /// @param missing  whether missing samples are possible
 /// @param out      memory for the samples; none: a new array
 Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing,
             std::optional<nb::ndarray<nb::c_contig, nb::device::cpu>> out) {
-  const std::optional<double> fill = FillOf(self.description(), request.field);
+  const FieldDescription field = FieldOf(self.description(), request.field);
+  const bool widened = field.given == GivenType::kFloat16;
   Result<LevelSamples> read = self.Run(
       IsBrief(request, self.description()),
       [&](const client::Dataset& dataset, CallOptions options) -> Result<LevelSamples> {
         if (out) {
           options.buffer = [&](const LevelSamples& level, std::size_t bytes) -> Result<std::span<std::byte>> {
             if (!level.last()) return std::span<std::byte>();
-            if (out->nbytes() == bytes && out->dtype() == TypeOf(level.type))
-              return std::span(static_cast<std::byte*>(out->data()), bytes);
-            return InvalidArgument("the array for the samples has {} bytes; it needs {} of {}", out->nbytes(),
-                                   bytes, Name(level.type));
+            const std::size_t needed = widened ? bytes / 2 : bytes;
+            if (out->nbytes() != needed || out->dtype() != TypeOf(level.type, field.given))
+              return InvalidArgument("the array for the samples has {} bytes; it needs {} of {}",
+                                     out->nbytes(), needed, field.given_type());
+            return widened ? std::span<std::byte>() : std::span(static_cast<std::byte*>(out->data()), bytes);
           };
         }
         Result<LevelSamples> samples = dataset.Read(request, options);
-        if (samples.ok() && missing) {
-          std::span<std::byte> bytes = samples->buffer.empty() ? std::span(samples->data) : samples->buffer;
-          MarkMissing(*samples, fill, bytes);
-        }
+        if (!samples.ok()) return samples;
+        const std::span<std::byte> bytes =
+            samples->buffer.empty() ? std::span(samples->data) : samples->buffer;
+        if (missing) MarkMissing(*samples, field.fill, bytes);
+        const std::size_t given = GiveBack(field.given, bytes);
+        if (samples->buffer.empty()) samples->data.resize(given);
+        if (out && widened) std::ranges::copy(samples->data, static_cast<std::byte*>(out->data()));
         return samples;
       });
-  return ToAnswer(Take(std::move(read)), out ? std::optional(nb::cast(*out)) : std::nullopt);
+  return ToAnswer(Take(std::move(read)), field.given, out ? std::optional(nb::cast(*out)) : std::nullopt);
 }
 
-std::unique_ptr<Feed<LevelSamples>> Stream(const Dataset& self, const query::ReadRequest& request,
-                                           bool missing) {
-  const std::optional<double> fill = FillOf(self.description(), request.field);
-  return std::make_unique<Feed<LevelSamples>>(
-      [dataset = self.share(), request, missing, fill](const CancelToken& cancel, const auto& deliver) {
+/// A level on its way to Python.
+struct Streamed {
+  LevelSamples samples;
+  GivenType given = GivenType::kStored;
+};
+
+std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const query::ReadRequest& request, bool missing) {
+  const FieldDescription field = FieldOf(self.description(), request.field);
+  return std::make_unique<Feed<Streamed>>(
+      [dataset = self.share(), request, missing, field](const CancelToken& cancel, const auto& deliver) {
         CallOptions options;
         options.cancel = cancel;
         return dataset->ReadLevels(
             request,
             [&](LevelSamples* samples, const client::ReadCost&) -> Status {
-              if (missing) MarkMissing(*samples, fill, samples->data);
-              if (deliver(std::move(*samples))) return Status::Ok();
+              if (missing) MarkMissing(*samples, field.fill, samples->data);
+              samples->data.resize(GiveBack(field.given, samples->data));
+              if (deliver(Streamed{std::move(*samples), field.given})) return Status::Ok();
               return {StatusCode::kCancelled, "nobody takes the samples any more"};
             },
             options);
@@ -352,8 +395,11 @@ void BindDescriptions(nb::module_& m) {
   nb::class_<FieldDescription>(m, "FieldDescription", "What all steps of a field have in common.")
       .def_ro("name", &FieldDescription::name, "Name, unique in the dataset.")
       .def_prop_ro(
-          "dtype", [](const FieldDescription& field) { return std::string(Name(field.type)); },
+          "dtype", [](const FieldDescription& field) { return std::string(field.given_type()); },
           "Name of the type of its samples, as numpy has it.")
+      .def_prop_ro(
+          "stored_dtype", [](const FieldDescription& field) { return std::string(Name(field.type)); },
+          "Name of the type in which they are stored: another for bool and float16.")
       .def_ro("units", &FieldDescription::units, "Unit of its values; empty if nobody gave it.")
       .def_prop_ro(
           "coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); },
@@ -370,8 +416,8 @@ void BindDescriptions(nb::module_& m) {
       .def_prop_ro(
           "layers", [](const FieldDescription& field) { return field.layers(); },
           "Number of layers of accuracy; 1 for most fields.")
-      .def_ro("fill", &FieldDescription::fill,
-              "Samples with this value are missing; None: only those that are NaN or infinite.");
+      .def_prop_ro("fill", &FillToPython,
+                   "Samples with this value are missing; None: only those that are NaN or infinite.");
   nb::class_<client::DatasetSummary>(m, "DatasetSummary", "What `list` says about a dataset.")
       .def_ro("name", &client::DatasetSummary::name,
               "Its name, as `open` takes it behind the address of the server.")
@@ -528,14 +574,14 @@ void BindTotals(nb::module_& m) {
 }
 
 void BindDataset(nb::module_& m) {
-  nb::class_<Feed<LevelSamples>>(m, "Stream", nb::is_weak_referenceable())
+  nb::class_<Feed<Streamed>>(m, "Stream", nb::is_weak_referenceable())
       .def("next",
-           [](Feed<LevelSamples>& self) -> std::optional<Answer> {
-             std::optional<LevelSamples> samples = self.Next(&Check);
+           [](Feed<Streamed>& self) -> std::optional<Answer> {
+             std::optional<Streamed> samples = self.Next(&Check);
              if (!samples) return std::nullopt;
-             return ToAnswer(*std::move(samples), std::nullopt);
+             return ToAnswer(std::move(samples->samples), samples->given, std::nullopt);
            })
-      .def("close", &Feed<LevelSamples>::Close);
+      .def("close", &Feed<Streamed>::Close);
   nb::class_<Feed<StepDescription>>(m, "Watch", nb::is_weak_referenceable())
       .def("next", [](Feed<StepDescription>& self) { return self.Next(&Check); })
       .def("close", &Feed<StepDescription>::Close);

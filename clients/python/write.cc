@@ -288,6 +288,15 @@ writer::OpenMode ToMode(const std::string& mode) {
   return mode == "resume" ? writer::OpenMode::kResume : writer::OpenMode::kCreate;
 }
 
+/// Integers keep all their digits in fields of integers.
+std::optional<SampleValue> ToFill(DataType type, const std::optional<nb::object>& fill) {
+  if (!fill) return std::nullopt;
+  if (!IsFloat(type) && nb::isinstance<nb::int_>(*fill)) {
+    if (const auto exact = ParseInteger(nb::str(*fill).c_str())) return exact;
+  }
+  return SampleValue(nb::cast<double>(*fill));
+}
+
 }  // namespace
 
 void BindWriting(nb::module_& m) {
@@ -320,22 +329,24 @@ void BindWriting(nb::module_& m) {
           [](writer::FieldRequest* self, std::string name, const std::string& dtype,
              std::optional<double> tolerance, std::optional<double> relative,
              std::optional<double> pointwise_relative, bool lossless, std::vector<double> layers,
-             bool relative_layers, std::string units, std::optional<double> fill, const std::string& codec,
-             std::optional<int> keyframe) {
+             bool relative_layers, std::string units, const std::optional<nb::object>& fill,
+             const std::string& codec, std::optional<int> keyframe) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
+            const auto [type, given] = Take(ParseNamedType(dtype));
             new (self) writer::FieldRequest{std::move(name),
-                                            Take(ParseDataType(dtype)),
+                                            type,
                                             tolerance,
                                             relative,
                                             lossless,
                                             std::move(units),
-                                            fill,
+                                            ToFill(type, fill),
                                             coder,
                                             std::move(layers),
                                             relative_layers,
                                             pointwise_relative,
-                                            keyframe};
+                                            keyframe,
+                                            given};
           },
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,

@@ -79,6 +79,32 @@ Status CheckTimeUnit(const TimeUnit& unit) {
   return Status::Ok();
 }
 
+std::string_view Name(GivenType given) {
+  switch (given) {
+    case GivenType::kStored:
+      return "";
+    case GivenType::kBool:
+      return "bool";
+    case GivenType::kFloat16:
+      break;
+  }
+  return "float16";
+}
+
+DataType StoredTypeOf(GivenType given) {
+  return given == GivenType::kBool ? DataType::kUint8 : DataType::kFloat32;
+}
+
+Result<NamedType> ParseNamedType(std::string_view name) {
+  for (const GivenType given : {GivenType::kBool, GivenType::kFloat16}) {
+    if (name == Name(given)) return NamedType{StoredTypeOf(given), given};
+  }
+  const Result<DataType> type = ParseDataType(name);
+  if (type.ok()) return NamedType{*type};
+  return InvalidArgument("{}, {}, {}", type.status().message(), Name(GivenType::kBool),
+                         Name(GivenType::kFloat16));
+}
+
 std::optional<std::uint64_t> FieldDescription::fill_bits() const {
   return fill ? std::optional(BitsOf(type, *fill)) : std::nullopt;
 }

@@ -4,10 +4,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/base/calendar.h"
 #include "quarry/base/data_type.h"
+#include "quarry/base/missing.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/subfile.h"
 #include "quarry/geometry/patch_grid.h"
@@ -50,6 +52,29 @@ Status CheckTime(const std::optional<double>& time);
 Status CheckTimeUnit(const TimeUnit& unit);
 inline constexpr std::size_t kMaxTimeUnit = 1024;  ///< [bytes] of the units, and of the calendar
 
+/// What samples stand for, where they came in a type that is stored as another. The numbers are stored.
+enum class GivenType : std::uint8_t {
+  kStored = 0,   ///< nothing but themselves
+  kBool = 1,     ///< uint8: 0 is false, all else true
+  kFloat16 = 2,  ///< float32
+};
+
+/// "bool", "float16"; empty: the stored type says all.
+std::string_view Name(GivenType given);
+
+/// The type in which samples of a given one are stored.
+DataType StoredTypeOf(GivenType given);
+
+/// How samples of a type are stored.
+struct NamedType {
+  DataType type = DataType::kFloat32;
+  GivenType given = GivenType::kStored;
+};
+
+/// By its name: "bool" and "float16" beside those of DataType. @errors kInvalidArgument that lists the known
+/// names
+Result<NamedType> ParseNamedType(std::string_view name);
+
 struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
   DataType type = DataType::kFloat32;
@@ -58,7 +83,8 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   std::optional<double> tolerance;           ///< absolute, [unit of the field]; or
   std::optional<double> relative_tolerance;  ///< fraction of the value range of each step; or
   bool lossless = false;
-  std::optional<double> fill;  ///< samples with this value, bit by bit, are missing, besides NaN and infinity
+  /// Samples with this value, bit by bit, are missing, besides NaN and infinity.
+  std::optional<SampleValue> fill;
   /// Of a field in several layers of accuracy, the tolerances of those before the last, descending; the bound
   /// above is that of the last.
   std::vector<double> rougher;
@@ -66,6 +92,12 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   /// Instead of the bounds above: a fraction of the magnitude of each sample.
   std::optional<double> pointwise_relative_tolerance;
   int keyframe = 0;  ///< steps may refer to others, but none needs so many; 0: none ever does
+  GivenType given = GivenType::kStored;
+
+  /// "float32", or "bool" of what is stored as another type: the type that users gave, and get.
+  std::string_view given_type() const {
+    return given == GivenType::kStored ? quarry::Name(type) : quarry::Name(given);
+  }
 
   int layers() const { return static_cast<int>(rougher.size()) + 1; }
 

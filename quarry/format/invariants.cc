@@ -15,6 +15,21 @@ namespace {
 
 bool IsTolerance(double value) { return value > 0 && std::isfinite(value); }
 
+/// What comes back in its own type is what was given: a bound of the stored type is none of the other.
+Status CheckGiven(const FieldDescription& field) {
+  if (field.given == GivenType::kStored) return Status::Ok();
+  if (field.given != GivenType::kBool && field.given != GivenType::kFloat16)
+    return InvalidArgument("field \"{}\" has samples of the unknown given type {}; use a newer Quarry",
+                           field.name, static_cast<int>(field.given));
+  if (field.given == GivenType::kBool && field.fill)
+    return InvalidArgument("field \"{}\" is bool and has the fill value {}; bool has none", field.name,
+                           *field.fill);
+  if (field.type == StoredTypeOf(field.given) && field.lossless && field.rougher.empty()) return Status::Ok();
+  return InvalidArgument("field \"{}\" gives {} back, which needs {} without loss, not {} {}", field.name,
+                         Name(field.given), Name(StoredTypeOf(field.given)), Name(field.type),
+                         field.lossless ? "in layers" : "with a tolerance");
+}
+
 Status CheckBound(const FieldDescription& field) {
   for (const auto& bound : {field.tolerance, field.relative_tolerance, field.pointwise_relative_tolerance}) {
     if (bound && !IsTolerance(*bound))
@@ -84,6 +99,7 @@ Status CheckField(const FieldDescription& field) {
   if (field.fill && !CanHold(field.type, *field.fill))
     return InvalidArgument("field \"{}\": {} cannot be the fill value of {}", field.name, *field.fill,
                            Name(field.type));
+  QUARRY_RETURN_IF_ERROR(CheckGiven(field));
   return CheckBound(field);
 }
 

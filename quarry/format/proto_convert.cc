@@ -45,7 +45,9 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   if (field.pointwise_relative_tolerance)
     out.set_pointwise_relative_tolerance(*field.pointwise_relative_tolerance);
   if (field.lossless) out.set_lossless(true);
-  if (field.fill) out.set_fill(*field.fill);
+  if (field.fill && field.fill->is_double()) out.set_fill(field.fill->nearest());
+  if (field.fill && !field.fill->is_double()) out.set_fill_integer(ToString(*field.fill));
+  if (field.given != GivenType::kStored) out.set_given_type(static_cast<pb::GivenType>(field.given));
   for (const double tolerance : field.rougher) out.add_rougher(tolerance);
   out.set_rougher_relative(field.rougher_relative);
   out.set_keyframe(static_cast<std::uint32_t>(field.keyframe));
@@ -68,6 +70,13 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
     out.pointwise_relative_tolerance = field.pointwise_relative_tolerance();
   out.lossless = field.bound_case() == pb::FieldDescription::kLossless && field.lossless();
   if (field.has_fill()) out.fill = field.fill();
+  if (field.has_fill_integer()) {
+    out.fill = ParseInteger(field.fill_integer());
+    if (!out.fill || field.has_fill())
+      return DataLoss("field \"{}\" has the fill value \"{}\", which is no integer or not the only one",
+                      out.name, field.fill_integer());
+  }
+  out.given = static_cast<GivenType>(field.given_type());
   out.rougher.assign(field.rougher().begin(), field.rougher().end());
   out.rougher_relative = field.rougher_relative();
   constexpr std::uint32_t kMost = std::numeric_limits<int>::max();

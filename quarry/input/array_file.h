@@ -20,7 +20,8 @@ namespace quarry::input::internal {
 struct Attribute {
   std::vector<double> numbers;
   std::vector<std::string> texts;
-  bool is_double = false;  ///< numbers have another type than float32
+  bool is_double = false;          ///< numbers have another type than float32
+  std::vector<SampleValue> exact;  ///< the numbers with all digits, of integers of 64 bits alone
 };
 using Attributes = std::map<std::string, Attribute>;
 
@@ -47,12 +48,13 @@ struct ArrayInfo {
   enum class Kind { kNumbers, kText, kOther };
   Kind kind = Kind::kNumbers;
   std::optional<DataType> type;            ///< of numbers, unless it is one that fields cannot have
+  GivenType given = GivenType::kStored;    ///< what `type` stands for
   std::string type_name;                   ///< in the words of the format, for messages
   std::vector<ArrayDimension> dimensions;  ///< slowest first
   Attributes attributes;
   std::vector<std::int64_t> chunk;  ///< by dimension; empty: the array lies in one piece
   /// What the format gives back for samples that nobody has written, if that value then means "missing".
-  std::optional<double> unwritten;
+  std::optional<SampleValue> unwritten;
   std::optional<double> time;  ///< that the file has for the whole array
   TimeUnit time_unit;
   std::string units;             ///< unless an attribute says so
@@ -71,7 +73,7 @@ class ArrayFile {
   virtual Result<std::vector<double>> ReadNumbers(std::size_t array) const = 0;
   /// All texts of an array of text of one dimension, or of characters of two.
   virtual Result<std::vector<std::string>> ReadTexts(std::size_t array) const = 0;
-  /// Reads a block of samples as they are stored, in native byte order, the last dimension fastest.
+  /// Reads a block of samples of `type`, in native byte order, the last dimension fastest.
   /// @errors kDataLoss, without the path
   virtual Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
                       const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const = 0;

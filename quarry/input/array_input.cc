@@ -184,8 +184,8 @@ Variable Summarise(const Conventions& conventions, const ArrayInfo& array, const
   const bool is_field = array.kind != ArrayInfo::Kind::kText && !conventions.is_helper(array);
   variable.axes = is_field ? static_cast<int>(RankOf(dimensions)) : 0;
   if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
-    variable.obstacle =
-        fmt::format("{} samples; only floats and integers of up to 32 bits are understood", array.type_name);
+    variable.obstacle = fmt::format(
+        "{} samples; only floats of up to 64 bits, integers and bool are understood", array.type_name);
     return variable;
   }
   const Result<AxisRoles> roles = FindRoles(dimensions, array, options);
@@ -223,7 +223,8 @@ std::vector<double> Positions(const ArrayFile& file, std::size_t coordinate) {
   if (array.type) missing = FindMissing(array, nullptr);
   const std::optional<Packing> packing = FindPacking(array);
   for (double& position : positions) {
-    const bool is_valid = std::ranges::find(missing.values, position) == missing.values.end();
+    const auto is_position = [&](const SampleValue& value) { return value.nearest() == position; };
+    const bool is_valid = std::ranges::none_of(missing.values, is_position);
     if (!is_valid) position = std::nan("");
     if (packing) position = position * packing->scale + packing->offset;
   }
@@ -394,6 +395,7 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   NameField(FieldOf(source.file->arrays(), array), options, &info);
   info.dims = dims;
   info.type = source.packing ? source.packing->unpacked : source.stored;
+  if (!source.packing) info.given = GivenTypeOf(array);
   info.units = array.units;
   if (const std::string units = UnitsOf(array.attributes); !units.empty()) info.units = units;
   const bool keeps_value = source.missing.is_one_value(IsFloat(source.stored)) || !IsFloat(source.stored);

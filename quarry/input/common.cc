@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "quarry/base/float16.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/description.h"
 #include "quarry/format/manifest.h"
@@ -100,6 +101,44 @@ void SwapBytes(std::span<std::byte> samples, std::size_t size) {
   }
 }
 
+std::span<std::byte> PlaceOfHalves(std::span<std::byte> samples) { return samples.last(samples.size() / 2); }
+
+void WidenHalves(std::span<std::byte> samples) {
+  const std::span<std::byte> halves = PlaceOfHalves(samples);
+  for (std::size_t i = 0; i < samples.size() / sizeof(float); ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, halves.data() + i * sizeof(half), sizeof(half));
+    const float wide = FloatOfHalf(half);
+    std::memcpy(samples.data() + i * sizeof(wide), &wide, sizeof(wide));
+  }
+}
+
+namespace {
+
+class WidenedInput final : public Input {
+ public:
+  explicit WidenedInput(std::unique_ptr<Input> halves) : Input(halves->info()), halves_(std::move(halves)) {
+    info_.type = StoredTypeOf(GivenType::kFloat16);
+    info_.given = GivenType::kFloat16;
+  }
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    QUARRY_RETURN_IF_ERROR(halves_->ReadBox(box, PlaceOfHalves(samples)));
+    WidenHalves(samples);
+    return Status::Ok();
+  }
+  std::uint64_t images_read() const override { return halves_->images_read(); }
+
+ private:
+  std::unique_ptr<Input> halves_;
+};
+
+}  // namespace
+
+std::unique_ptr<Input> WidenInput(std::unique_ptr<Input> halves) {
+  return std::make_unique<WidenedInput>(std::move(halves));
+}
+
 namespace {
 
 /// Paths of variables may be written with or without the slash of the root.
@@ -172,9 +211,12 @@ Status CheckOptions(const InputInfo& info, const InputOptions& options) {
         "--store-as float32 instead",
         info.path);
   }
-  if (options.type && *options.type != info.type) {
+  const auto name = [](DataType type, GivenType given) {
+    return given == GivenType::kStored ? Name(type) : Name(given);
+  };
+  if (options.type && (*options.type != info.type || options.given != info.given)) {
     return InvalidArgument("--type {} contradicts \"{}\", which holds {}; leave the option out",
-                           Name(*options.type), info.path, Name(info.type));
+                           name(*options.type, options.given), info.path, name(info.type, info.given));
   }
   return Status::Ok();
 }

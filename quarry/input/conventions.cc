@@ -42,37 +42,50 @@ DataType WithSign(DataType type, bool is_signed) {
     case DataType::kInt32:
     case DataType::kUint32:
       return is_signed ? DataType::kInt32 : DataType::kUint32;
+    case DataType::kInt64:
+    case DataType::kUint64:
+      return is_signed ? DataType::kInt64 : DataType::kUint64;
     default:
       return type;
   }
 }
 
 /// The numbers of an attribute; also those that are written as text, as "-9999.".
-std::vector<double> AllNumbers(const Attribute& attribute) {
-  std::vector<double> numbers = attribute.numbers;
+std::vector<SampleValue> AllNumbers(const Attribute& attribute) {
+  std::vector<SampleValue> numbers = attribute.exact;
+  if (numbers.empty()) numbers.assign(attribute.numbers.begin(), attribute.numbers.end());
   for (const std::string& text : attribute.texts) {
     const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
     const std::size_t end = text.find_last_not_of(" \t\r\nfF") + 1;  // as ncdump writes floats, "1.e+20f"
     double number = 0;
     if (end <= begin) continue;
+    if (const auto integer = ParseInteger(std::string_view(text).substr(begin, end - begin))) {
+      numbers.push_back(*integer);
+      continue;
+    }
     const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, number);
-    if (error == std::errc() && stop == text.data() + end) numbers.push_back(number);
+    if (error == std::errc() && stop == text.data() + end) numbers.emplace_back(number);
   }
   return numbers;
 }
 
 /// A value of an attribute as a stored sample has it: attributes may have a wider type, or the other sign.
-std::optional<double> AsStored(double value, DataType type) {
+std::optional<SampleValue> AsStored(const SampleValue& value, DataType type) {
   if (type == DataType::kFloat32) {
-    const auto narrow = static_cast<float>(value);
-    if (std::isfinite(value) && !std::isfinite(narrow)) return std::nullopt;
+    const auto narrow = static_cast<float>(value.nearest());
+    if (std::isfinite(value.nearest()) && !std::isfinite(narrow)) return std::nullopt;
     return narrow;
   }
   if (CanHold(type, value)) return value;
   if (IsFloat(type)) return std::nullopt;
+  if (IsWideInteger(type)) {
+    if (const auto negative = value.As<std::int64_t>()) return static_cast<std::uint64_t>(*negative);
+    if (const auto large = value.As<std::uint64_t>()) return static_cast<std::int64_t>(*large);
+    return std::nullopt;
+  }
   const double turn = std::ldexp(1, static_cast<int>(8 * SizeOf(type)));
-  for (const double wrapped : {value + turn, value - turn}) {
-    if (CanHold(type, wrapped) && (value < 0) == (wrapped > value)) return wrapped;
+  for (const double wrapped : {value.nearest() + turn, value.nearest() - turn}) {
+    if (CanHold(type, wrapped) && (value.nearest() < 0) == (wrapped > value.nearest())) return wrapped;
   }
   return std::nullopt;
 }
@@ -87,7 +100,9 @@ class MissingReader {
     AddValues("_FillValue");
     const bool has_fill = array_.attributes.contains("_FillValue");
     AddValues("missing_value");
-    if (!has_fill && array_.unwritten) Add(*array_.unwritten, false);
+    // A bool has no third value; only a declared one makes it a number.
+    const bool is_bool = GivenTypeOf(array_) == GivenType::kBool;
+    if (!has_fill && array_.unwritten && !is_bool) Add(*array_.unwritten, false);
     ReadRange();
     ChooseMark();
     return rule_;
@@ -98,22 +113,22 @@ class MissingReader {
   void ChooseMark() {
     if (IsFloat(type_) || !rule_.values.empty() || (!rule_.least && !rule_.most)) return;
     DispatchType(type_, [&]<typename T>(T) {
-      const auto lowest = static_cast<double>(std::numeric_limits<T>::lowest());
-      const auto largest = static_cast<double>(std::numeric_limits<T>::max());
-      if (rule_.least.value_or(lowest) > lowest) {
-        rule_.values.push_back(lowest);
-      } else if (rule_.most.value_or(largest) < largest) {
-        rule_.values.push_back(largest);
+      constexpr T kLowest = std::numeric_limits<T>::lowest();
+      constexpr T kLargest = std::numeric_limits<T>::max();
+      if (rule_.least && rule_.least->As<T>().value_or(kLowest) > kLowest) {
+        rule_.values.emplace_back(kLowest);
+      } else if (rule_.most && rule_.most->As<T>().value_or(kLargest) < kLargest) {
+        rule_.values.emplace_back(kLargest);
       } else {
         rule_.least = rule_.most = std::nullopt;  // every value is valid
       }
     });
   }
 
-  void Add(double value, bool declared) {
-    const std::optional<double> stored = AsStored(value, type_);
+  void Add(const SampleValue& value, bool declared) {
+    const std::optional<SampleValue> stored = AsStored(value, type_);
     if (!stored) return Warn("missing_value or _FillValue", value);
-    if (std::isnan(*stored)) return;
+    if (std::isnan(stored->nearest())) return;
     if (std::ranges::find(rule_.values, *stored) != rule_.values.end()) return;
     if (rule_.values.empty()) rule_.declared = declared;
     rule_.values.push_back(*stored);
@@ -122,8 +137,8 @@ class MissingReader {
   void AddValues(const std::string& name) {
     const auto found = array_.attributes.find(name);
     if (found == array_.attributes.end()) return;
-    const std::vector<double> numbers = AllNumbers(found->second);
-    for (const double value : numbers) Add(value, true);
+    const std::vector<SampleValue> numbers = AllNumbers(found->second);
+    for (const SampleValue& value : numbers) Add(value, true);
     if (numbers.empty() && warnings_ != nullptr) {
       warnings_->push_back(
           fmt::format("{}: its attribute {} is no number and says nothing about missing samples; give --fill",
@@ -131,10 +146,10 @@ class MissingReader {
     }
   }
 
-  std::optional<double> Limit(const std::string& name, double value) {
-    const std::optional<double> stored = AsStored(value, type_);
-    if (!stored || std::isnan(*stored)) {
-      if (!std::isnan(value)) Warn(name, value);
+  std::optional<SampleValue> Limit(const std::string& name, const SampleValue& value) {
+    const std::optional<SampleValue> stored = AsStored(value, type_);
+    if (!stored || std::isnan(stored->nearest())) {
+      if (!std::isnan(value.nearest())) Warn(name, value);
       return std::nullopt;
     }
     return stored;
@@ -143,7 +158,7 @@ class MissingReader {
   void ReadRange() {
     const auto range = array_.attributes.find("valid_range");
     if (range != array_.attributes.end() && AllNumbers(range->second).size() == 2) {
-      const std::vector<double> numbers = AllNumbers(range->second);
+      const std::vector<SampleValue> numbers = AllNumbers(range->second);
       rule_.least = Limit("valid_range", numbers[0]);
       rule_.most = Limit("valid_range", numbers[1]);
       return;
@@ -152,12 +167,12 @@ class MissingReader {
       const std::string name = upper ? "valid_max" : "valid_min";
       const auto found = array_.attributes.find(name);
       if (found == array_.attributes.end()) continue;
-      const std::vector<double> numbers = AllNumbers(found->second);
+      const std::vector<SampleValue> numbers = AllNumbers(found->second);
       if (!numbers.empty()) (upper ? rule_.most : rule_.least) = Limit(name, numbers.front());
     }
   }
 
-  void Warn(const std::string& name, double value) {
+  void Warn(const std::string& name, const SampleValue& value) {
     if (warnings_ == nullptr) return;
     warnings_->push_back(fmt::format("{}: its attribute {}, {}, is no value of {} and is not used",
                                      array_.name, name, value, Name(type_)));
@@ -169,14 +184,20 @@ class MissingReader {
   MissingRule rule_;
 };
 
+/// Of a rule of this type; NaN alone is none that samples equal.
+template <typename T>
+T ValueOf(const SampleValue& value) {
+  return value.As<T>().value_or(static_cast<T>(0));
+}
+
 /// Tests samples of one type.
 template <typename T>
 class MissingTest {
  public:
   explicit MissingTest(const MissingRule& rule) {
-    for (const double value : rule.values) values_.push_back(static_cast<T>(value));
-    if (rule.least) least_ = static_cast<T>(*rule.least);
-    if (rule.most) most_ = static_cast<T>(*rule.most);
+    for (const SampleValue& value : rule.values) values_.push_back(ValueOf<T>(value));
+    if (rule.least) least_ = ValueOf<T>(*rule.least);
+    if (rule.most) most_ = ValueOf<T>(*rule.most);
   }
 
   bool operator()(T sample) const {
@@ -234,8 +255,8 @@ std::string Text(const Attributes& attributes, const std::string& name) {
 std::optional<double> Number(const Attributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);
   if (found == attributes.end()) return std::nullopt;
-  const std::vector<double> numbers = AllNumbers(found->second);
-  return numbers.empty() ? std::nullopt : std::optional(numbers.front());
+  const std::vector<SampleValue> numbers = AllNumbers(found->second);
+  return numbers.empty() ? std::nullopt : std::optional(numbers.front().nearest());
 }
 
 std::string UnitsOf(const Attributes& attributes) {
@@ -243,14 +264,21 @@ std::string UnitsOf(const Attributes& attributes) {
   return units.empty() ? Text(attributes, "Units") : units;
 }
 
+GivenType GivenTypeOf(const ArrayInfo& array) {
+  const bool is_byte = array.type == DataType::kInt8 || array.type == DataType::kUint8;
+  if (is_byte && Text(array.attributes, "dtype") == "bool") return GivenType::kBool;
+  return array.given;
+}
+
 DataType StoredType(const ArrayInfo& array) {
+  if (const GivenType given = GivenTypeOf(array); given != GivenType::kStored) return StoredTypeOf(given);
   const std::string as_unsigned = Lower(Text(array.attributes, "_Unsigned"));
   if (as_unsigned == "true") return WithSign(*array.type, false);
   if (as_unsigned == "false") return WithSign(*array.type, true);
   return *array.type;
 }
 
-double NetcdfFill(DataType type) {
+SampleValue NetcdfFill(DataType type) {
   switch (type) {
     case DataType::kFloat32:
     case DataType::kFloat64:
@@ -266,9 +294,13 @@ double NetcdfFill(DataType type) {
     case DataType::kInt32:
       return -2147483647;
     case DataType::kUint32:
+      return 4294967295;
+    case DataType::kInt64:
+      return std::int64_t{-9223372036854775806};
+    case DataType::kUint64:
       break;
   }
-  return 4294967295;
+  return std::uint64_t{18446744073709551614U};
 }
 
 MissingRule FindMissing(const ArrayInfo& array, std::vector<std::string>* warnings) {
@@ -389,7 +421,7 @@ void MarkMissing(const MissingRule& rule, DataType type, std::span<std::byte> sa
     if constexpr (std::is_floating_point_v<T>) {
       marked = std::numeric_limits<T>::quiet_NaN();
     } else {
-      marked = static_cast<T>(rule.values.front());
+      marked = ValueOf<T>(rule.values.front());
     }
     for (std::size_t at = 0; at < samples.size(); at += sizeof(T)) {
       T sample;

@@ -13,6 +13,9 @@
 /// netCDF4-python masks by default
 namespace quarry::input::internal {
 
+/// What the samples stand for: bool also where xarray says so, in a format without that type.
+GivenType GivenTypeOf(const ArrayInfo& array);
+
 /// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.
 DataType StoredType(const ArrayInfo& array);
 
@@ -21,20 +24,21 @@ std::string UnitsOf(const Attributes& attributes);
 
 /// What netCDF writes where nobody has, unless a file says otherwise.
 /// @source netCDF library, netcdf.h: NC_FILL_BYTE and so on
-double NetcdfFill(DataType type);
+SampleValue NetcdfFill(DataType type);
 
 /// Which stored samples are missing, beside NaN and infinity.
 struct MissingRule {
-  std::vector<double> values;   ///< without NaN; exactly as the stored type has them
-  bool declared = false;        ///< the first of them is an attribute's, not a default of the format
-  std::optional<double> least;  ///< of the valid samples
-  std::optional<double> most;
+  std::vector<SampleValue> values;   ///< without NaN; exactly as the stored type has them
+  bool declared = false;             ///< the first of them is an attribute's, not a default of the format
+  std::optional<SampleValue> least;  ///< of the valid samples
+  std::optional<SampleValue> most;
 
   bool empty() const { return values.empty() && !least && !most; }
   /// Whether samples stay as they are, because readers are told the value. Integers have no other way; zero
   /// in floats has two forms, and readers compare bits.
   bool is_one_value(bool is_float) const {
-    return values.size() == 1 && !least && !most && (!is_float || (declared && values.front() != 0));
+    return values.size() == 1 && !least && !most &&
+           (!is_float || (declared && values.front().nearest() != 0));
   }
 };
 

@@ -20,13 +20,20 @@ std::string TextOf(const Json& value) {
   return value.is_string() ? value.get_ref<const std::string&>() : std::string();
 }
 
+/// Integers with all their digits.
+std::vector<SampleValue> ExactOf(const Json& value) {
+  if (value.is_number_unsigned()) return {SampleValue(value.get<std::uint64_t>())};
+  if (value.is_number_integer()) return {SampleValue(value.get<std::int64_t>())};
+  return {};
+}
+
 /// Numbers and texts; NaN and infinity are texts.
 Attributes AttributesOf(const Json& object) {
   Attributes attributes;
   if (!object.is_object()) return attributes;
   for (const auto& [name, value] : object.items()) {
-    if (value.is_number()) attributes[name] = {{value.get<double>()}, {}, true};
-    if (value.is_string()) attributes[name] = {{}, {TextOf(value)}, false};
+    if (value.is_number()) attributes[name] = {{value.get<double>()}, {}, true, ExactOf(value)};
+    if (value.is_string()) attributes[name] = {{}, {TextOf(value)}, false, {}};
   }
   return attributes;
 }

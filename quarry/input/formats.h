@@ -53,6 +53,14 @@ std::string FieldFromPath(const std::string& path);
 /// Reverses the bytes of every sample of `size` bytes.
 void SwapBytes(std::span<std::byte> samples, std::size_t size);
 
+/// Where the halves of samples of float16 are read to, which become float32: the end of their room.
+std::span<std::byte> PlaceOfHalves(std::span<std::byte> samples);
+/// Widens what lies there, in native byte order.
+void WidenHalves(std::span<std::byte> samples);
+
+/// What readers of uint16 make of float16: the same input, as float32.
+std::unique_ptr<Input> WidenInput(std::unique_ptr<Input> halves);
+
 /// A variable in a file that may hold several.
 struct Variable {
   std::string name;

@@ -77,6 +77,15 @@ std::optional<Attribute> ReadAttribute(hid_t object, const char* name) {
   attribute.numbers.resize(static_cast<std::size_t>(count));
   if (H5Aread(opened.get(), H5T_NATIVE_DOUBLE, attribute.numbers.data()) < 0) return std::nullopt;
   attribute.is_double = kind != H5T_FLOAT || H5Tget_size(type.get()) != 4;
+  if (kind == H5T_INTEGER && H5Tget_size(type.get()) == 8) {
+    const auto read = [&](auto sample, hid_t native) {
+      std::vector<decltype(sample)> numbers(static_cast<std::size_t>(count));
+      if (H5Aread(opened.get(), native, numbers.data()) >= 0)
+        attribute.exact.assign(numbers.begin(), numbers.end());
+    };
+    H5Tget_sign(type.get()) == H5T_SGN_NONE ? read(std::uint64_t{}, H5T_NATIVE_UINT64)
+                                            : read(std::int64_t{}, H5T_NATIVE_INT64);
+  }
   return attribute;
 }
 
@@ -125,6 +134,7 @@ std::optional<DataType> ToDataType(hid_t type) {
     if (size == 1) return is_signed ? DataType::kInt8 : DataType::kUint8;
     if (size == 2) return is_signed ? DataType::kInt16 : DataType::kUint16;
     if (size == 4) return is_signed ? DataType::kInt32 : DataType::kUint32;
+    if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
   }
   return std::nullopt;
 }
@@ -146,9 +156,40 @@ hid_t NativeType(DataType type) {
     case DataType::kInt32:
       return H5T_NATIVE_INT32;
     case DataType::kUint32:
+      return H5T_NATIVE_UINT32;
+    case DataType::kInt64:
+      return H5T_NATIVE_INT64;
+    case DataType::kUint64:
       break;
   }
-  return H5T_NATIVE_UINT32;
+  return H5T_NATIVE_UINT64;
+}
+
+/// The type of a dataset in native byte order: nothing is converted.
+hid_t BitsOfType(hid_t dataset) {
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  const hid_t own = H5Tcopy(type.get());
+  if (H5Tget_class(own) == H5T_FLOAT) H5Tset_order(own, H5Tget_order(H5T_NATIVE_FLOAT));
+  return own;
+}
+
+/// float16 of IEEE 754, and bool as h5py and PyTables write it: an enumeration of a byte, FALSE and TRUE.
+GivenType ToGivenType(hid_t type) {
+  if (H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 2) {
+    std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+    const bool is_half =
+        H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 && sign == 15 &&
+        exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
+        H5Tget_ebias(type) == 15;
+    return is_half ? GivenType::kFloat16 : GivenType::kStored;
+  }
+  if (H5Tget_class(type) != H5T_ENUM || H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2)
+    return GivenType::kStored;
+  std::int8_t no = -1;
+  std::int8_t yes = -1;
+  const bool is_bool = H5Tenum_valueof(type, "FALSE", &no) >= 0 && H5Tenum_valueof(type, "TRUE", &yes) >= 0 &&
+                       no == 0 && yes == 1;
+  return is_bool ? GivenType::kBool : GivenType::kStored;
 }
 
 /// "/data/1/meshes/B/x" -> "/data/1/meshes/B"
@@ -360,9 +401,14 @@ class Hdf5File final : public ArrayFile {
     const Handle space(H5Dget_space(dataset), H5Sclose);
     const Handle memory(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
     // Samples as they are stored: `_Unsigned` gives their bits another meaning, and no value may be clipped.
+    const GivenType given = arrays_[array].given;
+    const Handle own(
+        given == GivenType::kStored ? H5Tcopy(NativeType(*arrays_[array].type)) : BitsOfType(dataset),
+        H5Tclose);
+    const std::span<std::byte> read = given == GivenType::kFloat16 ? PlaceOfHalves(samples) : samples;
     if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, from.data(), nullptr, size.data(), nullptr) >= 0 &&
-        H5Dread(dataset, NativeType(*arrays_[array].type), memory.get(), space.get(), H5P_DEFAULT,
-                samples.data()) >= 0) {
+        H5Dread(dataset, own.get(), memory.get(), space.get(), H5P_DEFAULT, read.data()) >= 0) {
+      if (given == GivenType::kFloat16) WidenHalves(samples);
       return Status::Ok();
     }
     return DataLoss("{}", LastError());
@@ -458,9 +504,11 @@ class Hdf5File final : public ArrayFile {
     const Handle space(H5Dget_space(dataset), H5Sclose);
     const H5T_class_t kind = H5Tget_class(type.get());
     array->type = ToDataType(type.get());
-    array->kind = kind == H5T_FLOAT || kind == H5T_INTEGER ? ArrayInfo::Kind::kNumbers
-                  : kind == H5T_STRING                     ? ArrayInfo::Kind::kText
-                                                           : ArrayInfo::Kind::kOther;
+    array->given = ToGivenType(type.get());
+    if (array->given != GivenType::kStored) array->type = StoredTypeOf(array->given);
+    array->kind = array->type || kind == H5T_FLOAT || kind == H5T_INTEGER ? ArrayInfo::Kind::kNumbers
+                  : kind == H5T_STRING                                    ? ArrayInfo::Kind::kText
+                                                                          : ArrayInfo::Kind::kOther;
     array->type_name = TypeName(type.get());
     const int rank = H5Sget_simple_extent_ndims(space.get());
     std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
@@ -505,15 +553,15 @@ class Hdf5File final : public ArrayFile {
 
   /// The value of samples that were never written, if somebody has chosen it: 0, the default of HDF5, is a
   /// sample like others.
-  std::optional<double> Unwritten(hid_t properties, const ArrayInfo& array) const {
+  std::optional<SampleValue> Unwritten(hid_t properties, const ArrayInfo& array) const {
     if (!array.type) return std::nullopt;
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
     H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
-    double value = 0;
+    SampleValue value;
     const bool is_chosen = H5Pfill_value_defined(properties, &defined) >= 0 &&
                            defined == H5D_FILL_VALUE_USER_DEFINED &&
                            H5Pget_fill_time(properties, &when) >= 0 && when != H5D_FILL_TIME_NEVER &&
-                           H5Pget_fill_value(properties, H5T_NATIVE_DOUBLE, &value) >= 0 && value != 0;
+                           ReadFill(properties, *array.type, &value) && value.nearest() != 0;
     if (is_chosen) return value;
     return is_netcdf_ && SizeOf(*array.type) > 1 ? std::optional(NetcdfFill(*array.type)) : std::nullopt;
   }
@@ -604,6 +652,18 @@ class Hdf5File final : public ArrayFile {
       return MissingFilter(path, static_cast<unsigned>(filter), text);
     }
     return Status::Ok();
+  }
+
+  /// Integers of 64 bits with all their digits.
+  static bool ReadFill(hid_t properties, DataType type, SampleValue* value) {
+    const auto read = [&](auto number, hid_t native) {
+      if (H5Pget_fill_value(properties, native, &number) < 0) return false;
+      *value = number;
+      return true;
+    };
+    if (type == DataType::kInt64) return read(std::int64_t{}, H5T_NATIVE_INT64);
+    if (type == DataType::kUint64) return read(std::uint64_t{}, H5T_NATIVE_UINT64);
+    return read(double{}, H5T_NATIVE_DOUBLE);
   }
 
   static void WarnOfUnwritten(hid_t dataset, hid_t properties, const ArrayInfo& array,

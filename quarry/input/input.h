@@ -11,7 +11,9 @@
 #include "quarry/base/calendar.h"
 #include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
+#include "quarry/base/missing.h"
 #include "quarry/base/status.h"
+#include "quarry/format/description.h"
 #include "quarry/geometry/box.h"
 
 /// Dumps in foreign formats, read box by box. Nothing here knows MPI: every rank reads its own boxes.
@@ -34,6 +36,7 @@ struct InputOptions {
   std::string format;  ///< a name of KnownFormats(), or empty: from the file name
   std::optional<Index3> dims;
   std::optional<DataType> type;
+  GivenType given = GivenType::kStored;  ///< what `type` stands for
   bool big_endian = false;
   /// Bytes before the first sample; the file may then go on behind the last. Without it the samples are all
   /// of the file.
@@ -63,8 +66,9 @@ struct InputInfo {
   std::string field;
   Index3 dims{};
   DataType type = DataType::kFloat32;
+  GivenType given = GivenType::kStored;  ///< what `type` stands for
   std::string units;
-  std::optional<double> fill;  ///< the file's own value of missing samples, exactly as in a sample
+  std::optional<SampleValue> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;
   TimeUnit time_unit;             ///< of `time`
   std::array<InputAxis, 3> axes;  ///< x, y, z

@@ -33,6 +33,10 @@ std::optional<DataType> ToDataType(nc_type type) {
       return DataType::kInt32;
     case NC_UINT:
       return DataType::kUint32;
+    case NC_INT64:
+      return DataType::kInt64;
+    case NC_UINT64:
+      return DataType::kUint64;
     default:
       return std::nullopt;
   }
@@ -42,6 +46,22 @@ std::optional<DataType> ToDataType(nc_type type) {
 std::string Trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
   return text;
+}
+
+/// Integers of 64 bits with all their digits; nothing of other types.
+std::vector<SampleValue> ReadExact(int group, int variable, const char* name, nc_type type,
+                                   std::size_t length) {
+  std::vector<SampleValue> exact;
+  if (type == NC_INT64) {
+    std::vector<long long> numbers(length);
+    if (nc_get_att_longlong(group, variable, name, numbers.data()) == NC_NOERR)
+      exact.assign(numbers.begin(), numbers.end());
+  } else if (type == NC_UINT64) {
+    std::vector<unsigned long long> numbers(length);
+    if (nc_get_att_ulonglong(group, variable, name, numbers.data()) == NC_NOERR)
+      exact.assign(numbers.begin(), numbers.end());
+  }
+  return exact;
 }
 
 std::optional<Attribute> ReadAttribute(int group, int variable, const char* name) {
@@ -64,6 +84,7 @@ std::optional<Attribute> ReadAttribute(int group, int variable, const char* name
     attribute.numbers.resize(length);
     if (nc_get_att_double(group, variable, name, attribute.numbers.data()) != NC_NOERR) return std::nullopt;
     attribute.is_double = type != NC_FLOAT;
+    attribute.exact = ReadExact(group, variable, name, type, length);
   }
   return attribute;
 }
@@ -230,7 +251,7 @@ class NetcdfFile final : public ArrayFile {
     return Status::Ok();
   }
 
-  static std::optional<double> Unwritten(int group, int id, nc_type type) {
+  static std::optional<SampleValue> Unwritten(int group, int id, nc_type type) {
     const std::optional<DataType> known = ToDataType(type);
     if (!known) return std::nullopt;
     int no_fill = 0;

@@ -61,7 +61,10 @@ class NpyFile final : public ArrayFile {
       info.name = array.name;
       info.field = array.field;
       info.type_name = fmt::format("NumPy's {}", array.header.type);
-      if (const auto type = ParseNpyType(array.header.type)) info.type = type->type;
+      if (const auto type = ParseNpyType(array.header.type)) {
+        info.type = type->type;
+        info.given = type->given;
+      }
       for (const std::int64_t length : array.header.shape) {
         ArrayDimension dimension;
         dimension.length = length;
@@ -83,19 +86,21 @@ class NpyFile final : public ArrayFile {
   Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
               const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
     const NpyHeader& header = npy_[array].header;
-    const std::size_t size = SizeOf(*arrays_[array].type);
-    const ArrayBlock block = {header.shape, start, count, size};
-    QUARRY_RETURN_IF_ERROR(header.fortran_order ? ReadFirstFastest(block, *npy_[array].samples, samples)
-                                                : ReadLastFastest(block, *npy_[array].samples, samples));
-    if (ParseNpyType(header.type)->big_endian != (std::endian::native == std::endian::big))
-      SwapBytes(samples, size);
+    const NpyType type = *ParseNpyType(header.type);
+    const ArrayBlock block = {header.shape, start, count, type.bytes()};
+    const bool is_half = type.given == GivenType::kFloat16;
+    const std::span<std::byte> read = is_half ? PlaceOfHalves(samples) : samples;
+    QUARRY_RETURN_IF_ERROR(header.fortran_order ? ReadFirstFastest(block, *npy_[array].samples, read)
+                                                : ReadLastFastest(block, *npy_[array].samples, read));
+    if (type.big_endian != (std::endian::native == std::endian::big)) SwapBytes(read, type.bytes());
+    if (is_half) WidenHalves(samples);
     return Status::Ok();
   }
 
   Status CheckWhole(std::size_t array, const std::string& path,
                     std::vector<std::string>* warnings) const override {
     warnings->insert(warnings->end(), warnings_.begin(), warnings_.end());
-    std::uint64_t expected = SizeOf(*arrays_[array].type);
+    std::uint64_t expected = ParseNpyType(npy_[array].header.type)->bytes();
     bool possible = true;
     for (const std::int64_t n : npy_[array].header.shape)
       possible = possible && !__builtin_mul_overflow(expected, static_cast<std::uint64_t>(n), &expected);
@@ -285,16 +290,25 @@ std::optional<NpyHeader> ParseNpy(std::span<const std::byte> start) {
 }
 
 std::optional<NpyType> ParseNpyType(const std::string& letters) {
-  static const std::array<std::pair<const char*, DataType>, 8> kTypes = {{{"f4", DataType::kFloat32},
-                                                                          {"f8", DataType::kFloat64},
-                                                                          {"i1", DataType::kInt8},
-                                                                          {"u1", DataType::kUint8},
-                                                                          {"i2", DataType::kInt16},
-                                                                          {"u2", DataType::kUint16},
-                                                                          {"i4", DataType::kInt32},
-                                                                          {"u4", DataType::kUint32}}};
+  struct Row {
+    const char* letters;
+    NamedType type;
+  };
+  static const std::array<Row, 12> kTypes = {{{"f4", {DataType::kFloat32}},
+                                              {"f8", {DataType::kFloat64}},
+                                              {"i1", {DataType::kInt8}},
+                                              {"u1", {DataType::kUint8}},
+                                              {"i2", {DataType::kInt16}},
+                                              {"u2", {DataType::kUint16}},
+                                              {"i4", {DataType::kInt32}},
+                                              {"u4", {DataType::kUint32}},
+                                              {"i8", {DataType::kInt64}},
+                                              {"u8", {DataType::kUint64}},
+                                              {"b1", {DataType::kUint8, GivenType::kBool}},
+                                              {"f2", {DataType::kFloat32, GivenType::kFloat16}}}};
   for (const auto& [known, type] : kTypes) {
-    if (letters.size() == 3 && letters.substr(1) == known) return NpyType{type, letters[0] == '>'};
+    if (letters.size() == 3 && letters.substr(1) == known)
+      return NpyType{type.type, letters[0] == '>', type.given};
   }
   return std::nullopt;
 }

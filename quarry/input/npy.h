@@ -31,6 +31,10 @@ std::uint64_t NpyHeaderBytes(std::span<const std::byte> start);
 struct NpyType {
   DataType type = DataType::kFloat32;
   bool big_endian = false;
+  GivenType given = GivenType::kStored;  ///< what `type` stands for
+
+  /// Of a sample in the file.
+  std::size_t bytes() const { return given == GivenType::kFloat16 ? 2 : SizeOf(type); }
 };
 std::optional<NpyType> ParseNpyType(const std::string& letters);
 

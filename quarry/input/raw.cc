@@ -18,6 +18,7 @@ struct NameParts {
   std::string field;
   Index3 dims;
   DataType type;
+  GivenType given;
 };
 
 std::optional<NameParts> ParseName(const std::string& filename) {
@@ -25,9 +26,10 @@ std::optional<NameParts> ParseName(const std::string& filename) {
       R"((?:.*-)?([A-Za-z0-9_.]+)-\[(\d{1,10})-(\d{1,10})-(\d{1,10})\]-([A-Za-z]+\d+)\.raw)");
   std::smatch match;
   if (!std::regex_match(filename, match, pattern)) return std::nullopt;
-  const Result<DataType> type = ParseDataType(Lower(match[5]));
+  const Result<NamedType> type = ParseNamedType(Lower(match[5]));
   if (!type.ok()) return std::nullopt;
-  return NameParts{match[1], {std::stoll(match[2]), std::stoll(match[3]), std::stoll(match[4])}, *type};
+  return NameParts{
+      match[1], {std::stoll(match[2]), std::stoll(match[3]), std::stoll(match[4])}, type->type, type->given};
 }
 
 /// The option that reads a file of records, if its marks say that it is one.
@@ -128,14 +130,19 @@ Result<Inputs> OpenRaw(const InputName& input, const InputOptions& options) {
   info.path = path;
   info.source = fs::path(path).filename().string();
   info.dims = options.dims ? *options.dims : name->dims;
+  const GivenType given = options.type ? options.given : name->given;
   info.type = options.type ? *options.type : name->type;
+  // The bits of float16 are read as those of uint16.
+  if (given == GivenType::kFloat16) info.type = DataType::kUint16;
+  if (given == GivenType::kBool) info.given = given;
   info.field = !options.field.empty() ? options.field : name ? name->field : FieldFromPath(path);
   QUARRY_ASSIGN_OR_RETURN(std::vector<Segment> segments, PlaceSamples(*file, options, &info));
   DenseLayout layout;
   layout.big_endian = options.big_endian;
+  std::unique_ptr<Input> opened =
+      MakeDenseInput(std::move(info), layout, std::make_unique<FileBytes>(file, std::move(segments)));
   Inputs inputs;
-  inputs.push_back(
-      MakeDenseInput(std::move(info), layout, std::make_unique<FileBytes>(file, std::move(segments))));
+  inputs.push_back(given == GivenType::kFloat16 ? WidenInput(std::move(opened)) : std::move(opened));
   return inputs;
 }
 

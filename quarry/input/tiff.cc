@@ -60,20 +60,26 @@ struct ImageShape {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
   DataType type = DataType::kUint8;
+  bool is_half = false;  ///< the samples of uint16 are float16
 
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
-  std::string ToString() const { return fmt::format("{}x{} {}", width, height, Name(type)); }
+  std::string ToString() const {
+    return fmt::format("{}x{} {}", width, height, is_half ? "float16" : Name(type));
+  }
 };
 
+/// That of the bits of float16 is uint16.
 std::optional<DataType> ToDataType(std::uint16_t bits, std::uint16_t format) {
   const bool is_signed = format == SAMPLEFORMAT_INT;
   if (format == SAMPLEFORMAT_IEEEFP) {
+    if (bits == 16) return DataType::kUint16;
     if (bits == 32) return DataType::kFloat32;
     if (bits == 64) return DataType::kFloat64;
   } else if (is_signed || format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID) {
     if (bits == 8) return is_signed ? DataType::kInt8 : DataType::kUint8;
     if (bits == 16) return is_signed ? DataType::kInt16 : DataType::kUint16;
     if (bits == 32) return is_signed ? DataType::kInt32 : DataType::kUint32;
+    if (bits == 64) return is_signed ? DataType::kInt64 : DataType::kUint64;
   }
   return std::nullopt;
 }
@@ -97,11 +103,12 @@ Result<ImageShape> ReadShape(TIFF* tiff, const std::string& path) {
   const std::optional<DataType> type = ToDataType(bits, format);
   if (!type) {
     return InvalidArgument(
-        "\"{}\" has samples of {} bits and format {}; integers of 8, 16 or 32 bits and floats of "
-        "32 or 64 are understood",
+        "\"{}\" has samples of {} bits and format {}; integers of 8, 16, 32 or 64 bits and floats "
+        "of 16, 32 or 64 are understood",
         path, bits, format);
   }
   shape.type = *type;
+  shape.is_half = format == SAMPLEFORMAT_IEEEFP && bits == 16;
   const auto row = static_cast<std::uint64_t>(shape.width) * SizeOf(shape.type);
   if (!TIFFIsTiled(tiff) && static_cast<std::uint64_t>(TIFFScanlineSize64(tiff)) != row)
     return DataLoss("\"{}\" has rows of {} bytes instead of {}", path, TIFFScanlineSize64(tiff), row);
@@ -571,7 +578,9 @@ Inputs MakeInputs(const InputInfo& info, const Images& images, const Choice& cho
       std::vector<ImagePlace> places;
       for (std::int64_t z = 0; z < info.dims[2]; ++z)
         places.push_back(images.places[choice.ImageOf(field, moment, z)]);
-      inputs.push_back(std::make_unique<TiffInput>(std::move(of_moment), images.shape, std::move(places)));
+      std::unique_ptr<Input> opened =
+          std::make_unique<TiffInput>(std::move(of_moment), images.shape, std::move(places));
+      inputs.push_back(images.shape.is_half ? WidenInput(std::move(opened)) : std::move(opened));
     }
   }
   return inputs;

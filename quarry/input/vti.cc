@@ -469,7 +469,7 @@ void DescribeFromFieldData(const Grid& grid, const std::string& array, InputInfo
   if (time) info->time = time;
   info->time_unit = {FindText(grid, "TimeValue.units"), FindText(grid, "TimeValue.calendar")};
   const std::optional<double> fill = FindNumber(grid, array + "._FillValue");
-  if (fill && CanHold(info->type, *fill)) info->fill = fill;
+  if (fill && CanHold(info->type, *fill)) info->fill = *fill;
   info->units = FindText(grid, array + ".units");
   for (std::size_t a = 0; a < 3; ++a) {
     info->axes[a].name = FindText(grid, fmt::format("{}.long_name", kAxisNames[a]));

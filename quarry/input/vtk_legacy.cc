@@ -31,10 +31,10 @@ const VtkType* FindType(const std::string& name) {
                                                   {"unsigned_short", 2, DataType::kUint16},
                                                   {"int", 4, DataType::kInt32},
                                                   {"unsigned_int", 4, DataType::kUint32},
-                                                  {"long", 8, std::nullopt},
-                                                  {"unsigned_long", 8, std::nullopt},
-                                                  {"vtktypeint64", 8, std::nullopt},
-                                                  {"vtktypeuint64", 8, std::nullopt},
+                                                  {"long", 8, DataType::kInt64},
+                                                  {"unsigned_long", 8, DataType::kUint64},
+                                                  {"vtktypeint64", 8, DataType::kInt64},
+                                                  {"vtktypeuint64", 8, DataType::kUint64},
                                                   {"vtkidtype", 4, std::nullopt}}};
   for (const VtkType& type : kTypes) {
     if (name == type.name) return &type;

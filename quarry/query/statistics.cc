@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "quarry/base/wide_integer.h"
+
 namespace quarry::query {
 namespace {
 
@@ -133,6 +135,7 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
   }
   missing_ += samples.size() - count;
   if (count == 0) return;
+  error += RoundingOfConversion<T>(std::max(std::abs(low), std::abs(high)));
   const auto n = static_cast<double>(count);
   const double mean = sum / n;
   double squares = 0;

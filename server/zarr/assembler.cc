@@ -95,7 +95,7 @@ void ChunkAssembler::Pad() {
     if constexpr (std::is_floating_point_v<T>) {
       fill = std::numeric_limits<T>::quiet_NaN();
     } else {
-      fill = static_cast<T>(field.fill.value_or(0));
+      fill = field.fill.value_or(SampleValue(0)).As<T>().value_or(0);
     }
     for (std::size_t i = 0; i < bytes_->size(); i += sizeof(T)) StoreLittleEndian(fill, bytes_->data() + i);
   });
@@ -105,7 +105,7 @@ void ChunkAssembler::MarkMissing() {
   const FieldDescription& field = chunk_.array->field->description;
   DispatchType(field.type, [&]<typename T>(T) {
     if constexpr (std::is_floating_point_v<T>) {
-      const auto missing = static_cast<T>(field.fill.value_or(std::nan("")));
+      const T missing = field.fill.value_or(SampleValue(std::nan(""))).As<T>().value_or(T(0));
       for (std::size_t i = 0; i < bytes_->size(); i += sizeof(T)) {
         const T sample = GetLittleEndian<T>(bytes_->data() + i);
         if (!std::isfinite(sample) || sample == missing)

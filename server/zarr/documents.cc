@@ -47,6 +47,13 @@ json Reversed(const std::array<T, 3>& values) {
 
 // ---- Arrays
 
+/// The fill value of a field of integers, with all its digits; 0 where none is declared.
+json IntegerFill(const FieldDescription& field) {
+  const SampleValue fill = field.fill.value_or(SampleValue(0));
+  if (const auto integer = fill.As<std::int64_t>()) return *integer;
+  return fill.As<std::uint64_t>().value_or(0);
+}
+
 json FieldAttributes(const Contents& contents, const Array& array) {
   const FieldContents& field = *array.field;
   const FieldDescription& said = field.description;
@@ -60,7 +67,7 @@ json FieldAttributes(const Contents& contents, const Array& array) {
   attributes["max_error"] = Number(field.max_errors[static_cast<std::size_t>(array.level)]);
   attributes["level"] = array.level;
   if (field.has_times()) attributes["coordinates"] = StepNamesOf(contents, &field).time;
-  if (said.fill && !IsFloat(said.type)) attributes["_FillValue"] = static_cast<std::int64_t>(*said.fill);
+  if (said.fill && !IsFloat(said.type)) attributes["_FillValue"] = IntegerFill(said);
   return attributes;
 }
 
@@ -92,7 +99,8 @@ json AttributesOf(const Contents& contents, const Array& array) {
 json FillOf(const Array& array) {
   if (array.dtype.starts_with("float")) return "NaN";
   if (array.kind != Array::Kind::kField) return 0;
-  return static_cast<std::int64_t>(array.field->description.fill.value_or(0));
+  if (array.field->description.given == GivenType::kBool) return false;
+  return IntegerFill(array.field->description);
 }
 
 json ArrayDocument(const Contents& contents, const Array& array) {

@@ -208,7 +208,9 @@ void Hierarchy::MakeArrays() {
       array.field = &field;
       array.shape = {field.steps.size(), shape[0], shape[1], shape[2]};
       array.chunks = {1, chunks[0], chunks[1], chunks[2]};
-      array.dtype = std::string(Name(field.description.type));
+      // Chunks have the bytes that are stored: those of bool are the same, and of float16 twice as many.
+      const bool is_bool = field.description.given == GivenType::kBool;
+      array.dtype = std::string(is_bool ? Name(GivenType::kBool) : Name(field.description.type));
       array.dimensions = {StepNamesOf(contents_, &field).step, axes[0], axes[1], axes[2]};
       arrays_[prefix + field.description.name] = std::move(array);
     }

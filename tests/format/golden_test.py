@@ -42,8 +42,16 @@ FIELDS = (
     ("unpacked", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
     ("packed", "float32", "lossless", ("--lossless",), None),
 )
+# What is stored without loss or not at all, in a dataset of its own.
+TYPES = (
+    ("ids", "int64", "lossless", ("--fill", "-9223372036854775806"), -9223372036854775806),
+    ("keys", "uint64", "lossless", ("--fill", "18446744073709551615"), 18446744073709551615),
+    ("mask", "bool", "lossless", (), None),
+    ("half", "float16", "lossless", ("--lossless",), math.nan),
+)
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
-LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I"}
+LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
+           "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
 
 
 def coders():
@@ -64,6 +72,10 @@ CHANGES = {
     "unpacked": lambda value: float32(float32(round(64 * value) * 0.001) - 10),  # as programs do with packed integers
 }
 CHANGES["packed"] = CHANGES["unpacked"]
+# Numbers that float64 does not hold, and integers of both signs.
+CHANGES["ids"] = lambda value: (value - 100) * (1 << 53) + 1
+CHANGES["keys"] = lambda value: (1 << 63) + value
+CHANGES["mask"] = lambda value: value % 2 == 1
 
 
 def source(step, field, kind, hole):
@@ -84,19 +96,23 @@ def source(step, field, kind, hole):
     return struct.pack(f"<{len(values)}{LETTERS[kind]}", *values)
 
 
-def write(folder):
+def write(folder, fields):
     """The golden dataset, by quarry-write: two steps, every coder, with and without missing samples."""
+    folder.mkdir()
     dataset = folder / "golden.quarry"
     known = coders()
-    for field, kind, coder, options, hole in FIELDS:
+    for field, kind, coder, options, hole in fields:
         if coder not in known:
             continue
         inputs = []
         for step in range(2):
-            path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]-{kind.capitalize()}.raw"
+            ending = "" if kind == "bool" else f"-{kind.capitalize()}"
+            path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]{ending}.raw"
             path.write_bytes(source(step, field, kind, hole))
             inputs.append(path)
         command = [BIN / "quarry-write", *inputs, "--output", dataset, *options, "--files", "2"]
+        # A name like the others' ends in digits.
+        command += ["--type", kind, "--dims", "x".join(map(str, DIMS)), "--field", field] if kind == "bool" else []
         command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]
         command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", "level"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -126,11 +142,10 @@ def files(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)
-        written = write(scratch)
         if sys.argv[1:2] == ["--update"]:
             target = HERE / "golden" / sys.argv[2]
             target.mkdir(parents=True)
-            written.rename(target / "golden.quarry")
+            write(scratch / "new", TYPES if sys.argv[2].endswith("types") else FIELDS).rename(target / "golden.quarry")
             (target / "digests.txt").write_text(digests(target / "golden.quarry", scratch))
             return 0
         failures = 0
@@ -139,11 +154,15 @@ def main():
                 print(f"{version.name}: samples differ from those of the release")
                 failures += 1
             subprocess.run([BIN / "quarry", "verify", version / "golden.quarry"], check=True, stdout=subprocess.DEVNULL)
-        golden = HERE / "golden" / NEWEST / "golden.quarry"
-        same = files(golden) == files(written) and all(filecmp.cmp(golden / f, written / f, shallow=False) for f in files(golden))
-        if not same:
-            print(f"the writer no longer produces {NEWEST} byte for byte: a change of format needs a new version and docs/format.md")
-            failures += 1
+        for version, fields in ((NEWEST, FIELDS), (f"{NEWEST}-types", TYPES)):
+            written = write(scratch / version, fields)
+            golden = HERE / "golden" / version / "golden.quarry"
+            same = files(golden) == files(written) and all(
+                filecmp.cmp(golden / f, written / f, shallow=False) for f in files(golden))
+            if not same:
+                print(f"the writer no longer produces {version} byte for byte: a change of format needs a new version and "
+                      "docs/format.md")
+                failures += 1
         return 1 if failures else 0
 
 

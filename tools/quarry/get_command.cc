@@ -96,17 +96,17 @@ class Output {
 
   /// Memory for the samples of a level, in the file where they belong.
   Result<std::span<std::byte>> Open(const client::LevelSamples& samples, std::size_t bytes) {
-    return file_.Open(OutputFor(options_.output, samples), samples, bytes);
+    return file_.Open(OutputFor(options_.output, samples), samples, FieldOf(samples).given, bytes);
   }
 
   Status Write(const client::LevelSamples& samples, const client::ReadCost& cost) {
-    const FieldDescription& field = dataset_.fields[*dataset_.FindField(samples.field)];
+    const FieldDescription& field = FieldOf(samples);
     const std::string path = OutputFor(options_.output, samples);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
     const bool last = samples.last();
     if (last || !samples.extent.empty())
-      QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, ImageFor(samples, field), dataset_));
+      QUARRY_RETURN_IF_ERROR(file_.Write(path, samples, field.given, ImageFor(samples, field), dataset_));
     if (options_.progressive && !options_.json) {
       const std::string layer = field.layers() > 1 ? fmt::format("layer {}  ", samples.layer) : "";
       Print("level {}  {}{:.3f} s  {} received  max error {}{}\n", samples.level, layer, seconds,
@@ -122,13 +122,17 @@ class Output {
     std::int64_t left_out = 0;
     for (const Box& box : samples.left_out) left_out += box.volume();
     Print("{}: level {}, {} samples of {} from {}, max error {}{}{}, {} patches, {:.3f} s\n", path,
-          samples.level, ToString(samples.extent.shape()), Name(samples.type), ToString(samples.extent.begin),
+          samples.level, ToString(samples.extent.shape()), field.given_type(), ToString(samples.extent.begin),
           ErrorText(samples, field.units), CoverageText(samples.coverage), LeftOutText(left_out),
           cost.price.patches, seconds);
     return Status::Ok();
   }
 
  private:
+  const FieldDescription& FieldOf(const client::LevelSamples& samples) const {
+    return dataset_.fields[*dataset_.FindField(samples.field)];
+  }
+
   /// A zoom that shows each level in the size of the finest, so that the picture keeps its size as it
   /// improves.
   ImageOptions ImageFor(const client::LevelSamples& samples, const FieldDescription& field) const {

@@ -97,10 +97,24 @@ nlohmann::ordered_json ToJson(const std::vector<LevelRecord>& levels) {
   return json;
 }
 
+/// "bool as uint8" of what is stored as another type.
+std::string TypeText(const FieldDescription& field) {
+  if (field.given == GivenType::kStored) return std::string(Name(field.type));
+  return fmt::format("{} as {}", Name(field.given), Name(field.type));
+}
+
+/// Integers with all their digits.
+nlohmann::ordered_json FillToJson(const FieldDescription& field) {
+  if (field.fill->is_double()) return field.fill->nearest();
+  if (const auto integer = field.fill->As<std::int64_t>()) return *integer;
+  return field.fill->As<std::uint64_t>().value_or(0);
+}
+
 nlohmann::ordered_json ToJson(const FieldSummary& s) {
   nlohmann::ordered_json json;
   json["name"] = s.field->name;
-  json["dtype"] = Name(s.field->type);
+  json["dtype"] = s.field->given_type();
+  if (s.field->given != GivenType::kStored) json["stored_dtype"] = Name(s.field->type);
   json["units"] = s.field->units;
   json["codec"] = Name(s.field->coder);
   json["lossless"] = s.field->lossless;
@@ -110,7 +124,7 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
     json["pointwise_relative_tolerance"] = *s.field->pointwise_relative_tolerance;
   if (s.field->keyframe > 0) json["keyframe"] = s.field->keyframe;
   // JSON has no NaN and no infinity: null stands for them.
-  if (s.field->fill) json["fill"] = *s.field->fill;
+  if (s.field->fill) json["fill"] = FillToJson(*s.field);
   json["valid_fraction"] = s.valid_fraction();
   json["masks"] = s.masks.size();
   json["mask_bytes"] = s.mask_bytes();
@@ -223,7 +237,7 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   if (const std::string times = DescribeTimes(dataset.time_unit, steps); !times.empty())
     Print("  times    {}\n", times);
   for (const FieldSummary& s : fields) {
-    Print("  field    {} ({}, {}){}\n", s.field->name, Name(s.field->type), Name(s.field->coder),
+    Print("  field    {} ({}, {}){}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
           s.field->units.empty() ? "" : " in " + s.field->units);
     Print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes),
           FormatBytes(s.bytes + s.mask_bytes()), s.ratio());

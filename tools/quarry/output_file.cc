@@ -4,12 +4,15 @@
 #include <bit>
 #include <filesystem>
 
+#include "quarry/base/float16.h"
 #include "tools/quarry/csv_table.h"
 
 namespace quarry::tools {
 namespace {
 
-std::string NumpyType(DataType type) {
+std::string NumpyType(DataType type, GivenType given) {
+  if (given == GivenType::kBool) return "|b1";
+  if (given == GivenType::kFloat16) return "<f2";
   const char kind = IsFloat(type) ? 'f' : Name(type)[0];
   const char order = SizeOf(type) == 1 ? '|' : '<';
   return fmt::format("{}{}{}", order, kind, SizeOf(type));
@@ -17,10 +20,10 @@ std::string NumpyType(DataType type) {
 
 /// @source NumPy format description, version 1.0: magic, length, Python dictionary, padded to a multiple of
 /// 64 bytes
-Bytes NpyHeader(const client::LevelSamples& samples) {
+Bytes NpyHeader(const client::LevelSamples& samples, GivenType given) {
   const Index3 shape = samples.extent.shape();
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}, {}, {}), }}",
-                                   NumpyType(samples.type), shape[2], shape[1], shape[0]);
+                                   NumpyType(samples.type, given), shape[2], shape[1], shape[0]);
   constexpr std::size_t kPrefix = 10;
   while ((kPrefix + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
@@ -52,11 +55,12 @@ Result<OutputFormat> FormatOf(const std::string& path) {
 }
 
 Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const client::LevelSamples& samples,
-                                              std::size_t bytes) {
+                                              GivenType given, std::size_t bytes) {
   mapped_.reset();
   QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(path));
-  if (format == OutputFormat::kPng || format == OutputFormat::kCsv) return std::span<std::byte>();
-  const Bytes header = format == OutputFormat::kNpy ? NpyHeader(samples) : Bytes();
+  if (format == OutputFormat::kPng || format == OutputFormat::kCsv || given == GivenType::kFloat16)
+    return std::span<std::byte>();
+  const Bytes header = format == OutputFormat::kNpy ? NpyHeader(samples, given) : Bytes();
   Result<MappedFile> mapped = MappedFile::Create(path, header.size() + bytes);
   if (mapped.status().code() == StatusCode::kUnimplemented) return std::span<std::byte>();
   QUARRY_RETURN_IF_ERROR(mapped.status());
@@ -65,7 +69,7 @@ Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const cli
   return mapped_->bytes().subspan(header.size());
 }
 
-Status OutputFile::Write(const std::string& path, const client::LevelSamples& samples,
+Status OutputFile::Write(const std::string& path, const client::LevelSamples& samples, GivenType given,
                          const ImageOptions& image, const DatasetDescription& dataset) {
   if (!samples.buffer.empty()) {
     ToLittleEndian(SizeOf(samples.type), samples.buffer);
@@ -81,7 +85,11 @@ Status OutputFile::Write(const std::string& path, const client::LevelSamples& sa
     QUARRY_ASSIGN_OR_RETURN(bytes, EncodeCsv(samples, dataset));
     return ReplaceFile(path, bytes);
   }
-  if (format == OutputFormat::kNpy) bytes = NpyHeader(samples);
+  if (format == OutputFormat::kNpy) bytes = NpyHeader(samples, given);
+  if (given == GivenType::kFloat16) {
+    for (const float sample : samples.SamplesAs<float>()) PutLittleEndian(&bytes, HalfOfFloat(sample));
+    return ReplaceFile(path, bytes);
+  }
   const std::size_t header = bytes.size();
   bytes.insert(bytes.end(), samples.bytes().begin(), samples.bytes().end());
   ToLittleEndian(SizeOf(samples.type), std::span(bytes).subspan(header));

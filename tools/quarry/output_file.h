@@ -23,13 +23,14 @@ class OutputFile {
  public:
   /// Memory of the file for the samples; empty: the format or the file system has none.
   /// @param samples  without its samples
+  /// @param given    what they stand for: so they come back
   /// @errors those of FormatOf and MappedFile::Create
   Result<std::span<std::byte>> Open(const std::string& path, const client::LevelSamples& samples,
-                                    std::size_t bytes);
+                                    GivenType given, std::size_t bytes);
 
   /// @param samples  in the memory of the last Open, if there was any
-  Status Write(const std::string& path, const client::LevelSamples& samples, const ImageOptions& image,
-               const DatasetDescription& dataset);
+  Status Write(const std::string& path, const client::LevelSamples& samples, GivenType given,
+               const ImageOptions& image, const DatasetDescription& dataset);
 
  private:
   std::optional<MappedFile> mapped_;

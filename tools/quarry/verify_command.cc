@@ -9,6 +9,7 @@
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/base/value_range.h"
+#include "quarry/base/wide_integer.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/input/input.h"
 #include "tools/quarry/command.h"
@@ -95,7 +96,7 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
       continue;
     }
     const double value = static_cast<double>(source[i]);
-    const double difference = std::abs(value - static_cast<double>(decoded[i]));
+    const double difference = std::abs(Difference<double>(source[i], decoded[i]));
     // A NaN is the worst error; as NaN, the next comparison would drop it.
     result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
     result.squares += difference * difference;
@@ -111,7 +112,7 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
 /// of the source are those that are not finite, have the file's fill value, or round to the field's and were
 /// stored as missing.
 Comparison CompareRounded(std::span<const double> source, std::span<const float> decoded,
-                          std::optional<double> source_fill, std::optional<std::uint64_t> fill) {
+                          const std::optional<SampleValue>& source_fill, std::optional<std::uint64_t> fill) {
   const std::optional<std::uint64_t> bits =
       source_fill ? std::optional(BitsOf(DataType::kFloat64, *source_fill)) : std::nullopt;
   Comparison result;
@@ -194,7 +195,9 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(options.source.dims, ParseShape(options.dims, "--dims"));
   }
   if (!options.type.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(options.source.type, ParseDataType(options.type));
+    QUARRY_ASSIGN_OR_RETURN(const NamedType named, ParseNamedType(options.type));
+    options.source.type = named.type;
+    options.source.given = named.given;
   }
   options.source.big_endian = options.byte_order == "big";
   options.source.fortran_records = options.records == "fortran";

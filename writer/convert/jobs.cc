@@ -16,14 +16,14 @@ namespace quarry::writer {
 namespace {
 
 /// The fill value that the file declares, unless NaN, which needs no declaration.
-std::optional<double> DeclaredFill(const input::InputInfo& input) {
-  return input.fill && !std::isnan(*input.fill) ? input.fill : std::nullopt;
+std::optional<SampleValue> DeclaredFill(const input::InputInfo& input) {
+  return input.fill && !std::isnan(input.fill->nearest()) ? input.fill : std::nullopt;
 }
 
 /// The fill value of a file, in the file's type: given by the user, or declared by the file.
-Result<std::optional<double>> SourceFill(const WriteOptions& options, const input::InputInfo& input) {
+Result<std::optional<SampleValue>> SourceFill(const WriteOptions& options, const input::InputInfo& input) {
   if (options.fill.empty()) return DeclaredFill(input);
-  QUARRY_ASSIGN_OR_RETURN(const double fill, ParseFill(options.fill, input.type));
+  QUARRY_ASSIGN_OR_RETURN(const SampleValue fill, ParseFill(options.fill, input.type));
   return std::optional(fill);
 }
 
@@ -58,6 +58,7 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   FieldRequest field;
   field.name = input.field;
   QUARRY_ASSIGN_OR_RETURN(field.type, StoredType(options, input));
+  field.given = input.given;
   if (existing != nullptr && existing->type == DataType::kFloat32 && field.type == DataType::kFloat64) {
     return InvalidArgument(
         "\"{}\" holds float64, but field \"{}\" float32; give --store-as float32, or choose another "
@@ -72,11 +73,11 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   field.layers = options.layers;
   field.relative_layers = options.relative_layers;
   field.units = options.units.empty() ? ToUtf8(input.units) : options.units;
-  QUARRY_ASSIGN_OR_RETURN(const std::optional<double> fill, SourceFill(options, input));
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<SampleValue> fill, SourceFill(options, input));
   field.fill = StoredFill(field.type, fill);
   QUARRY_ASSIGN_OR_RETURN(field.coder, CoderOf(options));
   if (existing == nullptr) return field;
-  const std::optional<double> stored = field.fill;
+  const std::optional<SampleValue> stored = field.fill;
   field = ContinueField(std::move(field), *existing);
   if (fill) field.fill = stored;
   return field;
@@ -343,7 +344,7 @@ Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
                                                     const input::InputInfo& input,
                                                     const FieldDescription& field) {
   if (input.type == field.type) return std::optional<FieldSource::Wider>();
-  QUARRY_ASSIGN_OR_RETURN(std::optional<double> fill, SourceFill(options, input));
+  QUARRY_ASSIGN_OR_RETURN(std::optional<SampleValue> fill, SourceFill(options, input));
   if (!fill) fill = field.fill;
   return std::optional(FieldSource::Wider{fill ? std::optional(BitsOf(input.type, *fill)) : std::nullopt});
 }
@@ -375,10 +376,10 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
   return time;
 }
 
-Result<double> ParseFill(const std::string& text, DataType type) {
-  return DispatchType(type, [&](auto sample) -> Result<double> {
+Result<SampleValue> ParseFill(const std::string& text, DataType type) {
+  return DispatchType(type, [&](auto sample) -> Result<SampleValue> {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
-    if (error == std::errc() && end == text.data() + text.size()) return static_cast<double>(sample);
+    if (error == std::errc() && end == text.data() + text.size()) return SampleValue(sample);
     return InvalidArgument("--fill {} is no value of {}; give {}", text, Name(type),
                            IsFloat(type) ? "a number or nan" : "an integer in its range");
   });

@@ -67,6 +67,6 @@ Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
 
 /// Parses a user's fill value: a number that a sample of this type can have, or "nan" for floats.
 /// @errors kInvalidArgument
-Result<double> ParseFill(const std::string& text, DataType type);
+Result<SampleValue> ParseFill(const std::string& text, DataType type);
 
 }  // namespace quarry::writer

@@ -63,7 +63,9 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
                              fmt::join(quarry::input::KnownFormats(), ", ")))
       .Group(input);
   app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)").Group(input);
-  app->AddOption("--type", &line->type, "float32, float64, int8, uint8, int16, uint16, int32 or uint32 (raw)")
+  app->AddOption(
+         "--type", &line->type,
+         "float16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64 or bool (raw)")
       .Group(input);
   app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little").Group(input);
   app->AddOption("--offset", &o->input.offset,
@@ -268,7 +270,9 @@ Status Interpret(CommandLine* line) {
     o->input.index.push_back(*std::move(choice));
   }
   if (!line->type.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(o->input.type, quarry::ParseDataType(line->type));
+    QUARRY_ASSIGN_OR_RETURN(const quarry::NamedType named, quarry::ParseNamedType(line->type));
+    o->input.type = named.type;
+    o->input.given = named.given;
   }
   if (!line->store_as.empty()) {
     DataType store_as{};

@@ -23,7 +23,7 @@ static_assert(QUARRY_INSITU_INTERNAL == static_cast<int>(StatusCode::kInternal))
 static_assert(QUARRY_INSITU_UNAVAILABLE == static_cast<int>(StatusCode::kUnavailable));
 static_assert(QUARRY_INSITU_DATA_LOSS == static_cast<int>(StatusCode::kDataLoss));
 static_assert(QUARRY_FLOAT32 == static_cast<int>(DataType::kFloat32));
-static_assert(QUARRY_UINT32 == static_cast<int>(DataType::kUint32));
+static_assert(QUARRY_UINT64 == static_cast<int>(DataType::kUint64));
 static_assert(QUARRY_INSITU_RESUME == static_cast<int>(insitu::OpenMode::kResume));
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
@@ -31,7 +31,7 @@ Index3 ToIndex(const std::int64_t* numbers) { return {numbers[0], numbers[1], nu
 
 /// A number that stands for no type gives a type that no field has.
 DataType ToType(int type) {
-  return type >= QUARRY_FLOAT32 && type <= QUARRY_UINT32 ? static_cast<DataType>(type) : DataType{0};
+  return type >= QUARRY_FLOAT32 && type <= QUARRY_UINT64 ? static_cast<DataType>(type) : DataType{0};
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ constexpr DataType TypeOf() {
   if constexpr (std::is_same_v<T, std::uint16_t>) return DataType::kUint16;
   if constexpr (std::is_same_v<T, std::int32_t>) return DataType::kInt32;
   if constexpr (std::is_same_v<T, std::uint32_t>) return DataType::kUint32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return DataType::kInt64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return DataType::kUint64;
 }
 
 /// A dataset that a simulation writes.

@@ -19,7 +19,8 @@ module quarry_insitu
                                        QUARRY_INSITU_DATA_LOSS = 15
   integer(c_int), parameter, public :: QUARRY_FLOAT32 = 1, QUARRY_FLOAT64 = 2, QUARRY_INT8 = 3, &
                                        QUARRY_UINT8 = 4, QUARRY_INT16 = 5, QUARRY_UINT16 = 6, &
-                                       QUARRY_INT32 = 7, QUARRY_UINT32 = 8
+                                       QUARRY_INT32 = 7, QUARRY_UINT32 = 8, &
+                                       QUARRY_INT64 = 9, QUARRY_UINT64 = 10
   integer(c_int), parameter, public :: QUARRY_LOSSLESS = 0, QUARRY_TOLERANCE = 1, QUARRY_RELATIVE = 2, &
     QUARRY_POINTWISE_RELATIVE = 3
   integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1

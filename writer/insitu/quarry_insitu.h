@@ -62,7 +62,9 @@ enum {
   QUARRY_INT16 = 5,
   QUARRY_UINT16 = 6,
   QUARRY_INT32 = 7,
-  QUARRY_UINT32 = 8
+  QUARRY_UINT32 = 8,
+  QUARRY_INT64 = 9, /* without loss, as QUARRY_UINT64 */
+  QUARRY_UINT64 = 10
 };
 
 /* What may be lost. */

@@ -25,6 +25,17 @@ std::optional<T> EnumFromJson(const json& value) {
   return value.is_null() ? std::optional<T>() : static_cast<T>(value.get<int>());
 }
 
+/// Numbers of JSON are float64.
+json FillToJson(const std::optional<SampleValue>& fill) {
+  if (!fill) return {};
+  return fill->is_double() ? json(fill->nearest()) : json(ToString(*fill));
+}
+std::optional<SampleValue> FillFromJson(const json& value) {
+  if (value.is_string()) return ParseInteger(value.get<std::string>());
+  if (value.is_null()) return std::nullopt;
+  return SampleValue(value.get<double>());
+}
+
 json ToJson(const Field& field) {
   return {{"name", field.name},
           {"type", static_cast<int>(field.type)},
@@ -32,12 +43,13 @@ json ToJson(const Field& field) {
           {"relative", ToJson(field.relative)},
           {"lossless", field.lossless},
           {"units", field.units},
-          {"fill", ToJson(field.fill)},
+          {"fill", FillToJson(field.fill)},
           {"coder", EnumToJson(field.coder)},
           {"layers", field.layers},
           {"relative_layers", field.relative_layers},
           {"pointwise_relative", ToJson(field.pointwise_relative)},
-          {"keyframe", ToJson(field.keyframe)}};
+          {"keyframe", ToJson(field.keyframe)},
+          {"given", static_cast<int>(field.given)}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -47,12 +59,13 @@ Field FieldFromJson(const json& j) {
           FromJson<double>(j.at("relative")),
           j.at("lossless"),
           j.at("units"),
-          FromJson<double>(j.at("fill")),
+          FillFromJson(j.at("fill")),
           EnumFromJson<CoderId>(j.at("coder")),
           j.at("layers").get<std::vector<double>>(),
           j.at("relative_layers"),
           FromJson<double>(j.at("pointwise_relative")),
-          FromJson<int>(j.at("keyframe"))};
+          FromJson<int>(j.at("keyframe")),
+          static_cast<GivenType>(j.at("given").get<int>())};
 }
 
 json ToJson(const Setup& setup) {

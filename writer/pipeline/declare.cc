@@ -110,6 +110,32 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
   return coder;
 }
 
+/// What is stored without loss or not at all.
+Status CheckExact(const FieldRequest& field, bool bounded, const FieldWords& words) {
+  if (field.given != GivenType::kStored && field.type != StoredTypeOf(field.given))
+    return InvalidArgument("field \"{}\" is {}, which is stored as {}, not as {}", field.name,
+                           Name(field.given), Name(StoredTypeOf(field.given)), Name(field.type));
+  if (!bounded || !(IsWideInteger(field.type) || field.given == GivenType::kBool)) return Status::Ok();
+  const char* bound = field.tolerance            ? words.tolerance
+                      : field.relative           ? words.relative
+                      : field.pointwise_relative ? words.pointwise_relative
+                                                 : words.layers;
+  if (field.given == GivenType::kBool)
+    return InvalidArgument("field \"{}\" is bool, which is stored without loss; leave {} out", field.name,
+                           bound);
+  return InvalidArgument(
+      "field \"{}\" is {}, which is stored without loss; leave {} out, or convert the samples to float64 "
+      "first",
+      field.name, Name(field.type), bound);
+}
+
+/// What comes back as it was given: with a bound float16 is float32, of which the bound is, and bool, which
+/// has two values, is uint8 where a third one means missing.
+GivenType GivenTypeOf(const FieldRequest& field, bool lossless) {
+  const bool is_two_values = field.given != GivenType::kBool || !field.fill;
+  return lossless && is_two_values ? field.given : GivenType::kStored;
+}
+
 Status CheckKeyframe(const FieldRequest& field, CoderId coder, const FieldWords& words) {
   const int keyframe = field.keyframe.value_or(0);
   if (keyframe < 0 || keyframe > kMaxKeyframe)
@@ -163,6 +189,7 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
         "sample) and {}",
         field.name, words.tolerance, words.relative, words.pointwise_relative, words.lossless);
   }
+  QUARRY_RETURN_IF_ERROR(CheckExact(field, bounded, words));
   const bool layered = field.layers.size() > 1;
   std::vector<double> rougher;
   const FieldRequest last = TakeLayers(field, &rougher);
@@ -185,7 +212,8 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           std::move(rougher),
                           layered && field.relative_layers,
                           last.pointwise_relative,
-                          field.keyframe.value_or(0) > 1 ? *field.keyframe : 0};
+                          field.keyframe.value_or(0) > 1 ? *field.keyframe : 0,
+                          GivenTypeOf(field, lossless && !layered)};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
@@ -216,11 +244,11 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
 Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing) {
   const auto text = [](const FieldDescription& f) {
     return fmt::format(
-        "{} by {} {}, {} and {}", Name(f.type), Name(f.coder), BoundText(f),
+        "{} by {} {}, {} and {}", f.given_type(), Name(f.coder), BoundText(f),
         f.keyframe > 0 ? fmt::format("a keyframe every {} steps", f.keyframe) : "all keyframes",
         f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
   };
-  if (wanted.type == existing.type && wanted.coder == existing.coder &&
+  if (wanted.type == existing.type && wanted.given == existing.given && wanted.coder == existing.coder &&
       wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
       wanted.pointwise_relative_tolerance == existing.pointwise_relative_tolerance &&
       wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&

@@ -23,8 +23,8 @@ struct FieldRequest {
   std::optional<double> relative;   ///< the same as a fraction of the value range of each step
   bool lossless = false;
   std::string units;
-  std::optional<double> fill;    ///< samples with this value are missing, besides NaN and infinity
-  std::optional<CoderId> coder;  ///< default: from type and bound
+  std::optional<SampleValue> fill;  ///< samples with this value are missing, besides NaN and infinity
+  std::optional<CoderId> coder;     ///< default: from type and bound
   /// Instead of a bound: the tolerances of layers of accuracy, descending; the last may be 0, which is exact.
   std::vector<double> layers;
   bool relative_layers = false;  ///< they are fractions of the value range of each step
@@ -32,6 +32,9 @@ struct FieldRequest {
   std::optional<double> pointwise_relative;
   /// Steps may refer to earlier ones; at least one in so many refers to none. Default: none does.
   std::optional<int> keyframe;
+  /// What the samples stand for. float16 comes back as float16 where nothing is lost: with a tolerance as
+  /// float32, of which the tolerance is.
+  GivenType given = GivenType::kStored;
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.

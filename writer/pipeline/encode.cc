@@ -1,6 +1,7 @@
 #include "writer/pipeline/encode.h"
 
 #include "quarry/base/missing.h"
+#include "quarry/base/wide_integer.h"
 #include "writer/pipeline/rounding.h"
 
 namespace quarry::writer {
@@ -11,9 +12,10 @@ SampleScan ScanTyped(std::span<const T> samples, std::optional<std::uint64_t> fi
   SampleScan scan;
   for (const T sample : samples) {
     if (IsMissing(sample, fill)) continue;
-    const double value = static_cast<double>(sample);
-    scan.min = value < scan.min ? value : scan.min;
-    scan.max = value > scan.max ? value : scan.max;
+    const double low = RoundedDown(sample);
+    const double high = RoundedUp(sample);
+    scan.min = low < scan.min ? low : scan.min;
+    scan.max = high > scan.max ? high : scan.max;
     ++scan.valid;
   }
   return scan;

@@ -91,10 +91,10 @@ Status Float32Rounding::Round(const BoxView& samples, const Box& box, const Patc
   return Status::Ok();
 }
 
-std::optional<double> StoredFill(DataType type, std::optional<double> fill) {
-  if (!fill || type != DataType::kFloat32 || !std::isfinite(*fill)) return fill;
-  if (std::abs(*fill) > kLargestFloat) return std::nullopt;
-  return static_cast<double>(static_cast<float>(*fill));
+std::optional<SampleValue> StoredFill(DataType type, std::optional<SampleValue> fill) {
+  if (!fill || type != DataType::kFloat32 || !std::isfinite(fill->nearest())) return fill;
+  if (std::abs(fill->nearest()) > kLargestFloat) return std::nullopt;
+  return static_cast<double>(static_cast<float>(fill->nearest()));
 }
 
 double ToleranceAfter(double tolerance, double change) {

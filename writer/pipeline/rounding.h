@@ -42,7 +42,7 @@ class Float32Rounding {
 
 /// The fill value of a field of `type` for a source with `fill`: the nearest value of the type, or nothing
 /// (NaN then stands for missing samples) if none is near.
-std::optional<double> StoredFill(DataType type, std::optional<double> fill);
+std::optional<SampleValue> StoredFill(DataType type, std::optional<SampleValue> fill);
 
 /// The tolerance left for the coder of a patch whose samples rounding changes by up to `change`: above 0 if
 /// `change` is below the tolerance and not within a rounding error of it.

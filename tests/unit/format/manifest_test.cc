@@ -228,6 +228,66 @@ void ExpectDamage(const Status& status, const std::string& mention) {
   EXPECT_NE(status.message().find(mention), std::string::npos) << status.message();
 }
 
+FieldDescription LosslessField(DataType type) {
+  FieldDescription field;
+  field.name = "label";
+  field.type = type;
+  field.coder = CoderId::kLossless;
+  field.lossless = true;
+  return field;
+}
+
+TEST(DatasetManifest, FillValuesOfLargeIntegersKeepAllDigits) {
+  for (const std::uint64_t fill : {std::uint64_t{255}, std::uint64_t{9007199254740993}, ~std::uint64_t{0}}) {
+    DatasetDescription dataset = ExampleDataset();
+    dataset.fields = {LosslessField(DataType::kUint64)};
+    dataset.fields[0].fill = fill;
+    const std::string text = EncodeManifest(dataset);
+    const Result<DatasetDescription> read = DecodeDatasetManifest(text);
+
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->fields[0].fill_bits(), fill);
+    const bool is_exact = fill == 255;
+    EXPECT_EQ(text.find("fill_integer") == std::string::npos, is_exact) << text;
+  }
+  ExpectDamage(ErrorOf([](DatasetDescription* dataset) {
+                 dataset->fields = {LosslessField(DataType::kInt64)};
+                 dataset->fields[0].fill = ~std::uint64_t{0};
+               }),
+               "18446744073709551615 cannot be the fill value of int64");
+}
+
+TEST(DatasetManifest, WhatSamplesStandForIsKeptAndAgreesWithTheirType) {
+  for (const GivenType given : {GivenType::kBool, GivenType::kFloat16}) {
+    DatasetDescription dataset = ExampleDataset();
+    dataset.fields = {LosslessField(StoredTypeOf(given))};
+    dataset.fields[0].given = given;
+    const Result<DatasetDescription> read = DecodeDatasetManifest(EncodeManifest(dataset));
+
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->fields[0].given, given);
+  }
+  const auto with = [](GivenType given, const std::function<void(FieldDescription*)>& change) {
+    return ErrorOf([&](DatasetDescription* dataset) {
+      dataset->fields = {LosslessField(StoredTypeOf(given))};
+      dataset->fields[0].given = given;
+      change(&dataset->fields[0]);
+    });
+  };
+  ExpectDamage(with(GivenType::kBool, [](auto* field) { field->type = DataType::kInt8; }),
+               "gives bool back, which needs uint8 without loss");
+  ExpectDamage(with(GivenType::kBool, [](auto* field) { field->fill = 1; }), "bool has none");
+  ExpectDamage(with(GivenType::kFloat16,
+                    [](auto* field) {
+                      field->lossless = false;
+                      field->tolerance = 0.1;
+                      field->coder = CoderId::kInterpolate;
+                    }),
+               "gives float16 back, which needs float32 without loss");
+  ExpectDamage(with(GivenType::kBool, [](auto* field) { field->given = static_cast<GivenType>(9); }),
+               "unknown given type 9");
+}
+
 TEST(DatasetManifest, FieldsAreOneToTheLimitWithNamesThatDiffer) {
   const auto with = [](std::size_t count) {
     return ErrorOf([count](DatasetDescription* dataset) {
