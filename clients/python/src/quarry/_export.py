@@ -274,7 +274,8 @@ class _Unit:
         z, y, x = (((first + offset) << level, ((behind + offset - 1) << level) + 1)
                    for first, behind, offset in zip(self.begin, self.end, layout.offset, strict=True))
         question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=level)
-        return np.asarray(dataset.native.read(question, variable.missing[self.step]).array)
+        samples = np.asarray(dataset.native.read(question, variable.missing[self.step]).array)
+        return samples.astype(variable.dtype, copy=False)
 
 
 def _units(output: Output) -> Iterator[_Unit]:

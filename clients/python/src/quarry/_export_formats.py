@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 from quarry._export_images import Tiff
 from quarry._export_numpy import Npy, Npz
-from quarry._export_output import Contiguous, Layout, Output, Variable, as_json, library, sync
+from quarry._export_output import WIDENED, Contiguous, Layout, Output, Variable, as_json, library, sync
 from quarry._export_tables import Csv
 from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
 from quarry._samples import Triple
@@ -73,10 +73,13 @@ class Hdf5(Contiguous):
 
 
 class NetCdf(Hdf5):
-    """NetCDF 4, which is HDF5 underneath."""
+    """NetCDF 4, which is HDF5 underneath. A bool is a byte that says so, as xarray writes and reads it."""
+
+    widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
+        self._given = [variable.dtype for variable in layout.variables]
         self._netcdf = library("netCDF4")
 
     def lay_out(self) -> None:
@@ -88,10 +91,12 @@ class NetCdf(Hdf5):
                 coordinate = file.createVariable(name, values.dtype, (dim,), endian="little")
                 coordinate.setncatts(attrs)
                 coordinate[:] = values
-            for variable in self.layout.variables:
+            for variable, given in zip(self.layout.variables, self._given, strict=True):
                 made = file.createVariable(variable.name, variable.dtype, self.layout.dims, fill_value=variable.fill,
                                            contiguous=True, endian="little")
                 made.setncatts(self.layout.attrs_of(variable))
+                if given.kind == "b":
+                    made.setncattr("dtype", "bool")
                 made.set_auto_maskandscale(False)
                 made[0, 0, 0, 0] = 0  # it has its place from its first sample on
             file.setncatts(self.layout.attrs)

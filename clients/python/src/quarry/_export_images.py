@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from quarry._export_output import Axis, Contiguous, Layout, describe, library
+from quarry._export_output import WIDENED, Axis, Contiguous, Layout, describe, library
 
 _TYPES = ("uint8", "uint16", "int16", "float32")
 _MOST_BYTES = (4 << 30) - (64 << 20)
@@ -20,11 +20,13 @@ class Tiff(Contiguous):
     """A TIFF of ImageJ: a page for each step and z, with voxel sizes, units and the place of the first sample. What
     ImageJ has no place for is in its text "Info", as JSON."""
 
+    widened = WIDENED
+
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         if len(layout.variables) != 1:
             raise ValueError(f"a .tif file holds one field, and these are {len(layout.variables)}; give fields=[NAME]")
-        (self._variable,) = layout.variables
+        (self._variable,) = self.layout.variables
         if self._variable.dtype.name not in _TYPES:
             raise ValueError(f"a .tif file of ImageJ holds {', '.join(_TYPES)}, and {self._variable.name!r} is "
                              f"{self._variable.dtype.name}; export to .nc, .h5, .zarr, .vti or .npy")

@@ -9,10 +9,10 @@ import math
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ def library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"quarry needs {name} to export to this format; pip install {name}") from error
+
+
+WIDENED = {"bool": "uint8", "float16": "float32"}
+"""For formats that lack these types: what Quarry stores them as."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,13 @@ class Layout:
         for axis, letter in zip(self.axes, "ZYX", strict=True):
             yield axis.name, axis.name, axis.positions.astype("<f8"), axis.attrs(letter)
 
+    def widened(self, types: Mapping[str, str]) -> Layout:
+        """With other types of samples."""
+        def other(variable: Variable) -> Variable:
+            dtype = np.dtype(types.get(variable.dtype.name, variable.dtype)).newbyteorder("<")
+            return replace(variable, dtype=dtype, fill=None if variable.fill is None else dtype.type(variable.fill))
+        return replace(self, variables=tuple(map(other, self.variables)))
+
     def attrs_of(self, variable: Variable) -> dict[str, Any]:
         """With the names of the coordinates that are no dimensions."""
         return {**variable.attrs, **({"coordinates": self.time} if self.has_times() else {})}
@@ -144,9 +155,14 @@ class Output(ABC):
     only_held = False
     """Whether a step has just the fields that it holds; otherwise the others are missing in it."""
 
+    widened: ClassVar[Mapping[str, str]] = {}
+    """Types that the format lacks, and those that stand for them: nothing is lost."""
+
     def __init__(self, path: Path, layout: Layout) -> None:
-        self.path, self.layout = path, layout
-        self.warnings: list[str] = []
+        self.path, self.layout = path, layout.widened(self.widened)
+        self.warnings = [f"{before.name!r} holds {before.dtype.name}, which becomes {after.dtype.name} in this format"
+                         for before, after in zip(layout.variables, self.layout.variables, strict=True)
+                         if before.dtype != after.dtype]
         """What this format cannot say of what is exported."""
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-from quarry._export_output import Layout, Output, RawFile
+from quarry._export_output import WIDENED, Layout, Output, RawFile
 from quarry._samples import Triple
 
 _PIECE_BYTES = 64 << 20
@@ -29,6 +29,7 @@ class Grid(Output):
     """XML with the samples behind it, one step in a file. VTK's axes are x, y, z, whatever a dataset calls them."""
 
     only_held = True
+    widened = WIDENED
     kind: ClassVar[str]
     """As VTK calls it."""
     suffix: ClassVar[str]
@@ -204,9 +205,11 @@ class Pvti(Output):
     Pieces share a plane of points, or no piece had the cells between two."""
 
     only_held = True
+    widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
+        layout = self.layout
         self._whole = Vti(path, layout)
         self.warnings += self._whole.warnings
         stem, depth = path.name.removesuffix(path.suffix), layout.grid[0]
@@ -277,9 +280,11 @@ class Pvd(Output):
     """A list of files and their times, beside these files: .vti, or .vtr where the samples are not evenly spaced."""
 
     only_held = True
+    widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
+        layout = self.layout
         kind: type[Grid] = Vti if all(axis.spacing is not None for axis in layout.axes) else Vtr
         self._steps = kind(path.with_suffix(kind.suffix), layout)
         self.warnings += self._steps.warnings

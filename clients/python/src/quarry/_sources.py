@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+_TYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+          "bool")
 _STANDARD = ("", "standard", "gregorian", "proleptic_gregorian")
 """Calendars in which a unit alone says the date."""
 
@@ -48,7 +49,7 @@ class Axis:
 class Source:
     """One field, of one or several steps."""
 
-    def __init__(self, name: str, array: Any, *, has_steps: bool, units: str = "", fill: float | None = None,
+    def __init__(self, name: str, array: Any, *, has_steps: bool, units: str = "", fill: float | int | None = None,
                  axes: Sequence[Axis] | None = None, numbers: list[int] | None = None,
                  times: Times | None = None) -> None:
         import numpy as np
@@ -60,6 +61,7 @@ class Source:
         self._array = array
         self._has_steps = has_steps
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
+        self._stored = np.dtype(np.float32) if self.dtype == np.float16 else self.dtype
         if self.dtype.name not in _TYPES:
             raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(_TYPES)}; convert it "
                             "with astype")
@@ -87,13 +89,13 @@ class Source:
     def step_bytes(self) -> int:
         """Of the samples of a step."""
         z, y, x = self.shape
-        return z * y * x * int(self.dtype.itemsize)
+        return z * y * x * int(self._stored.itemsize)
 
-    def declare_fill(self, fill: float | None) -> None:
+    def declare_fill(self, fill: float | int | None) -> None:
         """What is missing holds this value. Masked integers need one."""
         import numpy as np
         if fill is not None:
-            self.fill = fill
+            self.fill = _exactly(fill)
         elif self.fill is None and isinstance(self._array, np.ma.MaskedArray) and self.dtype.kind in "iu":
             self.fill = int(self._array.fill_value)
 
@@ -104,7 +106,7 @@ class Source:
         if hasattr(loaded, "compute"):  # dask's arrays would lose their mask in numpy.asarray
             loaded = loaded.compute()
         loaded = self._unmask(getattr(loaded, "values", loaded))  # xarray's variables have values
-        return loaded.astype(self.dtype, copy=False)[(None,) * self._absent]
+        return loaded.astype(self._stored, copy=False)[(None,) * self._absent]
 
     def _unmask(self, samples: Any) -> npt.NDArray[np.generic]:
         """As an array that says by its values what is missing."""
@@ -116,6 +118,9 @@ class Source:
             filled = samples.filled(np.nan)
             return filled
         if np.ma.is_masked(samples):
+            if self.dtype.kind == "b":
+                raise ValueError(f"{self.name!r} has masked samples of bool, which has no third value; convert it with "
+                                 "astype('uint8') and give a `fill`")
             if self.fill is None:
                 raise ValueError(f"{self.name!r} has masked samples of {self.dtype.name}; give a `fill` that no sample "
                                  "has")
@@ -124,6 +129,12 @@ class Source:
                                  "give another `fill`")
         filled = samples.filled(self.fill if self.fill is not None else 0)
         return filled
+
+
+def _exactly(fill: Any) -> float | int:
+    """A fill value with all its digits: float64 does not hold those of all integers of 64 bits."""
+    number = fill.item() if hasattr(fill, "item") else fill
+    return int(number) if isinstance(number, int) else float(number)
 
 
 Selection = Mapping[str, "int | slice"]
@@ -236,7 +247,7 @@ def _from_xarray(name: str | None, data: Any, chosen: Collection[str], said: lis
                     f"(select={{{slowest!r}: K}} chooses of it)")
     used = {own, *spatial, *chosen}
     source = Source(str(data.name), data.variable, has_steps=steps is not None,
-                    units=str(data.attrs.get("units", "")), fill=None if fill is None else float(fill),
+                    units=str(data.attrs.get("units", "")), fill=None if fill is None else _exactly(fill),
                     axes=absent + axes, numbers=_step_numbers(data, steps, used),
                     times=_step_times(data, steps, used, said))
     _say_what_is_not_applied(data, said)

@@ -426,6 +426,8 @@ def _level_arrays(said: Description, level: int) -> dict[str, Array]:
         if field.fill is not None:
             attributes["_FillValue"] = field.fill
         fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
+        if field.dtype == "bool":
+            fill = False
         arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill, (step, *grid.dims),
                                         attributes, contents=field, level=level, grid=grid)
     for number, axis in enumerate(grid.dims):
