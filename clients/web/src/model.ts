@@ -17,7 +17,9 @@ export interface Box {
   readonly end: Vec3;
 }
 
-export type SampleType = "float32" | "float64" | "int8" | "uint8" | "int16" | "uint16" | "int32" | "uint32";
+export type SampleType =
+  | "float32" | "float64" | "int8" | "uint8" | "int16" | "uint16" | "int32" | "uint32" | "int64" | "uint64";
+/** Of int64 and uint64: Float64Array. */
 export type Samples =
   | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 

@@ -42,9 +42,8 @@ int Fail(const Status& status) {
 
 Status CheckLayout(const PatchCoder* coder, int coder_id, const PatchLayout& layout) {
   if (coder == nullptr || !coder->CodesFields()) return InvalidArgument("unknown coder {}", coder_id);
-  const int type = static_cast<int>(layout.type);
-  if (type < static_cast<int>(DataType::kFloat32) || type > static_cast<int>(DataType::kUint32))
-    return InvalidArgument("unknown sample type {}", type);
+  if (SizeOf(layout.type) == 0)
+    return InvalidArgument("unknown sample type {}", static_cast<int>(layout.type));
   if (!coder->Supports(layout.type))
     return InvalidArgument("codec {} does not code {}", coder->name(), Name(layout.type));
   if (layout.levels < 1 || layout.levels > kMaxLevels)

@@ -1,6 +1,7 @@
 /** The coder library in WebAssembly: one module instance, with the functions of wasm/decoder.cc. */
 
 import { type SampleType, type Samples, type Vec3, ViewerError } from "../model";
+import { isWide, nearestNumbers } from "../wide_integers";
 
 /** Ids of coders and types in docs/format.md. */
 const CODERS: Readonly<Record<string, number>> = {
@@ -9,20 +10,23 @@ const CODERS: Readonly<Record<string, number>> = {
 /** Coders that know no integers. */
 const OF_FLOATS = ["wavelet-zfp", "interpolate-relative"];
 const TYPES: Readonly<Record<SampleType, number>> = {
-  float32: 1, float64: 2, int8: 3, uint8: 4, int16: 5, uint16: 6, int32: 7, uint32: 8,
+  float32: 1, float64: 2, int8: 3, uint8: 4, int16: 5, uint16: 6, int32: 7, uint32: 8, int64: 9, uint64: 10,
 };
 const ARRAYS = {
   float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array,
   int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
 } as const;
+/** The coder that knows integers of 64 bits. */
+const OF_WIDE = "lossless";
 
 /** Whether payload of this coder and type can be decoded here. */
 export function canDecode(coder: string, type: SampleType): boolean {
+  if (isWide(type)) return coder === OF_WIDE;
   return Object.hasOwn(CODERS, coder) && (!OF_FLOATS.includes(coder) || type === "float32" || type === "float64");
 }
 
 export function samplesOf(type: SampleType, buffer: ArrayBuffer): Samples {
-  return new ARRAYS[type](buffer);
+  return isWide(type) ? nearestNumbers(type, buffer) : new ARRAYS[type](buffer);
 }
 
 /** A function that uses a vector instruction. */

@@ -7,6 +7,7 @@ import { badAnswer } from "./errors";
 const kTypes: ReadonlyMap<DataType, SampleType> = new Map([
   [DataType.FLOAT32, "float32"], [DataType.FLOAT64, "float64"], [DataType.INT8, "int8"], [DataType.UINT8, "uint8"],
   [DataType.INT16, "int16"], [DataType.UINT16, "uint16"], [DataType.INT32, "int32"], [DataType.UINT32, "uint32"],
+  [DataType.INT64, "int64"], [DataType.UINT64, "uint64"],
 ]);
 
 /** Limits of the format: docs/format.md. */
@@ -133,7 +134,7 @@ function fieldInfo(field: FieldDescription): FieldInfo {
     type: sampleType(field.dtype),
     unit: text(field.units, "a unit"),
     coder: text(field.codec, "the name of a coder"),
-    fill: field.fill ?? null,
+    fill: field.fill ?? (field.fillInteger === undefined ? null : Number(field.fillInteger)),
     bound: boundText(field.bound),
     layers: field.rougher.length + 1,
     refers: field.keyframe > 0,

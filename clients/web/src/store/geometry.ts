@@ -93,6 +93,7 @@ export function* patchNumbers(counts: Vec3, positions: Box): Generator<number> {
 const kArrays = {
   float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array,
   int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
+  int64: Float64Array, uint64: Float64Array,
 } as const;
 
 /** Bytes of a sample. */

@@ -1,5 +1,6 @@
 /** Samples of patches: copied, spread over finer levels, thinned to coarser ones. Pure but for the arrays that are filled. */
 import type { Box, Brick, FieldInfo, SampleType, Samples } from "../model";
+import { isWide, nearestNumbers } from "../wide_integers";
 import { intersect, isEmpty, newSamples, shapeOf, sizeOf, volume } from "./geometry";
 
 /** Index of a row's first sample in a dense box. */
@@ -10,8 +11,10 @@ function rowIndex(box: Box, y: number, z: number): number {
 
 /** Samples as they are sent, little-endian as every machine with a browser. A copy, as views need not be aligned. */
 export function samplesFrom(type: SampleType, bytes: Uint8Array): Samples {
-  const out = newSamples(type, Math.floor(bytes.length / sizeOf(type)));
-  new Uint8Array(out.buffer).set(bytes.subarray(0, out.byteLength));
+  const whole = bytes.subarray(0, bytes.length - bytes.length % sizeOf(type));
+  if (isWide(type)) return nearestNumbers(type, whole.slice().buffer);
+  const out = newSamples(type, whole.length / sizeOf(type));
+  new Uint8Array(out.buffer).set(whole);
   return out;
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { SampleType, Vec3 } from "../../src/model";
 import type { LevelPayload } from "../../src/decode/index";
 
-const TYPES: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32"];
+const TYPES: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"];
 const CODERS = [
   "wavelet-zfp", "interpolate", "lossless", "validity", "interpolate-zeros", "interpolate-signs", "interpolate-relative",
 ] as const;
@@ -192,7 +192,7 @@ export function levelShape(shape: Vec3, level: number): Vec3 {
 }
 
 export const SAMPLE_BYTES: Readonly<Record<SampleType, number>> = {
-  float32: 4, float64: 8, int8: 1, uint8: 1, int16: 2, uint16: 2, int32: 4, uint32: 4,
+  float32: 4, float64: 8, int8: 1, uint8: 1, int16: 2, uint16: 2, int32: 4, uint32: 4, int64: 8, uint64: 8,
 };
 
 /** The bytes of a level of the whole grid, from those of its patches. */

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Samples, SampleType, Vec3 } from "../../src/model";
 import { Decoder, samplesOf } from "../../src/decode/decoder";
+import { isWide } from "../../src/wide_integers";
 import { Grid, readField, SAMPLE_BYTES } from "./dataset";
 import { decodeLevels, MODULES, ROOT } from "./modules";
 import { random } from "./random";
@@ -28,6 +29,8 @@ interface Case {
 
 const FLOATS: readonly SampleType[] = ["float32", "float64"];
 const ALL: readonly SampleType[] = [...FLOATS, "int8", "uint8", "int16", "uint16", "int32", "uint32"];
+const WIDE = { int64: BigInt64Array, uint64: BigUint64Array } as const;
+const EXACT: readonly SampleType[] = [...ALL, "int64", "uint64"];
 /** Grids with the patches that cut them: one to three dimensions, odd, thin, shorter than a patch, and a single sample. */
 const GRIDS: readonly (readonly [Vec3, string])[] = [
   [[33, 17, 9], "16x8x4"], [[1000, 1, 1], "64x1x1"], [[37, 53, 1], "16x16x1"], [[1, 41, 29], "1x8x16"], [[70, 40, 20], "64"],
@@ -35,7 +38,7 @@ const GRIDS: readonly (readonly [Vec3, string])[] = [
 ];
 const FILL: Readonly<Record<SampleType, string>> = {
   float32: "-999.5", float64: "-1e30", int8: "-128", uint8: "255", int16: "-32768", uint16: "65535", int32: "-2147483648",
-  uint32: "4294967295",
+  uint32: "4294967295", int64: "-9007199254740993", uint64: "18446744073709551615",
 };
 
 function cases(): Case[] {
@@ -44,7 +47,7 @@ function cases(): Case[] {
     ...FLOATS.map((type) => ({ coder: "wavelet-zfp", type, options: ["--tolerance", "1e-9"] })),
     ...FLOATS.map((type) => ({ coder: "interpolate", type, options: ["--relative", "1e-6"] })),
     ...ALL.map((type) => ({ coder: "interpolate", type, options: ["--tolerance", "2"] })),
-    ...ALL.map((type) => ({ coder: "lossless", type, options: FLOATS.includes(type) ? ["--lossless"] : [] })),
+    ...EXACT.map((type) => ({ coder: "lossless", type, options: FLOATS.includes(type) ? ["--lossless"] : [] })),
   ];
   return combinations.flatMap((combination, i) => [false, true].map((masked, j) => {
     const [dims, patch] = GRIDS[(i + 4 * j) % GRIDS.length]!;
@@ -73,16 +76,25 @@ function samplesFor({ coder, type, dims, masked }: Case, seed: number): Samples 
     else if (z > dims[2] / 2) value = unsigned + Math.floor(3 * next());
     const hole = masked && (next() < 0.05 || (x > 8 && x < 25 && y < 20));
     samples[i] = hole ? Number(FILL[type]) : value;
+    if (isWide(type)) continue;
     if (masked && next() < 0.02) putOddBits(samples, i, 0, true);
     else if (coder === "lossless" && next() < 0.05) putOddBits(samples, i, Math.floor(3 * next()), false);
   }
   return samples;
 }
 
+/** Numbers do not hold the fill values of integers of 64 bits. */
+function bytesOf(type: SampleType, samples: Samples): Uint8Array {
+  if (!isWide(type)) return new Uint8Array(samples.buffer);
+  const fill = Number(FILL[type]);
+  const exactly = (value: number): bigint => value === fill ? BigInt(FILL[type]) : BigInt(Math.trunc(value));
+  return new Uint8Array(WIDE[type].from(Array.from(samples, exactly)).buffer);
+}
+
 async function write(test: Case, name: string, samples: Samples): Promise<string> {
   const input = join(FOLDER, `${name}.raw`);
   const dataset = join(FOLDER, `${name}.quarry`);
-  writeFileSync(input, new Uint8Array(samples.buffer));
+  writeFileSync(input, bytesOf(test.type, samples));
   const fill = test.masked ? ["--fill", FILL[test.type]] : [];
   await run(join(BIN, "quarry-write-single"), [
     input, "--output", dataset, "--field", "f", "--dims", test.dims.join("x"), "--type", test.type, "--patch", test.patch,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { DatasetInfo, Vec3 } from "../../src/model";
 import { Assembler } from "../../src/store/assemble";
 import { levelBox, patchBox, patchNumber, patchPosition } from "../../src/store/geometry";
-import { spread, thin, validityOf } from "../../src/store/samples";
+import { samplesFrom, spread, thin, validityOf } from "../../src/store/samples";
 import { boxOf } from "./harness";
 
 describe("levels", () => {
@@ -23,6 +23,15 @@ describe("patches", () => {
   it("are numbered x fastest", () => {
     expect(patchPosition([4, 3, 1], 7)).toEqual([3, 1, 0]);
     expect(patchNumber([4, 3, 2], [1, 2, 1])).toBe(1 + 4 * (2 + 3 * 1));
+  });
+});
+
+describe("integers of 64 bits", () => {
+  it("are the nearest numbers", () => {
+    const sent = new Uint8Array(BigInt64Array.of(-3n, 9007199254740993n, -9223372036854775808n).buffer);
+    expect([...samplesFrom("int64", sent)]).toEqual([-3, 9007199254740992, -(2 ** 63)]);
+    const unsigned = new Uint8Array(BigUint64Array.of(7n, 18446744073709551615n).buffer);
+    expect([...samplesFrom("uint64", unsigned)]).toEqual([7, 2 ** 64]);
   });
 });
 
