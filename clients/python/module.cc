@@ -416,7 +416,7 @@ void BindDescriptions(nb::module_& m) {
       .def_prop_ro(
           "layers", [](const FieldDescription& field) { return field.layers(); },
           "Number of layers of accuracy; 1 for most fields.")
-      .def_prop_ro("fill", &FillToPython,
+      .def_prop_ro("fill", &FillToPython, nb::for_getter(nb::sig("def fill(self, /) -> int | float | None")),
                    "Samples with this value are missing; None: only those that are NaN or infinite.");
   nb::class_<client::DatasetSummary>(m, "DatasetSummary", "What `list` says about a dataset.")
       .def_ro("name", &client::DatasetSummary::name,

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-/// Numbers of IEEE 754 with 16 bits, which are stored as float32: that holds all of them, NaNs with their bits.
+/// Numbers of IEEE 754 with 16 bits, which are stored as float32: that holds all of them, NaNs with their
+/// bits.
 namespace quarry {
 
 inline float FloatOfHalf(std::uint16_t half) {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <type_traits>
 
-/// Integers of 64 bits in float64, which does not hold all of them. The functions take samples of any type, and do no more
-/// than a conversion for the others.
+/// Integers of 64 bits in float64, which does not hold all of them. The functions take samples of any type,
+/// and do no more than a conversion for the others.
 namespace quarry {
 
 template <typename T>
