@@ -169,14 +169,14 @@ class Netcdf(Inputs):
         field = qt.smooth(DIMS)
         write_netcdf(path, {"u": field, "v": field})
         with netcdf.Dataset(path, "a") as file:
-            file.createVariable("large", "i8", ("z", "y", "x"))
+            file.createVariable("large", "S1", ("z", "y", "x"))
             file.createGroup("deep").createVariable("w", "f4", ("z", "y", "x"))[:] = field
         outcome, _ = self.write(path, "--tolerance", "1")
         self.assert_one_line(outcome, qt.USAGE, f"{path}:u", "u 37x22x13, v 37x22x13, /deep/w 37x22x13")
         outcome, _ = self.write(f"{path}:nothing", "--tolerance", "1")
         self.assert_one_line(outcome, qt.NOT_FOUND, "nothing", "u 37x22x13")
         outcome, _ = self.write(f"{path}:large", "--tolerance", "1")
-        self.assert_one_line(outcome, qt.USAGE, "large", "int64")
+        self.assert_one_line(outcome, qt.USAGE, "large", "char")
         info = qt.info(self.convert(f"{path}:/deep/w", "--tolerance", "1"))
         self.assertEqual(info["fields"][0]["name"], "w")
 
@@ -279,12 +279,12 @@ class Hdf5(Inputs):
             file["run/pressure"].attrs["units"] = "Pa"
             file["run/pressure"].attrs["_FillValue"] = -999.9
             file["run/x"] = np.arange(5.0)
-            file["run/large"] = np.zeros((2, 2, 2), "i8")
+            file["run/large"] = np.zeros((2, 2, 2), "c8")
         described = qt.info(self.convert(path, "--tolerance", "1"))["fields"][0]
         self.assertEqual((described["name"], described["units"], described["fill"]),
                          ("pressure", "Pa", float(np.float32(-999.9))))
         outcome, _ = self.write(f"{path}:run/large", "--tolerance", "1")
-        self.assert_one_line(outcome, qt.USAGE, "run/large", "int64")
+        self.assert_one_line(outcome, qt.USAGE, "run/large", "compound")
         outcome, _ = self.write(f"{path}:nothing", "--tolerance", "1")
         self.assert_one_line(outcome, qt.NOT_FOUND, "nothing", "/run/pressure 37x22x13")
 
