@@ -84,6 +84,18 @@ class Types(qt.QuarryTest):
                 lossless = {"lossless": True} if field.dtype.kind == "f" else {}
                 self.check(self.write(f"array-{dtype}", field, **lossless), field)
 
+    def test_servers_give_the_same(self):
+        data = self.tmp / "served"
+        data.mkdir()
+        for dtype in NEW:
+            quarry.write(data / f"{dtype}.quarry", sample(dtype), lossless=True)
+        with qt.Server(data) as server:
+            for dtype in NEW:
+                with self.subTest(dtype), quarry.open(server.target(f"{dtype}.quarry")) as dataset:
+                    (field,) = dataset.values()
+                    self.assert_same(field[0], sample(dtype))
+                    self.assert_same(field.read(level=1).array, sample(dtype)[::2, ::2, ::2])
+
     def test_files_of_numpy(self):
         for dtype in NEW:
             for order in "<>":
