@@ -10,6 +10,7 @@ from quarry import _members, _quarry, _times
 from quarry._field import Field
 from quarry._samples import Box
 from quarry._times import Times
+from quarry._words import check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +96,7 @@ class Source:
         """What is missing holds this value. Masked integers need one."""
         import numpy as np
         if fill is not None:
+            check(fill=fill)
             self.fill = _exactly(fill)
         elif self.fill is None and isinstance(self._array, np.ma.MaskedArray) and self.dtype.kind in "iu":
             self.fill = int(self._array.fill_value)
