@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import quarry_testing as qt
 
@@ -33,10 +34,15 @@ class Locks(qt.QuarryTest):
                 self.dataset]
 
     def run_together(self, commands, error):
-        """Starts all and waits for all. Returns their exit codes and messages."""
-        started = [subprocess.Popen([str(qt.executable(command[0])), *map(str, command[1:])],
-                                    env=qt.ENVIRONMENT | self.without_flock(error), stdout=subprocess.DEVNULL,
-                                    stderr=subprocess.PIPE, text=True) for command in commands]
+        """Starts all and waits for all. Returns their exit codes and messages. Each has a folder of its own for temporary
+        files: Open MPI fails where two processes make its folder at once."""
+        started = []
+        for number, command in enumerate(commands):
+            own = {"TMPDIR": str(self.tmp / f"tmp{number}")}
+            Path(own["TMPDIR"]).mkdir(exist_ok=True)
+            started.append(subprocess.Popen([str(qt.executable(command[0])), *map(str, command[1:])],
+                                            env=qt.ENVIRONMENT | self.without_flock(error) | own,
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
         return [(process.communicate(timeout=qt.TIMEOUT)[1], process.returncode) for process in started]
 
     def test_pairs_of_appends(self):
