@@ -95,7 +95,7 @@ class OfProcess {
 
 // ---- Samples
 
-/// Of the samples that Python gets.
+/// The dtype of the samples that Python gets.
 nb::dlpack::dtype TypeOf(DataType type, GivenType given) {
   if (given == GivenType::kBool) return nb::dtype<bool>();
   if (given == GivenType::kFloat16) return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};

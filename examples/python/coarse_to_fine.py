@@ -31,7 +31,7 @@ dataset = quarry.open(f"{folder.name}/wake.quarry")
 dataset  # noqa: B018 - a notebook shows a table of the fields
 
 # %% [markdown]
-# What would each level cost, and how far off is it? A plan reads no data.
+# A plan says what each level costs, and how far off it is. It reads no data.
 
 # %%
 field = dataset["speed"]
@@ -77,7 +77,7 @@ close = field.read(box=box)
 print(f"largest in {box}: {close.array.max():.4f} {field.units}; in the overview it was {enough.array.max():.4f}")
 
 # %% [markdown]
-# What was promised, held.
+# The promise held.
 
 # %%
 inside = tuple(slice(*axis) for axis in box)

@@ -52,7 +52,7 @@ Status CheckTime(const std::optional<double>& time);
 Status CheckTimeUnit(const TimeUnit& unit);
 inline constexpr std::size_t kMaxTimeUnit = 1024;  ///< [bytes] of the units, and of the calendar
 
-/// What samples stand for, where they came in a type that is stored as another. The numbers are stored.
+/// The type in which samples came, where it is stored as another one. The numbers are stored.
 enum class GivenType : std::uint8_t {
   kStored = 0,   ///< nothing but themselves
   kBool = 1,     ///< uint8: 0 is false, all else true

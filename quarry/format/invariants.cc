@@ -15,7 +15,8 @@ namespace {
 
 bool IsTolerance(double value) { return value > 0 && std::isfinite(value); }
 
-/// What comes back in its own type is what was given: a bound of the stored type is none of the other.
+/// A given type needs samples without loss: a bound of the stored type does not hold after the conversion
+/// back.
 Status CheckGiven(const FieldDescription& field) {
   if (field.given == GivenType::kStored) return Status::Ok();
   if (field.given != GivenType::kBool && field.given != GivenType::kFloat16)

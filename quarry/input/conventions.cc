@@ -184,7 +184,7 @@ class MissingReader {
   MissingRule rule_;
 };
 
-/// Of a rule of this type; NaN alone is none that samples equal.
+/// The value of a rule as a sample of this type. Only NaN has none; no sample equals it.
 template <typename T>
 T ValueOf(const SampleValue& value) {
   return value.As<T>().value_or(static_cast<T>(0));
