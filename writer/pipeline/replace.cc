@@ -22,7 +22,7 @@ fs::path SiblingOf(const fs::path& dataset, std::string_view suffix) {
 
 /// Only a dataset is removed, and only if everything in it belongs to it.
 Status CheckIsDataset(const fs::path& dataset) {
-  constexpr std::array<std::string_view, 4> kParts = {"dataset.json", "steps", "masks",
+  constexpr std::array<std::string_view, 5> kParts = {"dataset.json", "steps", "masks", "index",
                                                       DirectoryLock::kOwnerFile};
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset).List());
   bool described = false;

@@ -49,6 +49,20 @@ class ReplaceTest : public ::testing::TestWithParam<bool> {
   testing::TemporaryFolder folder_;
 };
 
+TEST_P(ReplaceTest, AnIndexGoesWithItsDataset) {
+  fs::create_directory(path() / "index");
+  std::ofstream(path() / "index" / "seal.json") << "{}";
+  auto replacement = Replacement::Begin(path());
+  ASSERT_TRUE(replacement.ok()) << replacement.status().message();
+  testing::MakeDataset(replacement->staged(), {.steps = {7}});
+
+  ASSERT_TRUE(replacement->Publish().ok());
+
+  EXPECT_EQ(Steps(), std::vector<std::uint64_t>{7});
+  EXPECT_FALSE(fs::exists(path() / "index"));
+  EXPECT_EQ(Entries(), 1u);
+}
+
 TEST_P(ReplaceTest, TheNewOneTakesThePlaceAndNothingElseIsLeft) {
   auto replacement = Replacement::Begin(path());
   ASSERT_TRUE(replacement.ok()) << replacement.status().message();
