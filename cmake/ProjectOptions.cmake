@@ -30,4 +30,6 @@ if(sanitizers)
   target_compile_options(quarry_project_options INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all
                                                          -fno-omit-frame-pointer)
   target_link_options(quarry_project_options INTERFACE -fsanitize=${sanitizers})
+  # Each compiler has macros of its own for it.
+  target_compile_definitions(quarry_project_options INTERFACE QUARRY_SANITIZED)
 endif()

@@ -2,6 +2,7 @@
 # Installs what is missing and builds a preset (default: release) into build/PRESET; programs land in build/PRESET/bin.
 # Usage: scripts/build.sh [PRESET [TARGET...]]     TARGET: part of it, for example quarry-write
 #        scripts/build.sh web                       the viewer's page, into build/viewer
+# QUARRY_WARNINGS_AS_ERRORS=ON: a warning ends the build, as it does with the preset dev
 # On a terminal one line shows the progress; in a log, one line for each tenth.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
@@ -17,10 +18,17 @@ case "$preset" in
   arm) scripts/arm-sysroot.sh ;;
   python | all) scripts/python-environment.sh ;;
 esac
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+settings=()
+command -v ccache >/dev/null && settings+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+[ -z "${QUARRY_WARNINGS_AS_ERRORS:-}" ] || settings+=("-DQUARRY_WARNINGS_AS_ERRORS=$QUARRY_WARNINGS_AS_ERRORS")
+if [ "$preset" = asan ]; then
+  # libFuzzer comes with Clang; zfp asks for OpenMP.
+  scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
+  version() { command -v "$1-14" || command -v "$1"; }
+  settings+=("-DCMAKE_C_COMPILER=$(version clang)" "-DCMAKE_CXX_COMPILER=$(version clang++)")
+fi
 echo "configuring preset $preset"
-cmake --preset "$preset" "${launcher[@]}" >/dev/null
+cmake --preset "$preset" "${settings[@]}" >/dev/null
 
 build() { cmake --build --preset "$preset" "${targets[@]}"; }
 if [ -t 1 ]; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What continuous integration runs, also on a fresh machine: every stage in order, each with its duration; the first
 # failure ends the run. docs/decisions/0030-what-ci-runs.md says what is in it, and why.
-# Usage: scripts/ci.sh                      the stages of CI: at most an hour on two processors with nothing cached
-#        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, other libraries, every source under clang-tidy; hours
+# Usage: scripts/ci.sh                      the stages of CI: about an hour on two processors with nothing cached
+#        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, other libraries, every source on its own and under clang-tidy; hours
 #        scripts/ci.sh --list               names of the stages
 #        scripts/ci.sh STAGE...             some of them
 # Environment:
@@ -14,8 +14,8 @@ source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 
 full=${QUARRY_TEST_FULL:-0}
-ci_stages=(packages format release demo install asan tsan fuzz dev tidy writer-only identity)
-long_stages=(mutants differential soak bare-root)
+ci_stages=(packages format release demo install asan fuzz tsan tidy writer-only identity)
+long_stages=(dev mutants differential soak bare-root)
 fuzzers=(clang libclang-rt-14-dev libomp-14-dev)
 checkers=(clang-format clang-tidy)
 
@@ -39,7 +39,7 @@ stage_release() {
   scripts/build.sh web
   scripts/wasm.sh --check
   scripts/install-dependencies.sh chromium
-  scripts/build.sh all
+  QUARRY_WARNINGS_AS_ERRORS=ON scripts/build.sh all
   run_ctest --preset release
   /usr/bin/python3 benchmarks/reproduce.py --check
 }
@@ -55,9 +55,13 @@ stage_asan() {
     scripts/build.sh asan
     run_ctest --preset asan
   else
-    # The stage fuzz runs the corpora under the same sanitizers.
-    run_ctest --preset asan --label-regex 'unit|sanitized' --label-exclude fuzz
+    run_ctest --preset asan --label-regex 'unit|sanitized'
   fi
+}
+
+# The fuzzers of the stage asan, whose build they share.
+stage_fuzz() {
+  if [ "$full" = 1 ]; then scripts/fuzz.sh 600; else scripts/fuzz.sh 20; fi
 }
 
 # Without the tests that use gRPC or make a protobuf message, into whose libraries ThreadSanitizer does not see.
@@ -68,12 +72,6 @@ stage_tsan() {
     run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
 }
 
-stage_fuzz() {
-  if [ "$full" = 1 ]; then scripts/fuzz.sh 600; else scripts/fuzz.sh 20; fi
-}
-
-stage_dev() { scripts/build.sh dev; }
-
 stage_tidy() {
   if [ "$full" = 1 ]; then scripts/tidy.sh --all; else scripts/tidy.sh; fi
 }
@@ -83,6 +81,9 @@ stage_writer-only() { scripts/build.sh writer-only; }
 stage_identity() {
   if [ "$full" = 1 ]; then scripts/identity.sh; else scripts/identity.sh --quick; fi
 }
+
+# Each source on its own: a missing include is noticed.
+stage_dev() { scripts/build.sh dev; }
 
 stage_mutants() { tests/mutants/run.py; }
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzzers with Clang and runs each of them, from the corpus in tests/fuzz and what earlier runs found.
+# Builds the fuzzers (preset asan) and runs each of them, from the corpus in tests/fuzz and what earlier runs found.
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     60 seconds each; all targets, two at a time
 # QUARRY_SEED: seed of libFuzzer; without it, another one each time.
-# Installs Clang with its run-time libraries, and OpenMP, which zfp asks for. Findings stay in build/fuzz/findings; exit
-# code 1 if there are any.
+# Findings stay in build/fuzz/findings; exit code 1 if there are any.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
@@ -13,14 +12,7 @@ shift || true
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(interpolate references safeguards lossless wavelet_zfp masked subfile manifest dataset index wire answer service http tokens seal config vti npy tiff netcdf_classic)
 
-scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev
-version() { command -v "$1-$2" || command -v "$1"; }
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-cmake -S . -B build/fuzz -G Ninja "${launcher[@]}" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-      -DCMAKE_C_COMPILER="$(version clang 14)" -DCMAKE_CXX_COMPILER="$(version clang++ 14)" \
-      -DQUARRY_BUILD_FUZZERS=ON -DQUARRY_BUILD_WRITER=OFF -DQUARRY_BUILD_EXAMPLES=OFF -DQUARRY_BUILD_BENCHMARKS=OFF >/dev/null
-cmake --build build/fuzz --target "${targets[@]/#/fuzz_}"
+scripts/build.sh asan "${targets[@]/#/fuzz_}"
 
 mkdir -p build/fuzz/findings build/fuzz/logs
 run() {
@@ -34,7 +26,7 @@ run() {
   mkdir -p "$corpus"
   # A damaged input takes bounded time and memory, whether it is refused at once or after some work. Freed memory that
   # AddressSanitizer keeps back (256 MiB by default) counts towards the limit, and grows with the number of inputs.
-  if ASAN_OPTIONS=quarantine_size_mb=64 build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -rss_limit_mb=512 \
+  if ASAN_OPTIONS=quarantine_size_mb=64 build/asan/bin/fuzz_"$target" -max_total_time="$seconds" -rss_limit_mb=512 \
        -malloc_limit_mb=256 -timeout=10 -max_len="$longest" -print_final_stats=1 \
        -artifact_prefix=build/fuzz/findings/"$target"- "${options[@]}" "$corpus" tests/fuzz/corpus/"$target" >"$log" 2>&1; then
     local result=good

@@ -7,7 +7,7 @@ source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 scripts/install-dependencies.sh clang-tidy
 program=$(command -v clang-tidy-14 || command -v clang-tidy)
-[ -f build/dev/compile_commands.json ] || scripts/build.sh dev
+[ -f build/dev/compile_commands.json ] || scripts/build.sh dev quarry_proto_grpc
 
 base=${1:-${QUARRY_CI_BASE:-HEAD~1}}
 if [ "$base" = --all ]; then

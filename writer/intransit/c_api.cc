@@ -170,7 +170,7 @@ int quarry_intransit_need(quarry_intransit_dataset* dataset, const char* field, 
         for (intransit::Need& need : dataset->needs) {
           if (need.field == field) found = &need;
         }
-        if (found == nullptr) found = &dataset->needs.emplace_back(field);
+        if (found == nullptr) found = &dataset->needs.emplace_back(intransit::Need{field, {}});
         found->boxes.push_back({{begin[0], begin[1], begin[2]}, {end[0], end[1], end[2]}});
         return Status::Ok();
       }).code());

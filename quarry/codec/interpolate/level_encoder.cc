@@ -102,7 +102,7 @@ class LevelEncoder {
       const auto b = static_cast<std::size_t>(band);
       begin_[b] = begin;
       originals[b] = scratch_.originals.data() + begin;
-      valid[b] = scratch_.valid.data() + begin;
+      if (!validity.empty()) valid[b] = scratch_.valid.data() + begin;
       begin += bands_.Size(band);
     }
     RunOnBestInstructionSet<SplitBands<T>>(samples, &shape, originals);

@@ -244,8 +244,8 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
       {"two axes", [](auto* header) { header->mutable_levels(2)->mutable_shape()->RemoveLast(); }},
   };
   for (const auto& [what, change] : cases) {
-    const auto spoil = [&](int, Messages* messages) {
-      change(messages->front().mutable_header());
+    const auto spoil = [&alter = change](int, Messages* messages) {
+      alter(messages->front().mutable_header());
       return grpc::Status::OK;
     };
     for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
@@ -256,9 +256,9 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
     query::StatisticsRequest statistics{.read = kQuestion};
     statistics.read.first_level.reset();
     // Statistics are for level 0 only.
-    spoiler_->header = [&change](pb::ReadHeader* header) {
+    spoiler_->header = [&alter = change](pb::ReadHeader* header) {
       while (header->levels_size() < 3) *header->add_levels() = header->levels(0);
-      change(header);
+      alter(header);
     };
     EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kInternal)
         << "statistics: " << what;
@@ -323,8 +323,8 @@ TEST_F(HostileServerTest, OtherOrdersOfMessagesAreRefused) {
        }},
   };
   for (const auto& [what, change] : cases) {
-    const auto spoil = [&](int, Messages* messages) {
-      change(messages);
+    const auto spoil = [&alter = change](int, Messages* messages) {
+      alter(messages);
       return grpc::Status::OK;
     };
     for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
@@ -368,11 +368,11 @@ TEST_F(HostileServerTest, BlocksThatDoNotFillTheirLevelAreRefused) {
        [](auto* part) { part->mutable_blocks(0)->set_shown_level(UINT32_MAX); }},
   };
   for (const auto& [what, change] : cases) {
-    ExpectError(Encoding::kSamples, what, [&](int, Messages* messages) {
+    ExpectError(Encoding::kSamples, what, [&, &alter = change](int, Messages* messages) {
       pb::SampleBlocks* part = Carrying(messages, 0).front()->mutable_samples();
       // Blocks of whole patches, of one shape.
       EXPECT_GT(part->blocks_size(), 4);
-      change(part);
+      alter(part);
       return grpc::Status::OK;
     });
     EXPECT_EQ(levels_, 2u) << what << ": the levels before are good";
@@ -429,10 +429,10 @@ TEST_F(HostileServerTest, PayloadThatDoesNotFitIsRefused) {
   };
   for (const std::uint32_t level : {0, 2}) {
     for (const auto& [what, change] : cases) {
-      ExpectError(Encoding::kPatches, what, [&](int, Messages* messages) {
+      ExpectError(Encoding::kPatches, what, [&, &alter = change](int, Messages* messages) {
         pb::PatchPayloads* part = Carrying(messages, level).front()->mutable_patches();
         EXPECT_GT(part->patches_size(), 1);
-        change(part);
+        alter(part);
         return grpc::Status::OK;
       });
     }

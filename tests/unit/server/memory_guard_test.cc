@@ -13,7 +13,7 @@
 namespace quarry::server {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUARRY_SANITIZED
 constexpr bool kOwnAllocator = true;
 #else
 constexpr bool kOwnAllocator = false;
