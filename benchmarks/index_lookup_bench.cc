@@ -77,7 +77,7 @@ Status Run(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(options.dataset));
   const quarry::DatasetDescription& description = dataset->description();
   QUARRY_ASSIGN_OR_RETURN(const auto grid,
-                          quarry::PatchGrid::Create(description.grid.dims, description.patch));
+                          quarry::PatchGrid::Create(description.grids[0].dims, description.grids[0].patch));
   const std::uint64_t step = dataset->steps().at(0);
   QUARRY_ASSIGN_OR_RETURN(const auto index, quarry::index::IndexLocator::Open(
                                                 dataset, quarry::index::DefaultIndexFolder(dataset->root()),
@@ -103,7 +103,7 @@ Status Run(const Options& options) {
     }
   }
   fmt::print("{} patches, {} levels; median of {}, milliseconds\n{:<16} {:>8} {:>10} {:>16} {:>14}\n",
-             grid.patch_count(), description.levels, options.repeats, "box", "patches", "index",
+             grid.patch_count(), description.grids[0].levels, options.repeats, "box", "patches", "index",
              "tables in memory", "tables read");
   for (const Case& one : cases) {
     fmt::print("{:<16} {:>8} {:>10.4f} {:>16.4f} {:>14.3f}\n", one.name, one.positions.volume(),

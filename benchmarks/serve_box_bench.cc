@@ -138,7 +138,7 @@ Status Run(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(options.dataset));
   quarry::query::ReadRequest request;
   request.field = dataset->description().fields.at(0).name;
-  QUARRY_ASSIGN_OR_RETURN(request.box, quarry::ParseBox(options.box, dataset->description().grid.dims));
+  QUARRY_ASSIGN_OR_RETURN(request.box, quarry::ParseBox(options.box, dataset->description().grids[0].dims));
   QUARRY_ASSIGN_OR_RETURN(const quarry::query::ReadPlan plan, dataset->Plan(request));
   if (plan.type != quarry::DataType::kFloat32)
     return quarry::InvalidArgument("this benchmark reads float32 fields");
@@ -174,7 +174,7 @@ Status Run(const Options& options) {
     server_seconds.push_back(served);
   }
   fmt::print("box {} of {}: {} patches, {} bytes of payload, {} threads, median of {}\n",
-             quarry::ToString(plan.query.box), quarry::ToString(dataset->description().grid.dims),
+             quarry::ToString(plan.query.box), quarry::ToString(dataset->description().grids[0].dims),
              plan.price.patches, plan.price.bytes, options.threads, options.repeats);
   fmt::print("zfp alone          {:.4f} s\nthrough the server {:.4f} s\nratio              {:.3f}\n",
              Median(zfp_seconds), Median(server_seconds), Median(server_seconds) / Median(zfp_seconds));

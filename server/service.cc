@@ -367,9 +367,9 @@ Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::
       const auto dataset = Dataset::Open(it->location, store_, cancelled);
       // Of many datasets, or a large one: a list that nobody wants any more ends, and with it a drain.
       if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
-      *summary->mutable_grid() =
-          format::ToProto(dataset.ok() ? (*dataset)->description().grid : GridDescription{});
       if (dataset.ok()) {
+        for (const GridDescription& grid : (*dataset)->description().grids)
+          *summary->add_grids() = format::ToProto(grid);
         summary->set_steps((*dataset)->steps().size());
         summary->set_fields((*dataset)->description().fields.size());
       }

@@ -74,7 +74,8 @@ Status Describe(const SpectrumRequest& request, Source* source) {
       std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == source->step; });
   if (step == steps.end()) return NotFound("step {} has gone", source->step);
   for (const std::string& field : request.fields) {
-    QUARRY_RETURN_IF_ERROR(CheckWhole(*step, field, source->dataset->description().grid));
+    const DatasetDescription& dataset = source->dataset->description();
+    QUARRY_RETURN_IF_ERROR(CheckWhole(*step, field, dataset.GridOf(*dataset.FindField(field))));
     const auto& levels = step->FindField(field)->levels;
     source->max_error =
         std::max(source->max_error, levels[static_cast<std::size_t>(source->level)].max_error);
@@ -115,7 +116,8 @@ Status ReadBox(const Source& source, const std::string& field, const Box& box, s
                Progress* progress) {
   if (box.empty()) return Status::Ok();
   const DatasetDescription& dataset = source.dataset->description();
-  const std::int64_t patch = std::max<std::int64_t>(1, dataset.patch[2] >> source.level);
+  const GridDescription& grid = dataset.GridOf(*dataset.FindField(field));
+  const std::int64_t patch = std::max<std::int64_t>(1, grid.patch[2] >> source.level);
   const std::int64_t planes = PlanesPerRead(box, patch);
   std::size_t done = 0;
   for (std::int64_t z = box.begin[2]; z < box.end[2];) {
@@ -124,7 +126,7 @@ Status ReadBox(const Source& source, const std::string& field, const Box& box, s
     Box finest;
     for (std::size_t a = 0; a < 3; ++a) {
       finest.begin[a] = (a == 2 ? z : box.begin[a]) << source.level;
-      finest.end[a] = std::min(dataset.grid.dims[a], (a == 2 ? end : box.end[a]) << source.level);
+      finest.end[a] = std::min(grid.dims[a], (a == 2 ? end : box.end[a]) << source.level);
     }
     QUARRY_ASSIGN_OR_RETURN(
         const client::LevelSamples samples,

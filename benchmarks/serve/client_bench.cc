@@ -50,7 +50,7 @@ quarry::query::ReadRequest Request(const std::string& field, const Json& questio
 
 /// An empty text is the whole grid.
 Result<quarry::Box> BoxOf(const std::string& text, const quarry::client::Dataset& dataset) {
-  const quarry::Index3& dims = dataset.description().grid.dims;
+  const quarry::Index3& dims = dataset.description().grids[0].dims;
   if (text.empty()) return quarry::Box{{0, 0, 0}, dims};
   return quarry::ParseBox(text, dims);
 }
@@ -89,7 +89,7 @@ Result<Json> ReadBoxes(const quarry::client::Dataset& dataset, const std::string
 Result<Json> ReadLevels(const quarry::client::Dataset& dataset, const std::string& field,
                         const Json& question) {
   quarry::query::ReadRequest request = Request(field, question);
-  request.first_level = dataset.description().levels - 1;
+  request.first_level = dataset.description().grids[0].levels - 1;
   Json levels = Json::array();
   const double asked = Now();
   QUARRY_RETURN_IF_ERROR(dataset.ReadLevels(
@@ -205,7 +205,8 @@ Status Run(const Options& options) {
   if (const char* token = std::getenv("QUARRY_TOKEN")) open.security.token = token;
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::client::Dataset::Open(options.target, open));
   const std::string field = options.field.empty() ? dataset->description().fields.at(0).name : options.field;
-  std::cout << Json{{"open_seconds", Now() - begin}, {"levels", dataset->description().levels}} << std::endl;
+  std::cout << Json{{"open_seconds", Now() - begin}, {"levels", dataset->description().grids[0].levels}}
+            << std::endl;
   quarry::serve_bench::Converse([&](const Json& question) -> Result<Json> {
     if (question.contains("price")) return Price(*dataset, field, question);
     if (question.contains("drain")) return DrainClients(options.target, *dataset, field, question);

@@ -137,7 +137,7 @@ struct Options {
 /// One line of a listing.
 struct DatasetSummary {
   std::string name;
-  GridDescription grid;
+  std::vector<GridDescription> grids;
   std::uint64_t steps = 0;
   std::uint64_t fields = 0;
 };

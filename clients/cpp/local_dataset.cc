@@ -20,18 +20,20 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
   constexpr std::uint64_t kBytesPerSample = 128;  // of a masked float64 patch while it is decoded, twice
   query::Query all;
-  all.box = {{0, 0, 0}, dataset.grid.dims};
   all.mask = 1;
   all.focus.emplace();
   all.values.emplace();
   std::uint64_t planning = 0;
-  for (; all.field_number < dataset.fields.size(); ++all.field_number)
+  std::int64_t patch = 1;
+  for (; all.field_number < dataset.fields.size(); ++all.field_number) {
+    const GridDescription& grid = dataset.GridOf(all.field_number);
+    all.box = grid.domain();
     planning = std::max(planning, query::PlanningMemory(dataset, all));
+    patch = std::max(patch, Volume(LargestPatchShape(grid.dims, grid.patch)));
+  }
   // A request has three eighths of it.
-  return std::max({wanted == 0 ? kUsual : wanted,
-                   kBytesPerSample * static_cast<std::uint64_t>(
-                                         Volume(LargestPatchShape(dataset.grid.dims, dataset.patch))),
-                   4 * planning});
+  return std::max(
+      {wanted == 0 ? kUsual : wanted, kBytesPerSample * static_cast<std::uint64_t>(patch), 4 * planning});
 }
 
 /// The one dataset of a directory, as of Open, or with the steps that were watched or asked for since.
@@ -256,12 +258,12 @@ Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
   for (const FoundDataset& entry : found) {
     const auto dataset = quarry::Dataset::Open(entry.location);
     if (!dataset.ok()) {  // listed by name: opening it gives the reason
-      summaries.push_back({entry.name, {}, 0, 0});
+      summaries.push_back({entry.name, {GridDescription{}}, 0, 0});
       continue;
     }
     const DatasetDescription& description = (*dataset)->description();
     summaries.push_back(
-        {entry.name, description.grid, (*dataset)->steps().size(), description.fields.size()});
+        {entry.name, description.grids, (*dataset)->steps().size(), description.fields.size()});
   }
   return summaries;
 }

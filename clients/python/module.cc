@@ -198,7 +198,9 @@ std::vector<client::DatasetSummary> List(const std::string& target, const client
 constexpr std::uint64_t kBriefBytes = 1 << 20;
 
 bool IsBrief(const query::ReadRequest& request, const DatasetDescription& dataset) {
-  const Box box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
+  const std::optional<std::size_t> field = dataset.FindField(request.field);
+  if (!field) return true;
+  const Box box = request.box.value_or(dataset.GridOf(*field).domain());
   return static_cast<double>(Volume(box.shape())) * sizeof(double) <= kBriefBytes;
 }
 
@@ -297,8 +299,14 @@ nb::any ToArray(std::vector<double> values) {
   return nb::borrow<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(held->data(), 1, &count, owner)));
 }
 
-nb::any Positions(const Dataset& self, std::size_t axis) {
-  const GridDescription& grid = self.description().grid;
+/// A grid of a dataset, and what its dimensions are called.
+struct FieldGrid {
+  GridDescription grid;
+  std::array<std::string, 3> dim_names;  ///< x, y, z
+};
+
+nb::any Positions(const FieldGrid& self, std::size_t axis) {
+  const GridDescription& grid = self.grid;
   std::vector<double> positions(static_cast<std::size_t>(grid.dims[2 - axis]));
   for (std::size_t i = 0; i < positions.size(); ++i)
     positions[i] = PositionOf(grid, 2 - axis, static_cast<std::int64_t>(i));
@@ -313,9 +321,11 @@ std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
                                   bool physical, std::optional<int> layer) {
   query::PointsRequest request{field, step, {}, false, layer};
   request.points.reserve(positions.shape(0));
+  const std::optional<std::size_t> number = self.description().FindField(field);
+  const GridDescription* grid = number ? &self.description().GridOf(*number) : nullptr;
   for (std::size_t p = 0; p < positions.shape(0); ++p) {
     const query::Point point = {positions(p, 2), positions(p, 1), positions(p, 0)};
-    request.points.push_back(physical ? query::ToSampleCoordinates(self.description().grid, point) : point);
+    request.points.push_back(physical && grid != nullptr ? query::ToSampleCoordinates(*grid, point) : point);
   }
   query::PointsAnswer answer =
       Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
@@ -411,6 +421,7 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("pointwise_relative_tolerance", &FieldDescription::pointwise_relative_tolerance,
               "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
       .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
+      .def_ro("grid", &FieldDescription::grid, "On which its samples lie: position in the list of grids.")
       .def_ro("keyframe", &FieldDescription::keyframe,
               "At least one in so many steps refers to no other; 0 if none ever does.")
       .def_prop_ro(
@@ -422,8 +433,19 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("name", &client::DatasetSummary::name,
               "Its name, as `open` takes it behind the address of the server.")
       .def_prop_ro(
-          "shape", [](const client::DatasetSummary& dataset) { return ToZyx(dataset.grid.dims); },
-          "Samples along z, y, x.")
+          "shape",
+          [](const client::DatasetSummary& dataset) {
+            return dataset.grids.empty() ? std::nullopt : std::optional(ToZyx(dataset.grids.front().dims));
+          },
+          "Of the first grid: samples along z, y, x; None of a damaged dataset.")
+      .def_prop_ro(
+          "shapes",
+          [](const client::DatasetSummary& dataset) {
+            std::vector<Zyx<std::int64_t>> shapes;
+            for (const GridDescription& grid : dataset.grids) shapes.push_back(ToZyx(grid.dims));
+            return shapes;
+          },
+          "Of each grid: samples along z, y, x.")
       .def_ro("steps", &client::DatasetSummary::steps, "Number of steps.")
       .def_ro("fields", &client::DatasetSummary::fields, "Number of fields.");
 }
@@ -585,16 +607,44 @@ void BindDataset(nb::module_& m) {
   nb::class_<Feed<StepDescription>>(m, "Watch", nb::is_weak_referenceable())
       .def("next", [](Feed<StepDescription>& self) { return self.Next(&Check); })
       .def("close", &Feed<StepDescription>::Close);
+  nb::class_<FieldGrid>(m, "FieldGrid", "A grid, with the names of its dimensions. Everything is z, y, x.")
+      .def_prop_ro("shape", [](const FieldGrid& self) { return ToZyx(self.grid.dims); })
+      .def_prop_ro("patch", [](const FieldGrid& self) { return ToZyx(self.grid.patch); })
+      .def_prop_ro("levels", [](const FieldGrid& self) { return self.grid.levels; })
+      .def_prop_ro("origin", [](const FieldGrid& self) { return ToZyx(self.grid.origin); })
+      .def_prop_ro("spacing", [](const FieldGrid& self) { return ToZyx(self.grid.spacing); })
+      .def_prop_ro("has_axis", [](const FieldGrid& self) { return ToZyx(self.grid.has_axis); })
+      .def_prop_ro("axis_names", [](const FieldGrid& self) { return ToZyx(self.grid.axis_names); })
+      .def_prop_ro("axis_units", [](const FieldGrid& self) { return ToZyx(self.grid.axis_units); })
+      .def_prop_ro("coordinates", [](const FieldGrid& self) { return ToZyx(self.grid.coordinates); })
+      .def_prop_ro("dim_names", [](const FieldGrid& self) { return ToZyx(self.dim_names); })
+      .def(
+          "find_axis",
+          [](const FieldGrid& self, const std::string& name) -> std::optional<int> {
+            const auto axis = FindAxis(self.grid, self.dim_names, name);
+            return axis ? std::optional(2 - static_cast<int>(*axis)) : std::nullopt;
+          },
+          "name"_a, "The place of an axis, 0 (z) to 2 (x), by its name or its letter; None if there is none.")
+      .def("positions", &Positions, "axis"_a, "Of all samples along axis 0 (z), 1 (y) or 2 (x).")
+      .def(
+          "box_of",
+          [](const FieldGrid& self, const std::vector<NamedInterval>& intervals) {
+            std::vector<query::AxisInterval> named;
+            for (const auto& [axis, low, high] : intervals) named.push_back({axis, low, high});
+            return ToZyx(Take(query::BoxOfRegion(self.grid, self.dim_names, named)));
+          },
+          "intervals"_a,
+          "The box of the samples at these positions: (axis, low, high), both ends included; None: without "
+          "end.");
   nb::class_<Dataset>(m, "Dataset")
-      .def_prop_ro("shape", [](const Dataset& self) { return ToZyx(self.description().grid.dims); })
-      .def_prop_ro("patch", [](const Dataset& self) { return ToZyx(self.description().patch); })
-      .def_prop_ro("levels", [](const Dataset& self) { return self.description().levels; })
-      .def_prop_ro("origin", [](const Dataset& self) { return ToZyx(self.description().grid.origin); })
-      .def_prop_ro("spacing", [](const Dataset& self) { return ToZyx(self.description().grid.spacing); })
-      .def_prop_ro("axis_names",
-                   [](const Dataset& self) { return ToZyx(self.description().grid.axis_names); })
-      .def_prop_ro("dim_names",
-                   [](const Dataset& self) { return ToZyx(NamesOfDimensions(self.description()).axes); })
+      .def_prop_ro("grids",
+                   [](const Dataset& self) {
+                     std::vector<FieldGrid> grids;
+                     const auto names = NamesOfDimensions(self.description()).axes;
+                     for (std::size_t g = 0; g < names.size(); ++g)
+                       grids.push_back({self.description().grids[g], names[g]});
+                     return grids;
+                   })
       .def_prop_ro("step_names",
                    [](const Dataset& self) {
                      const DimensionNames names = NamesOfDimensions(self.description());
@@ -605,28 +655,6 @@ void BindDataset(nb::module_& m) {
              const StepNames names = NamesOfSteps(self.description(), field);
              return std::pair(names.step, names.time);
            })
-      .def(
-          "find_axis",
-          [](const Dataset& self, const std::string& name) -> std::optional<int> {
-            const auto axis = FindAxis(self.description(), name);
-            return axis ? std::optional(2 - static_cast<int>(*axis)) : std::nullopt;
-          },
-          "name"_a, "The place of an axis, 0 (z) to 2 (x), by its name or its letter; None if there is none.")
-      .def("positions", &Positions, "axis"_a, "Of all samples along axis 0 (z), 1 (y) or 2 (x).")
-      .def(
-          "box_of",
-          [](const Dataset& self, const std::vector<NamedInterval>& intervals) {
-            std::vector<query::AxisInterval> named;
-            for (const auto& [axis, low, high] : intervals) named.push_back({axis, low, high});
-            return ToZyx(Take(query::BoxOfRegion(self.description(), named)));
-          },
-          "intervals"_a,
-          "The box of the samples at these positions: (axis, low, high), both ends included; None: without "
-          "end.")
-      .def_prop_ro("axis_units",
-                   [](const Dataset& self) { return ToZyx(self.description().grid.axis_units); })
-      .def_prop_ro("coordinates",
-                   [](const Dataset& self) { return ToZyx(self.description().grid.coordinates); })
       .def_prop_ro("time_units", [](const Dataset& self) { return self.description().time_unit.units; })
       .def_prop_ro("calendar", [](const Dataset& self) { return self.description().time_unit.calendar; })
       .def_prop_ro(
@@ -717,7 +745,8 @@ void BindTexts() {
   Show<query::StatisticsAnswer>("Statistics", {"step", "level", "valid", "missing", "min", "max", "mean",
                                                "stddev", "percentiles", "histogram"});
   Show<query::Totals>("Totals", {"valid", "min", "max", "mean"});
-  Show<Dataset>("Dataset", {"shape", "patch", "levels", "fields.name"});
+  Show<FieldGrid>("FieldGrid", {"shape", "patch", "levels", "dim_names"});
+  Show<Dataset>("Dataset", {"grids.shape", "fields.name"});
 }
 
 void BindOptions(nb::module_& m) {

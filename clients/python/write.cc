@@ -19,8 +19,8 @@
 #include "quarry/format/description.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/input/input.h"
-#include "writer/insitu/declaration.h"
 #include "writer/pipeline/dataset_writer.h"
+#include "writer/pipeline/declare.h"
 #include "writer/pipeline/replace.h"
 
 namespace nb = nanobind;
@@ -127,16 +127,12 @@ class ArraySource final : public writer::FieldSource {
   std::vector<Array> arrays_;  ///< behind the views
 };
 
-/// Refuses positions that no grid has, and those of another grid than the dataset's.
-Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& existing) {
+/// Refuses another grid than that of a field of the dataset, and positions elsewhere.
+Status CheckPlace(const Grid& grid, const GridDescription& there) {
   const GridDescription& here = grid.description;
-  QUARRY_RETURN_IF_ERROR(CheckPlaces(here));
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    const std::vector<double>& positions = here.coordinates[axis];
-    if (!existing || !grid.placed) continue;
-    const GridDescription& there = existing->grid;
+  for (std::size_t axis = 0; axis < 3 && grid.placed; ++axis) {
     if (here.origin[axis] == there.origin[axis] && here.spacing[axis] == there.spacing[axis] &&
-        positions == there.coordinates[axis])
+        here.coordinates[axis] == there.coordinates[axis])
       continue;
     const Status elsewhere = InvalidArgument(
         "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing "
@@ -148,23 +144,59 @@ Status CheckPlace(const Grid& grid, const std::optional<DatasetDescription>& exi
   return Status::Ok();
 }
 
-/// The description of a dataset after this writing.
-Result<DatasetDescription> Describe(const Grid& grid, std::vector<writer::FieldRequest> fields,
-                                    const std::optional<DatasetDescription>& existing) {
-  QUARRY_RETURN_IF_ERROR(CheckPlace(grid, existing));
-  insitu::Declaration declaration;
-  declaration.dims = grid.description.dims;
-  declaration.patch = grid.patch;
-  declaration.levels = grid.levels;
-  for (writer::FieldRequest& field : fields) {
-    const auto known = existing ? existing->FindField(field.name) : std::nullopt;
-    if (known) field = writer::ContinueField(std::move(field), existing->fields[*known]);
+/// Whether samples lie on a grid of the dataset: those that say where they lie do, by name and place. Arrays
+/// without names seem to have all axes.
+bool IsOn(const Grid& grid, const GridDescription& there) {
+  const GridDescription& here = grid.description;
+  if (here.dims != there.dims) return false;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (!here.has_axis[axis] && there.has_axis[axis]) return false;
+    const std::string& name = here.axis_names[axis];
+    const bool is_named = here.has_axis[axis] && !name.empty() && name != std::string(1, kAxisNames[axis]);
+    if (is_named && name != there.axis_names[axis]) return false;
   }
-  declaration.fields = std::move(fields);
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, insitu::Describe(declaration, existing));
-  if (!existing) {
-    dataset.grid = grid.description;
-    dataset.created_by = fmt::format("quarry-python {}", kVersion);
+  if (!grid.placed) return true;
+  return CheckPlace(grid, there).ok() && here.axis_names == there.axis_names &&
+         here.axis_units == there.axis_units;
+}
+
+/// The grid of a field in the dataset, which gets a new one if none is the same.
+Result<std::size_t> ChooseGrid(const Grid& grid, const std::string& field, DatasetDescription* dataset) {
+  QUARRY_RETURN_IF_ERROR(CheckPlaces(grid.description));
+  const writer::LayoutRequest layout{{}, {}, grid.patch, grid.levels, {}};
+  const Index3& dims = grid.description.dims;
+  if (const std::optional<std::size_t> known = dataset->FindField(field)) {
+    const std::size_t g = dataset->fields[*known].grid;
+    QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(dims, layout, *dataset, g));
+    QUARRY_RETURN_IF_ERROR(CheckPlace(grid, dataset->grids[g]));
+    return g;
+  }
+  for (std::size_t g = 0; g < dataset->grids.size(); ++g) {
+    if (!IsOn(grid, dataset->grids[g])) continue;
+    QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(dims, layout, *dataset, g));
+    return g;
+  }
+  return writer::AddGrid(grid.description, layout, dataset);
+}
+
+/// The description of a dataset after this writing.
+/// @param grids  of the fields
+Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<writer::FieldRequest> fields,
+                                    const std::optional<DatasetDescription>& existing) {
+  DatasetDescription dataset = existing ? *existing : writer::DescribeDataset({});
+  if (!existing) dataset.created_by = fmt::format("quarry-python {}", kVersion);
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    Result<std::size_t> grid = ChooseGrid(grids[f], fields[f].name, &dataset);
+    if (!grid.ok()) return std::move(grid).status().Annotate(fmt::format("field \"{}\"", fields[f].name));
+    const std::optional<std::size_t> known = dataset.FindField(fields[f].name);
+    if (known) fields[f] = writer::ContinueField(std::move(fields[f]), dataset.fields[*known]);
+    QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(fields[f]));
+    wanted.grid = *grid;
+    if (known) {
+      QUARRY_RETURN_IF_ERROR(writer::CheckSameField(wanted, dataset.fields[*known]));
+    } else {
+      dataset.fields.push_back(std::move(wanted));
+    }
   }
   return dataset;
 }
@@ -177,7 +209,7 @@ class Run {
       : fields_(fields), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
 
   Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings,
-                                       const Grid& grid, const TimeUnit& unit) {
+                                       const std::vector<Grid>& grids, const TimeUnit& unit) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
@@ -187,15 +219,15 @@ class Run {
     goes_on_ = settings.goes_on && settings.mode == writer::OpenMode::kAppend;
     mode_ = settings.mode;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
-    Status status = Write(path, grid, unit);
+    Status status = Write(path, grids, unit);
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
     return std::move(written_);
   }
 
  private:
-  Status Write(const std::string& path, const Grid& grid, const TimeUnit& unit) {
-    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grid, fields_, writer_->existing()));
+  Status Write(const std::string& path, const std::vector<Grid>& grids, const TimeUnit& unit) {
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grids, fields_, writer_->existing()));
     QUARRY_ASSIGN_OR_RETURN(dataset.time_unit, writer_->ChooseTimeUnit(unit));
     for (auto& [step, time] : steps_) {
       QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
@@ -271,13 +303,14 @@ class Run {
   std::vector<Written> written_;
 };
 
-std::vector<Written> Write(const std::string& path, const WriteSettings& settings, const Grid& grid,
-                           const std::vector<writer::FieldRequest>& fields, const std::vector<Step>& steps,
+std::vector<Written> Write(const std::string& path, const WriteSettings& settings,
+                           const std::vector<Grid>& grids, const std::vector<writer::FieldRequest>& fields,
+                           const std::vector<Step>& steps,
                            const std::pair<std::string, std::string>& time_unit, const Loader& load) {
   Interruption interruption;
   auto written = RunInBackground(interruption.cancel, false, [&]() -> Result<std::vector<Written>> {
     return Run(fields, steps, load, &interruption)
-        .Execute(path, settings, grid, {time_unit.first, time_unit.second});
+        .Execute(path, settings, grids, {time_unit.first, time_unit.second});
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
   return Take(std::move(written));
@@ -304,16 +337,16 @@ void BindWriting(nb::module_& m) {
       "__init__",
       [](Grid* self, const Zyx<std::int64_t>& shape, const Zyx<double>& origin, const Zyx<double>& spacing,
          const Zyx<std::string>& names, const Zyx<std::string>& units,
-         const Zyx<std::vector<double>>& coordinates, bool placed,
+         const Zyx<std::vector<double>>& coordinates, const Zyx<bool>& has_axis, bool placed,
          const std::optional<Zyx<std::int64_t>>& patch, std::optional<int> levels) {
-        new (self) Grid{
-            {ToXyz(shape), ToXyz(origin), ToXyz(spacing), ToXyz(names), ToXyz(units), ToXyz(coordinates)},
-            placed,
-            patch ? std::optional(ToXyz(*patch)) : std::nullopt,
-            levels};
+        GridDescription description{ToXyz(shape), ToXyz(origin), ToXyz(spacing),
+                                    ToXyz(names), ToXyz(units),  ToXyz(coordinates)};
+        description.has_axis = ToXyz(has_axis);
+        new (self)
+            Grid{std::move(description), placed, patch ? std::optional(ToXyz(*patch)) : std::nullopt, levels};
       },
-      nb::kw_only(), "shape"_a, "origin"_a, "spacing"_a, "names"_a, "units"_a, "coordinates"_a, "placed"_a,
-      "patch"_a.none(), "levels"_a.none());
+      nb::kw_only(), "shape"_a, "origin"_a, "spacing"_a, "names"_a, "units"_a, "coordinates"_a, "has_axis"_a,
+      "placed"_a, "patch"_a.none(), "levels"_a.none());
   nb::class_<WriteSettings>(m, "WriteSettings")
       .def(
           "__init__",
@@ -406,8 +439,9 @@ void BindWriting(nb::module_& m) {
       "variables"_a,
       "Which of these variables, (name, dimensions, texts of attributes), are never fields: bounds, grid "
       "mappings, and coordinates that others name.");
-  m.def("write", &Write, "path"_a, "settings"_a, "grid"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
-        "Writes the fields of steps; `load(step, field, box)` gives the samples [z, y, x] of a box, by their "
+  m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
+        "Writes the fields of steps, each on its grid; `load(step, field, box)` gives the samples [z, y, x] "
+        "of a box, by their "
         "places in "
         "the lists.");
 }

@@ -61,7 +61,7 @@ def main():
                   f"largest error {max(step.max_error for step in steps):.3g} of {bound}")
 
         with xr.open_dataset("ocean.quarry", engine="quarry") as run:
-            run = run.swap_dims(step="time").squeeze("z", drop=True)
+            run = run.swap_dims(step="time")
             print(run)
 
             for name, bound in BOUNDS.items():

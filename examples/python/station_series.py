@@ -47,7 +47,7 @@ def main():
     # The nearest sample, as xarray users write it: one read for all stations.
     with xr.open_dataset("tide.quarry", engine="quarry") as run:
         places = STATIONS.to_xarray().rename(index="station")
-        nearest = run.level.squeeze("z").sel(lat=places.lat, lon=places.lon, method="nearest").load()
+        nearest = run.level.sel(lat=places.lat, lon=places.lon, method="nearest").load()
     print(f"nearest samples: {dict(nearest.sizes)}")
 
     interpolated = original.interp(lat=places.lat, lon=places.lon)

@@ -170,9 +170,9 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   if (!field) return NoField(request.field);
   query::Query query;
   query.field_number = *field;
-  const Index3& dims = description_.grid.dims;
-  query.box = request.box.value_or(Box{{0, 0, 0}, dims});
-  QUARRY_RETURN_IF_ERROR(WithAxes(CheckBox(query.box, dims), description_.grid));
+  const GridDescription& grid = description_.GridOf(*field);
+  query.box = request.box.value_or(grid.domain());
+  QUARRY_RETURN_IF_ERROR(WithAxes(CheckBox(query.box, grid.dims), grid));
   query.level = request.level;
   const int last_layer = description_.fields[*field].layers() - 1;
   query.layer = request.layer.value_or(last_layer);
@@ -194,7 +194,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.focus = request.focus;
   query.values = request.values;
   query.allow_damage = request.allow_damage;
-  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, description_.levels));
+  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, grid.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   LookForReplacement(query.step);
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
@@ -267,8 +267,8 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
   read.step = request.step;
   read.layer = request.layer;
   QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
-  QUARRY_RETURN_IF_ERROR(
-      WithAxes(query::CheckPoints(description_.grid.dims, request.points), description_.grid));
+  const GridDescription& grid = description_.GridOf(query.field_number);
+  QUARRY_RETURN_IF_ERROR(WithAxes(query::CheckPoints(grid.dims, request.points), grid));
   query.box = query::BoxAround(request.points);
   query.only_patches.emplace();
   return query;
@@ -277,8 +277,7 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
 Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request, query::Query query,
                                               const query::PatchLocator* locator,
                                               const query::InTurn& in_turn) const {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
-                          PatchGrid::Create(description_.grid.dims, description_.patch));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(description_.GridOf(query.field_number)));
   QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points, in_turn));
   query.only_patches = interpolator.patches();
   QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));

@@ -26,7 +26,12 @@ std::uint64_t MemoryOf(const DatasetDescription& dataset) {
   std::uint64_t bytes = kObject + dataset.fields.capacity() * sizeof(FieldDescription);
   for (const FieldDescription& field : dataset.fields)
     bytes += field.name.capacity() + field.units.capacity() + field.rougher.capacity() * sizeof(double);
-  for (const std::vector<double>& axis : dataset.grid.coordinates) bytes += axis.capacity() * sizeof(double);
+  for (const GridDescription& grid : dataset.grids) {
+    bytes += sizeof(GridDescription);
+    for (std::size_t a = 0; a < 3; ++a)
+      bytes += grid.coordinates[a].capacity() * sizeof(double) + grid.axis_names[a].capacity() +
+               grid.axis_units[a].capacity();
+  }
   bytes += dataset.time_unit.units.capacity() + dataset.time_unit.calendar.capacity();
   return bytes;
 }

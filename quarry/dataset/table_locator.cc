@@ -121,6 +121,14 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const B
   return found;
 }
 
+/// [bytes] to read and decode a table.
+std::uint64_t LoadingMemory(const SubfileDescription& subfile, const PatchParts& parts) {
+  constexpr std::uint64_t kAllocation = 16;
+  const std::uint64_t decoded = sizeof(format::PatchEntry) + kAllocation +
+                                static_cast<std::uint64_t>(parts.count()) * sizeof(format::LevelEntry);
+  return subfile.patches * (format::PatchEntry::EncodedSize(parts.count()) + decoded);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const StepDescription>> TableLocator::StepWith(std::uint64_t step,
@@ -133,7 +141,7 @@ Result<std::shared_ptr<const StepDescription>> TableLocator::StepWith(std::uint6
 
 Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, std::size_t field_number,
                                                             const Box& positions) const {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset_.grid.dims, dataset_.patch));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
   const std::string& name = dataset_.fields[field_number].name;
   return FindRows(
@@ -144,7 +152,7 @@ Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, 
 
 Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t step, std::size_t field_number,
                                                                 const Box& positions) const {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset_.grid.dims, dataset_.patch));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
   const auto& mask = description->FindField(dataset_.fields[field_number].name)->mask;
   if (!mask) return std::vector<query::LocatedPatch>();
@@ -153,30 +161,27 @@ Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t st
       root_ / format::MaskFolder(mask->name));
 }
 
-/// [bytes] to read and decode a table.
-std::uint64_t TableLocator::LoadingMemory(const SubfileDescription& subfile, int layers) const {
-  const PatchParts parts{dataset_.levels, layers};
-  constexpr std::uint64_t kAllocation = 16;
-  const std::uint64_t decoded = sizeof(format::PatchEntry) + kAllocation +
-                                static_cast<std::uint64_t>(parts.count()) * sizeof(format::LevelEntry);
-  return subfile.patches * (format::PatchEntry::EncodedSize(parts.count()) + decoded);
-}
-
 Result<std::shared_ptr<const SubfileTable>> TableLocator::Table(std::uint64_t step, std::size_t field_number,
                                                                 std::size_t subfile) const {
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
   const FieldStepDescription& field = *description->FindField(dataset_.fields[field_number].name);
   return metadata_->Obtain<SubfileTable>(
       {MetadataCache::Key::Kind::kTable, step, field_number, subfile},
-      [&] { return LoadingMemory(field.subfiles[subfile], dataset_.fields[field_number].layers()); },
+      [&] {
+        const int layers = dataset_.fields[field_number].layers();
+        return LoadingMemory(field.subfiles[subfile], {dataset_.GridOf(field_number).levels, layers});
+      },
       [&] { return LoadTable(*description, field_number, subfile); });
 }
 
 Result<std::shared_ptr<const SubfileTable>> TableLocator::MaskTable(const MaskDescription& mask,
                                                                     std::size_t subfile) const {
   return metadata_->Obtain<SubfileTable>(
-      {MetadataCache::Key::Kind::kMaskTable, mask.name, 0, subfile},
-      [&] { return LoadingMemory(mask.subfiles[subfile], 1); }, [&] { return LoadMaskTable(mask, subfile); });
+      {MetadataCache::Key::Kind::kMaskTable, mask.name, mask.grid, subfile},
+      [&] {
+        return LoadingMemory(mask.subfiles[subfile], {dataset_.grids[mask.grid].levels, 1});
+      },
+      [&] { return LoadMaskTable(mask, subfile); });
 }
 
 Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::size_t field_number,
@@ -187,9 +192,10 @@ Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::s
   header.step = step.step;
   header.field_number = static_cast<std::uint32_t>(field_number);
   header.subfile_number = static_cast<std::uint32_t>(subfile);
-  header.dims = dataset_.grid.dims;
-  header.patch = dataset_.patch;
-  header.levels = dataset_.levels;
+  const GridDescription& grid = dataset_.GridOf(field);
+  header.dims = grid.dims;
+  header.patch = grid.patch;
+  header.levels = grid.levels;
   header.layers = field.layers();
   header.type = field.type;
   header.coder = field.coder;
@@ -200,8 +206,7 @@ Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::s
 }
 
 Result<SubfileTable> TableLocator::LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const {
-  format::SubfileHeader header =
-      format::MaskHeader(mask.name, dataset_.grid.dims, dataset_.patch, dataset_.levels, dataset_.order);
+  format::SubfileHeader header = format::MaskHeader(mask.name, dataset_.grids[mask.grid], dataset_.order);
   header.subfile_number = static_cast<std::uint32_t>(subfile);
   return LoadExpected(MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile]);
 }

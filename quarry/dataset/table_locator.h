@@ -38,7 +38,6 @@ class TableLocator final : public query::PatchLocator {
                                                         std::size_t subfile) const;
 
  private:
-  std::uint64_t LoadingMemory(const SubfileDescription& subfile, int layers) const;
   Result<SubfileTable> LoadTable(const StepDescription& step, std::size_t field_number,
                                  std::size_t subfile) const;
   Result<SubfileTable> LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const;

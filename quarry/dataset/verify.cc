@@ -62,10 +62,10 @@ class Verifier {
       const Status status = VerifyPayload(MaskSubfileLocation(dataset_.root(), mask.name, s), **table);
       if (!status.ok()) AddDamage(status);
     }
-    if (whole && format::MaskName(digests) != mask.name) {
+    if (whole && format::MaskName(digests, mask.grid) != mask.name) {
       AddDamage(DataLoss("\"{}\" should be called {}, after its contents",
                          dataset_.root() / format::MaskFolder(mask.name),
-                         format::MaskText(format::MaskName(digests))));
+                         format::MaskText(format::MaskName(digests, mask.grid))));
     }
   }
 

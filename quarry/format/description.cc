@@ -24,6 +24,14 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
   return nullptr;
 }
 
+bool IsSameAxis(const GridDescription& a, std::size_t of_a, const GridDescription& b, std::size_t of_b) {
+  return a.dims[of_a] == b.dims[of_b] && a.origin[of_a] == b.origin[of_b] &&
+         (a.spacing[of_a] == b.spacing[of_b] || a.dims[of_a] == 1) &&
+         a.axis_units[of_a] == b.axis_units[of_b] && a.coordinates[of_a] == b.coordinates[of_b];
+}
+
+Result<PatchGrid> PatchesOf(const GridDescription& grid) { return PatchGrid::Create(grid.dims, grid.patch); }
+
 bool AreCoordinates(std::span<const double> positions) {
   if (!std::all_of(positions.begin(), positions.end(), [](double p) { return std::isfinite(p); }))
     return false;

@@ -18,6 +18,7 @@
 /// of each value is written once, in proto/quarry/v1/dataset.proto.
 namespace quarry {
 
+/// A rectilinear grid, and how it is cut.
 struct GridDescription {
   Index3 dims = {1, 1, 1};                    ///< samples, x, y, z
   std::array<double, 3> origin = {0, 0, 0};   ///< of sample (0,0,0), in axis units
@@ -26,7 +27,20 @@ struct GridDescription {
   std::array<std::string, 3> axis_units = {"", "", ""};
   /// Positions of all samples of an axis that is not evenly spaced, strictly monotonic; empty for the others.
   std::array<std::vector<double>, 3> coordinates;
+  Index3 patch = {64, 64, 64};
+  int levels = 1;
+  /// Which axes its fields have: the others have one sample, and are no dimension of theirs.
+  std::array<bool, 3> has_axis = {true, true, true};
+
+  Box domain() const { return {{0, 0, 0}, dims}; }
+  std::uint64_t samples() const { return static_cast<std::uint64_t>(Volume(dims)); }
 };
+
+/// Whether axes of two grids have the same samples, positions and unit.
+bool IsSameAxis(const GridDescription& a, std::size_t of_a, const GridDescription& b, std::size_t of_b);
+
+/// The patches of a grid. @errors see PatchGrid::Create
+Result<PatchGrid> PatchesOf(const GridDescription& grid);
 
 /// Whether these can be the positions of samples along an axis: finite, and strictly ascending or strictly
 /// descending.
@@ -93,6 +107,7 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   std::optional<double> pointwise_relative_tolerance;
   int keyframe = 0;  ///< steps may refer to others, but none needs so many; 0: none ever does
   GivenType given = GivenType::kStored;
+  std::size_t grid = 0;  ///< on which its samples lie: position in DatasetDescription::grids
 
   /// "float32", or "bool" of what is stored as another type: the type that users gave, and get.
   std::string_view given_type() const {
@@ -111,15 +126,16 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
 /// dataset.json
 struct DatasetDescription {
   std::string created_by;
-  GridDescription grid;
-  Index3 patch = {64, 64, 64};
-  int levels = 1;
+  std::vector<GridDescription> grids = {GridDescription{}};  ///< at least one
   format::PayloadOrder order = format::PayloadOrder::kPatch;
   std::vector<FieldDescription> fields;
   TimeUnit time_unit;  ///< of the steps' times
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;
+  /// The grid of one of the fields.
+  const GridDescription& GridOf(std::size_t field) const { return grids[fields[field].grid]; }
+  const GridDescription& GridOf(const FieldDescription& field) const { return grids[field.grid]; }
 };
 
 struct SubfileDescription {
@@ -136,6 +152,7 @@ struct SubfileDescription {
 struct MaskDescription {
   std::uint64_t name = 0;
   std::vector<SubfileDescription> subfiles;
+  std::size_t grid = 0;  ///< that of its fields; follows from them
 
   std::uint64_t bytes() const;
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "quarry/base/utf8.h"
 
@@ -45,15 +47,72 @@ class Taken {
   std::set<std::string> names_;
 };
 
-DimensionNames TakeAll(const GridDescription& grid, Taken* taken) {
+/// The axes of all grids get their names, the slowest first.
+class AxisNames {
+ public:
+  AxisNames(const std::vector<GridDescription>& grids, Taken* taken)
+      : grids_(grids), taken_(taken), names_(grids.size()) {
+    // Names that somebody gave come first: of r and z, z stays, and the axis without a name is "z_axis".
+    ForEachAxis(
+        [&](std::size_t g, std::size_t a) { Name(g, a, [&] { return taken_->Take(WantedName(g, a)); }); });
+    ForEachAxis([&](std::size_t g, std::size_t a) {
+      if (names_[g][a].empty()) Name(g, a, [&] { return taken_->TakeUsual(std::string(1, kAxisNames[a])); });
+    });
+  }
+
+  std::vector<std::array<std::string, 3>> Take() && { return std::move(names_); }
+
+ private:
+  template <typename Do>
+  void ForEachAxis(const Do& do_it) {
+    for (std::size_t g = 0; g < grids_.size(); ++g) {
+      for (const std::size_t a : {2, 1, 0}) {
+        if (grids_[g].has_axis[a]) do_it(g, a);
+      }
+    }
+  }
+
+  const std::string& WantedName(std::size_t g, std::size_t a) const { return grids_[g].axis_names[a]; }
+
+  /// The name of an axis of an earlier grid that is the same one, or a new name.
+  template <typename New>
+  void Name(std::size_t g, std::size_t a, const New& take_new) {
+    for (const auto& [grid, axis] : named_[WantedName(g, a)]) {
+      if (grid != g && IsSameAxis(grids_[grid], axis, grids_[g], a)) {
+        names_[g][a] = names_[grid][axis];
+        return;
+      }
+    }
+    names_[g][a] = take_new();
+    if (!names_[g][a].empty()) named_[WantedName(g, a)].emplace_back(g, a);
+  }
+
+  const std::vector<GridDescription>& grids_;
+  Taken* const taken_;
+  std::vector<std::array<std::string, 3>> names_;
+  /// Grids and axes by what the dataset calls them.
+  std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> named_;
+};
+
+/// Axes that grids lack get names last, since no dimension is called so: one for each letter.
+void NameLacking(const std::vector<GridDescription>& grids, Taken* taken,
+                 std::vector<std::array<std::string, 3>>* names) {
+  std::array<std::string, 3> lacking;
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    for (const std::size_t a : {2, 1, 0}) {
+      if (grids[g].has_axis[a]) continue;
+      if (lacking[a].empty()) lacking[a] = taken->TakeUsual(std::string(1, kAxisNames[a]));
+      (*names)[g][a] = lacking[a];
+    }
+  }
+}
+
+DimensionNames TakeAll(const std::vector<GridDescription>& grids, Taken* taken) {
   DimensionNames names;
   names.step = taken->TakeUsual("step");
-  // Names that somebody gave come first: of r and z, z stays, and the axis without a name is "z_axis".
-  for (const std::size_t a : {2, 1, 0}) names.axes[a] = taken->Take(grid.axis_names[a]);
-  for (const std::size_t a : {2, 1, 0}) {
-    if (names.axes[a].empty()) names.axes[a] = taken->TakeUsual(std::string(1, kAxisNames[a]));
-  }
+  names.axes = AxisNames(grids, taken).Take();
   names.time = taken->TakeUsual("time");
+  NameLacking(grids, taken, &names.axes);
   return names;
 }
 
@@ -61,23 +120,24 @@ DimensionNames TakeAll(const GridDescription& grid, Taken* taken) {
 
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset) {
   Taken taken(dataset);
-  return TakeAll(dataset.grid, &taken);
+  return TakeAll(dataset.grids, &taken);
 }
 
-std::optional<std::size_t> FindAxis(const DatasetDescription& dataset, const std::string& name) {
+std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
+                                    const std::string& name) {
   const auto find = [&](const std::array<std::string, 3>& names) -> std::optional<std::size_t> {
     const auto found = std::ranges::find(names, name);
     if (found == names.end()) return std::nullopt;
     return static_cast<std::size_t>(found - names.begin());
   };
-  if (const auto axis = find(NamesOfDimensions(dataset).axes)) return axis;
-  if (std::ranges::count(dataset.grid.axis_names, name) == 1) return find(dataset.grid.axis_names);
+  if (const auto axis = find(dimensions)) return axis;
+  if (std::ranges::count(grid.axis_names, name) == 1) return find(grid.axis_names);
   return find({"x", "y", "z"});
 }
 
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field) {
   Taken taken(dataset);
-  TakeAll(dataset.grid, &taken);
+  TakeAll(dataset.grids, &taken);
   return {taken.TakeUsual("step_" + field), taken.TakeUsual("time_" + field)};
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "quarry/format/description.h"
 
@@ -10,21 +11,27 @@
 /// exports.
 namespace quarry {
 
-/// The dimensions of all fields. No two have one name, and none has that of a field.
+/// The dimensions of all fields. No two that differ have one name, and none has that of a field.
 struct DimensionNames {
   std::string step;
-  std::array<std::string, 3> axes;  ///< x, y, z
-  std::string time;                 ///< of the times of the steps, which are along `step`
+  /// Of each grid: x, y, z. Axes of two grids have one name if they have the same name in the dataset, or
+  /// both none, and the same samples, positions and unit. An axis that a grid lacks has its letter too, or
+  /// what is free.
+  std::vector<std::array<std::string, 3>> axes;
+  std::string time;  ///< of the times of the steps, which are along `step`
 };
 
 /// An axis is called as the dataset calls it. It is called by its letter if nobody has named it, if something
 /// else has that name, or if NetCDF, HDF5 or Zarr cannot have it; and by its letter and "_axis" where the
-/// letter is taken too. Example: a field "lat", and axes "lon", "lat", "" -> "lon", "y", "z".
+/// letter is taken too; a second axis of that name has "_axis" as well. Example: a field "lat", and axes
+/// "lon", "lat", "" -> "lon", "y", "z".
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
 
-/// The axis that a name means, 0 to 2: that of this dimension, or the only one that the dataset calls so, or
-/// that of this letter. Nothing if there is none.
-std::optional<std::size_t> FindAxis(const DatasetDescription& dataset, const std::string& name);
+/// The axis of a grid that a name means, 0 to 2: that of this dimension, or the only one that the dataset
+/// calls so, or that of this letter. Nothing if there is none.
+/// @param dimensions  the names of its axes, see NamesOfDimensions
+std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
+                                    const std::string& name);
 
 /// The steps and times that one field has for itself: "step_NAME" and "time_NAME".
 struct StepNames {

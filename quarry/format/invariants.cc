@@ -81,7 +81,62 @@ Status CheckLevels(const std::vector<LevelRecord>& levels, const std::string& fi
                          expected);
 }
 
+/// A field of a step has the layers that were declared, the levels of its grid, and all its patches.
+Status CheckRecords(const FieldStepDescription& field, const FieldDescription& declared,
+                    const GridDescription& grid) {
+  if (field.rougher.size() != declared.rougher.size())
+    return InvalidArgument("field \"{}\" has records of {} layers instead of {}", field.name,
+                           field.rougher.size() + 1, declared.layers());
+  QUARRY_RETURN_IF_ERROR(CheckLevels(field.levels, field.name, grid.levels));
+  for (const LayerRecord& layer : field.rougher)
+    QUARRY_RETURN_IF_ERROR(CheckLevels(layer.levels, field.name, grid.levels));
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid patches, PatchesOf(grid));
+  QUARRY_RETURN_IF_ERROR(CheckSubfiles(field.subfiles, patches, fmt::format("field \"{}\"", field.name)));
+  if (!field.mask) return Status::Ok();
+  return CheckSubfiles(field.mask->subfiles, patches, fmt::format("the mask of field \"{}\"", field.name));
+}
+
+/// A grid by itself: its samples have places, its patches and levels fit, and an axis that it lacks has one
+/// sample.
+Status CheckGrid(const GridDescription& grid) {
+  QUARRY_RETURN_IF_ERROR(CheckPlaces(grid));
+  QUARRY_RETURN_IF_ERROR(PatchesOf(grid).status());
+  if (grid.levels < 1 || grid.levels > MaxLevels(grid.dims, grid.patch))
+    return InvalidArgument("{} levels with patches of {}; there can be 1 to {}", grid.levels,
+                           ToString(grid.patch), MaxLevels(grid.dims, grid.patch));
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (grid.has_axis[a] || (grid.dims[a] == 1 && grid.coordinates[a].empty())) continue;
+    return InvalidArgument("it has no axis {}, but {} samples along it", kAxisNames[a], grid.dims[a]);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
+
+Status CheckGrids(const std::vector<GridDescription>& grids) {
+  if (grids.empty() || grids.size() > kMaxGrids)
+    return InvalidArgument("there are {} grids; there can be 1 to {}", grids.size(), kMaxGrids);
+  std::map<std::string_view, std::pair<std::size_t, std::size_t>> axes;  // by name: grid and axis
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    if (Status status = CheckGrid(grids[g]); !status.ok())
+      return std::move(status).Annotate(grids.size() == 1 ? std::string("grid") : fmt::format("grid {}", g));
+    for (std::size_t a = 0; a < 3; ++a) {
+      if (!grids[g].has_axis[a]) continue;
+      const std::string& name = grids[g].axis_names[a];
+      // Nobody has named it: it belongs to its grid alone.
+      if (name.empty() || name == std::string(1, kAxisNames[a])) continue;
+      const auto [known, added] = axes.try_emplace(name, g, a);
+      const auto [other, of_other] = known->second;
+      if (added || other == g || IsSameAxis(grids[other], of_other, grids[g], a)) continue;
+      return InvalidArgument(
+          "axis \"{}\" of grid {} has {} samples from {} on, that of grid {} {} from {} on; axes of one name "
+          "are one axis, so rename one of them",
+          name, g, grids[g].dims[a], grids[g].origin[a], other, grids[other].dims[of_other],
+          grids[other].origin[of_other]);
+    }
+  }
+  return Status::Ok();
+}
 
 Status CheckField(const FieldDescription& field) {
   QUARRY_RETURN_IF_ERROR(CheckFieldName(field.name));
@@ -104,29 +159,26 @@ Status CheckField(const FieldDescription& field) {
   return CheckBound(field);
 }
 
-Status CheckFields(const std::vector<FieldDescription>& fields) {
-  if (fields.empty()) return InvalidArgument("there are no fields; a dataset has at least one");
-  return CheckNames(fields);
+Status CheckDataset(const DatasetDescription& dataset) {
+  QUARRY_RETURN_IF_ERROR(CheckGrids(dataset.grids));
+  if (dataset.fields.empty()) return InvalidArgument("there are no fields; a dataset has at least one");
+  for (const FieldDescription& field : dataset.fields) {
+    if (field.grid >= dataset.grids.size())
+      return InvalidArgument("field \"{}\" is on grid {}; there are {}", field.name, field.grid,
+                             dataset.grids.size());
+  }
+  return CheckNames(dataset.fields);
 }
 
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckTime(step.time).Annotate(fmt::format("step {}", step.step)));
   QUARRY_RETURN_IF_ERROR(CheckNames(step.fields));
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   std::map<std::string_view, const FieldDescription*> known;
   for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
   for (const FieldStepDescription& field : step.fields) {
     const auto declared = known.find(field.name);
-    if (declared != known.end() && field.rougher.size() != declared->second->rougher.size())
-      return InvalidArgument("field \"{}\" has records of {} layers instead of {}", field.name,
-                             field.rougher.size() + 1, declared->second->layers());
-    QUARRY_RETURN_IF_ERROR(CheckLevels(field.levels, field.name, dataset.levels));
-    for (const LayerRecord& layer : field.rougher)
-      QUARRY_RETURN_IF_ERROR(CheckLevels(layer.levels, field.name, dataset.levels));
-    QUARRY_RETURN_IF_ERROR(CheckSubfiles(field.subfiles, grid, fmt::format("field \"{}\"", field.name)));
-    if (field.mask)
-      QUARRY_RETURN_IF_ERROR(
-          CheckSubfiles(field.mask->subfiles, grid, fmt::format("the mask of field \"{}\"", field.name)));
+    if (declared != known.end())
+      QUARRY_RETURN_IF_ERROR(CheckRecords(field, *declared->second, dataset.GridOf(*declared->second)));
   }
   return Status::Ok();
 }

@@ -8,19 +8,27 @@ namespace quarry::format {
 
 /// Most fields of a dataset. A field is looked for by its name in a list.
 inline constexpr std::size_t kMaxFields = 4096;
+/// Most grids of a dataset.
+inline constexpr std::size_t kMaxGrids = 4096;
+
+/// The grids of a dataset: at least one, no more than kMaxGrids; each places all its samples, and axes of one
+/// name are the same in all of them.
+/// @errors kInvalidArgument
+Status CheckGrids(const std::vector<GridDescription>& grids);
 
 /// A field by itself: name, type, coder, layers of accuracy and bound go together.
 /// @errors kInvalidArgument
 Status CheckField(const FieldDescription& field);
 
-/// The fields together: at least one, no more than kMaxFields, no two with one name.
+/// Grids and fields together: at least one field, no more than kMaxFields, no two with one name, each on a
+/// grid that is there.
 /// @errors kInvalidArgument
-/// @complexity n log n of the number of fields
-Status CheckFields(const std::vector<FieldDescription>& fields);
+/// @complexity n log n of the numbers of fields and grids
+Status CheckDataset(const DatasetDescription& dataset);
 
 /// A step of a dataset: a time that is finite, if any, no field twice, as many levels and layers as
 /// dataset.json says, and subfiles that hold every patch once. A field that `dataset` does not know is newer
-/// than it, and none of its layers are known.
+/// than it: nobody can ask for it, and neither its layers nor its grid are known.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields of both
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset);

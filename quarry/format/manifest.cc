@@ -144,8 +144,8 @@ Status Parse(std::string_view text, const Cancelled& cancelled, google::protobuf
   return Status::Ok();
 }
 
-template <typename Message>
-Result<Message> FromText(std::string text, const Cancelled& cancelled) {
+/// A manifest whose own checksum holds, with zeros in its place.
+Result<std::string> CheckText(std::string text) {
   const std::size_t position = ChecksumPosition(text);
   if (position == std::string::npos)
     return DataLoss("the checksum at its end is missing; the file is damaged");
@@ -154,9 +154,19 @@ Result<Message> FromText(std::string text, const Cancelled& cancelled) {
   const std::string computed = ChecksumText(TextChecksum(text));
   if (stored != computed)
     return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
-  Message message;
-  QUARRY_RETURN_IF_ERROR(Parse(text, cancelled, &message));
-  return message;
+  return text;
+}
+
+/// Puts the grid of a dataset.json from before there were several into the list.
+Status TakeOneGrid(std::string_view text, const Cancelled& cancelled, pb::DatasetManifest* manifest) {
+  pb::OneGrid one;
+  QUARRY_RETURN_IF_ERROR(Parse(text, cancelled, &one));
+  if (!one.has_grid()) return DataLoss("there is no grid");
+  pb::Grid* grid = manifest->add_grids();
+  grid->Swap(one.mutable_grid());
+  grid->mutable_patch()->Swap(one.mutable_patch());
+  grid->set_levels(one.levels());
+  return Status::Ok();
 }
 
 }  // namespace
@@ -165,12 +175,17 @@ std::string EncodeManifest(const DatasetDescription& dataset) { return ToText(To
 std::string EncodeManifest(const StepDescription& step) { return ToText(ToProto(step)); }
 
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const Cancelled& cancelled) {
-  QUARRY_ASSIGN_OR_RETURN(const pb::DatasetManifest manifest, FromText<pb::DatasetManifest>(text, cancelled));
+  QUARRY_ASSIGN_OR_RETURN(const std::string checked, CheckText(text));
+  pb::DatasetManifest manifest;
+  QUARRY_RETURN_IF_ERROR(Parse(checked, cancelled, &manifest));
+  if (manifest.grids().empty()) QUARRY_RETURN_IF_ERROR(TakeOneGrid(checked, cancelled, &manifest));
   return FromProto(manifest);
 }
 
 Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(const pb::StepManifest manifest, FromText<pb::StepManifest>(text, {}));
+  QUARRY_ASSIGN_OR_RETURN(const std::string checked, CheckText(text));
+  pb::StepManifest manifest;
+  QUARRY_RETURN_IF_ERROR(Parse(checked, {}, &manifest));
   return FromProto(manifest, dataset);
 }
 

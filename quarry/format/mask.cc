@@ -13,10 +13,12 @@ std::uint64_t MaskDigest(const PatchEntry& row) {
   return Checksum(bytes);
 }
 
-std::uint64_t MaskName(std::span<const std::uint64_t> digests) {
+std::uint64_t MaskName(std::span<const std::uint64_t> digests, std::size_t grid) {
   Bytes bytes;
-  bytes.reserve(digests.size() * sizeof(std::uint64_t));
+  bytes.reserve((digests.size() + 1) * sizeof(std::uint64_t));
   for (const std::uint64_t digest : digests) PutLittleEndian(&bytes, digest);
+  // The first grid is the only one of older versions, which do not count it.
+  if (grid > 0) PutLittleEndian(&bytes, static_cast<std::uint64_t>(grid));
   const std::uint64_t name = Checksum(bytes);
   return name == 0 ? 1 : name;  // 0 stands for no mask
 }
@@ -24,12 +26,11 @@ std::uint64_t MaskName(std::span<const std::uint64_t> digests) {
 std::string MaskText(std::uint64_t name) { return ChecksumText(name); }
 std::string MaskFolder(std::uint64_t name) { return "masks/" + MaskText(name); }
 
-SubfileHeader MaskHeader(std::uint64_t name, const Index3& dims, const Index3& patch, int levels,
-                         PayloadOrder order) {
+SubfileHeader MaskHeader(std::uint64_t name, const GridDescription& grid, PayloadOrder order) {
   SubfileHeader header;
-  header.dims = dims;
-  header.patch = patch;
-  header.levels = levels;
+  header.dims = grid.dims;
+  header.patch = grid.patch;
+  header.levels = grid.levels;
   header.type = DataType::kUint8;
   header.coder = CoderId::kValidity;
   header.order = order;

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "quarry/format/subfile.h"
+#include "quarry/format/description.h"
 
 /// Masks: which samples of a field and step are missing. A mask is a set of subfiles with the samples 1
 /// (valid) and 0 (missing). Its name follows from its contents, so fields and steps with the same missing
@@ -15,7 +15,8 @@ namespace quarry::format {
 std::uint64_t MaskDigest(const PatchEntry& row);
 
 /// Name of the mask with these digests, one for each patch of the grid in Morton order; never 0.
-std::uint64_t MaskName(std::span<const std::uint64_t> digests);
+/// @param grid  number of the grid: equal digests of two grids are two masks
+std::uint64_t MaskName(std::span<const std::uint64_t> digests, std::size_t grid);
 
 /// "0123456789abcdef"
 std::string MaskText(std::uint64_t name);
@@ -23,7 +24,6 @@ std::string MaskText(std::uint64_t name);
 std::string MaskFolder(std::uint64_t name);
 
 /// Header of a subfile of the mask `name`; the caller sets its number and its count of patches.
-SubfileHeader MaskHeader(std::uint64_t name, const Index3& dims, const Index3& patch, int levels,
-                         PayloadOrder order);
+SubfileHeader MaskHeader(std::uint64_t name, const GridDescription& grid, PayloadOrder order);
 
 }  // namespace quarry::format

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string_view>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/invariants.h"
@@ -51,6 +53,7 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   for (const double tolerance : field.rougher) out.add_rougher(tolerance);
   out.set_rougher_relative(field.rougher_relative);
   out.set_keyframe(static_cast<std::uint32_t>(field.keyframe));
+  out.set_grid(static_cast<std::uint32_t>(field.grid));
   return out;
 }
 
@@ -81,6 +84,7 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   out.rougher_relative = field.rougher_relative();
   constexpr std::uint32_t kMost = std::numeric_limits<int>::max();
   out.keyframe = static_cast<int>(std::min(field.keyframe(), kMost));
+  out.grid = field.grid();
   QUARRY_RETURN_IF_ERROR(Damaged(CheckField(out)));
   return out;
 }
@@ -178,9 +182,10 @@ pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
   return out;
 }
 
-/// @param samples  of the grid
+/// @param declared  null: dataset.json does not know the field, nor its grid
 Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std::uint32_t version,
-                                                std::uint64_t samples) {
+                                                const DatasetDescription& dataset,
+                                                const FieldDescription* declared) {
   FieldStepDescription out;
   out.name = field.name();
   QUARRY_RETURN_IF_ERROR(Damaged(CheckFieldName(out.name)));
@@ -194,6 +199,7 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   out.raw_bytes = field.raw_bytes();
   out.stored_bytes = field.stored_bytes();
   out.patches = field.patches();
+  const std::uint64_t samples = declared != nullptr ? dataset.GridOf(*declared).samples() : field.valid();
   out.valid = version == 1 ? samples : field.valid();
   out.levels = LevelsFromProto(field.levels(), version);
   for (const pb::LayerRecord& layer : field.rougher())
@@ -202,10 +208,12 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
                           SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out.name)));
   if (field.has_mask()) {
     QUARRY_ASSIGN_OR_RETURN(out.mask, MaskFromProto(field.mask()));
+    if (declared != nullptr) out.mask->grid = declared->grid;
   }
   out.references.assign(field.references().begin(), field.references().end());
   if (out.references.size() > 2)
     return DataLoss("field \"{}\" refers to {} steps; 2 are the most", out.name, out.references.size());
+  if (declared == nullptr) return out;
   // Without a mask every sample is valid; with one, at least one is missing.
   if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
     return DataLoss("field \"{}\" has {} valid samples of {} and {} mask", out.name, out.valid, samples,
@@ -248,6 +256,9 @@ pb::Grid ToProto(const GridDescription& grid) {
     auto* list = a == 0 ? lists->mutable_x() : a == 1 ? lists->mutable_y() : lists->mutable_z();
     list->Assign(grid.coordinates[a].begin(), grid.coordinates[a].end());
   }
+  for (const std::int64_t n : grid.patch) out.add_patch(static_cast<std::uint32_t>(n));
+  out.set_levels(static_cast<std::uint32_t>(grid.levels));
+  for (const bool has : grid.has_axis) out.add_has_axis(has);
   return out;
 }
 
@@ -269,17 +280,36 @@ Result<GridDescription> FromProto(const pb::Grid& grid) {
     const auto& list = a == 0 ? lists.x() : a == 1 ? lists.y() : lists.z();
     out.coordinates[a].assign(list.begin(), list.end());
   }
-  if (const Status placed = CheckPlaces(out); !placed.ok()) return DataLoss("grid: {}", placed.message());
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.patch(), "grid.patch"));
+  for (int a = 0; a < 3; ++a) out.patch[static_cast<std::size_t>(a)] = grid.patch(a);
+  constexpr std::uint32_t kMost = std::numeric_limits<int>::max();
+  out.levels = static_cast<int>(std::min(grid.levels(), kMost));
+  if (grid.has_axis_size() > 0) {
+    QUARRY_RETURN_IF_ERROR(CheckThree(grid.has_axis(), "grid.has_axis"));
+    for (int a = 0; a < 3; ++a) out.has_axis[static_cast<std::size_t>(a)] = grid.has_axis(a);
+  }
   return out;
 }
+
+namespace {
+
+Result<std::vector<GridDescription>> GridsFromProto(const pb::DatasetManifest& manifest) {
+  std::vector<GridDescription> grids;
+  if (static_cast<std::size_t>(manifest.grids_size()) > kMaxGrids)
+    return DataLoss("there are {} grids; {} are the most", manifest.grids_size(), kMaxGrids);
+  for (const pb::Grid& grid : manifest.grids()) {
+    QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), FromProto(grid));
+  }
+  return grids;
+}
+
+}  // namespace
 
 pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
   pb::DatasetManifest out;
   out.set_format_version(kManifestVersion);
   out.set_created_by(dataset.created_by);
-  *out.mutable_grid() = ToProto(dataset.grid);
-  for (const std::int64_t n : dataset.patch) out.add_patch(static_cast<std::uint32_t>(n));
-  out.set_levels(static_cast<std::uint32_t>(dataset.levels));
+  for (const GridDescription& grid : dataset.grids) *out.add_grids() = ToProto(grid);
   out.set_order(static_cast<pb::PayloadOrder>(dataset.order));
   for (const FieldDescription& field : dataset.fields) *out.add_fields() = FieldToProto(field);
   if (dataset.time_unit != TimeUnit{}) {
@@ -296,16 +326,7 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   }
   DatasetDescription out;
   out.created_by = manifest.created_by();
-  QUARRY_ASSIGN_OR_RETURN(out.grid, FromProto(manifest.grid()));
-  QUARRY_RETURN_IF_ERROR(CheckThree(manifest.patch(), "patch"));
-  for (int a = 0; a < 3; ++a) out.patch[static_cast<std::size_t>(a)] = manifest.patch(a);
-  const Result<PatchGrid> patches = PatchGrid::Create(out.grid.dims, out.patch);
-  if (!patches.ok()) return DataLoss("{}", patches.status().message());
-  out.levels = static_cast<int>(manifest.levels());
-  if (manifest.levels() < 1 ||
-      manifest.levels() > static_cast<std::uint32_t>(MaxLevels(out.grid.dims, out.patch))) {
-    return DataLoss("{} levels with patches of {}", manifest.levels(), ToString(out.patch));
-  }
+  QUARRY_ASSIGN_OR_RETURN(out.grids, GridsFromProto(manifest));
   out.order = static_cast<PayloadOrder>(manifest.order());
   if (out.order != PayloadOrder::kPatch && out.order != PayloadOrder::kLevel) {
     return DataLoss("unknown payload order {}", static_cast<int>(manifest.order()));
@@ -313,7 +334,7 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   for (const pb::FieldDescription& field : manifest.fields()) {
     QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(), FieldFromProto(field));
   }
-  QUARRY_RETURN_IF_ERROR(Damaged(CheckFields(out.fields)));
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckDataset(out)));
   out.time_unit = {manifest.time().units(), manifest.time().calendar()};
   QUARRY_RETURN_IF_ERROR(Damaged(CheckTimeUnit(out.time_unit)));
   return out;
@@ -336,10 +357,13 @@ Result<StepDescription> FromProto(const pb::StepManifest& manifest, const Datase
   StepDescription out;
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();
-  const auto samples = static_cast<std::uint64_t>(Volume(dataset.grid.dims));
+  std::map<std::string_view, const FieldDescription*> known;
+  for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
   for (const pb::FieldStep& field : manifest.fields()) {
+    const auto declared = known.find(field.name());
     QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(),
-                            FieldStepFromProto(field, manifest.format_version(), samples));
+                            FieldStepFromProto(field, manifest.format_version(), dataset,
+                                               declared != known.end() ? declared->second : nullptr));
   }
   QUARRY_RETURN_IF_ERROR(Damaged(CheckStep(out, dataset)));
   return out;

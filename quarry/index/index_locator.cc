@@ -126,8 +126,8 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
   QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
   const FieldStepDescription* of_step = description->FindField(field.name);
   if (of_step == nullptr) return NotFound("field \"{}\" is not in step {}", field.name, step);
-  auto found = FindRecords(stored_->patches, PatchKey(step, field_number, 0),
-                           {dataset.levels, field.layers()}, positions, of_step->subfiles);
+  auto found = FindRecords(stored_->patches, PatchKey(step, field_number, 0), field, field.layers(),
+                           positions, of_step->subfiles);
   if (found.ok()) return found;
   Tell(found.status(), fmt::format("field \"{}\", step {}", field.name, step));
   return dataset_->tables().Find(step, field_number, positions);
@@ -135,24 +135,25 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t step, std::size_t field_number,
                                                                 const Box& positions) const {
-  const std::string& name = dataset_->description().fields[field_number].name;
+  const FieldDescription& declared = dataset_->description().fields[field_number];
   QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
-  const FieldStepDescription* field = description->FindField(name);
-  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
+  const FieldStepDescription* field = description->FindField(declared.name);
+  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", declared.name, step);
   if (!field->mask) return std::vector<query::LocatedPatch>();
   if (!HasMask(*field->mask)) return dataset_->tables().FindMask(step, field_number, positions);
-  auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0),
-                           {dataset_->description().levels, 1}, positions, field->mask->subfiles);
+  auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0), declared, 1, positions,
+                           field->mask->subfiles);
   if (found.ok()) return found;
   Tell(found.status(), "mask " + format::MaskText(field->mask->name));
   return dataset_->tables().FindMask(step, field_number, positions);
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
-    const StoredTree& tree, Bytes key, const PatchParts& parts, const Box& positions,
+    const StoredTree& tree, Bytes key, const FieldDescription& field, int layers, const Box& positions,
     const std::vector<SubfileDescription>& subfiles) const {
-  const DatasetDescription& dataset = dataset_->description();
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  const GridDescription& described = dataset_->description().GridOf(field);
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
+  const PatchParts parts{described.levels, layers};
   StoredCursor cursor(stored_->pages, tree);
   std::vector<query::LocatedPatch> found;
   found.reserve(static_cast<std::size_t>(positions.volume()));

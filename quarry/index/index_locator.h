@@ -52,7 +52,8 @@ class IndexLocator final : public query::PatchLocator {
   /// @param key   of any patch of the field and step, or of the mask
   /// @param subfiles  that have the patches
   Result<std::vector<query::LocatedPatch>> FindRecords(const StoredTree& tree, Bytes key,
-                                                       const PatchParts& parts, const Box& positions,
+                                                       const FieldDescription& field, int layers,
+                                                       const Box& positions,
                                                        const std::vector<SubfileDescription>& subfiles) const;
   /// False where the index is damaged, which is told.
   bool Has(const StoredTree& tree, const Bytes& key, const Bytes& value, const std::string& what) const;

@@ -369,9 +369,6 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
   QUARRY_ASSIGN_OR_RETURN(const auto locator,
                           IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path(),
                                              [&](const Status& told) { damage = told; }));
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid,
-                          PatchGrid::Create(dataset.description().grid.dims, dataset.description().patch));
-  const Box everywhere{{0, 0, 0}, grid.patches()};
   std::set<std::uint64_t> masks;
   for (const std::uint64_t step : dataset.steps()) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, locator->IsCurrent(step));
@@ -383,6 +380,8 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset, step, field));
+      QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset.description().GridOf(number)));
+      const Box everywhere{{0, 0, 0}, grid.patches()};
       QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, number, everywhere));
       QUARRY_RETURN_IF_ERROR(damage);
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, number, everywhere));

@@ -401,9 +401,13 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   const bool keeps_value = source.missing.is_one_value(IsFloat(source.stored)) || !IsFloat(source.stored);
   if (!source.packing && keeps_value && !source.missing.values.empty())
     info.fill = source.missing.values.front();
+  const bool has_names = std::ranges::any_of(source.layout.roles.grid, [&](const auto& dimension) {
+    return dimension && !array.dimensions[*dimension].name.empty();
+  });
   for (std::size_t a = 0; a < 3; ++a) {
     const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
     if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
+    info.axes[a].exists = dimension.has_value() || !has_names;
   }
   WarnOfCoordinates(*source.file, conventions, array, source.layout.roles, &info.warnings);
   if (options.axes.empty()) WarnOfGuesses(array, source.layout.roles, dims, &info.warnings);

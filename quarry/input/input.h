@@ -57,6 +57,7 @@ struct InputAxis {
   std::optional<double> spacing;
   /// Positions of all samples along the axis, if they are not evenly spaced; empty otherwise.
   std::vector<double> coordinates;
+  bool exists = true;  ///< false: the file names its axes, and this is none of them
 };
 
 /// What a dump holds: one field at one moment.

@@ -466,13 +466,14 @@ Result<LevelChoice> ChooseLevelWithin(const DatasetDescription& dataset, const P
                                       const std::vector<Box>& left_out, const Query& query,
                                       std::uint64_t max_bytes, std::pair<int, int> layers) {
   const FieldDescription& field = dataset.fields[query.field_number];
-  const PatchParts parts{dataset.levels, field.layers()};
-  const PatchParts mask_parts{dataset.levels, 1};
+  const int levels = dataset.GridOf(field).levels;
+  const PatchParts parts{levels, field.layers()};
+  const PatchParts mask_parts{levels, 1};
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   std::optional<LevelChoice> best;
   double least_error = 0;
   for (int layer = layers.first; layer <= layers.second; ++layer) {
-    for (int level = 0; level < dataset.levels; ++level) {
+    for (int level = 0; level < levels; ++level) {
       if (LevelBox(query.box, level).empty()) continue;
       std::uint64_t samples = 0;
       for (int l = level; l <= std::max(level, query.first_level); ++l)
@@ -515,12 +516,11 @@ std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
   return bytes;
 }
 
-int LevelForStride(const DatasetDescription& dataset, const PatchCoder& coder, const Index3& stride) {
+int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const Index3& stride) {
   if (!coder.BoundsEveryLevel()) return 0;
-  int level = dataset.levels - 1;
+  int level = grid.levels - 1;
   for (std::size_t a = 0; a < 3; ++a) {
-    if (dataset.grid.dims[a] > 1)
-      level = std::min(level, std::countr_zero(static_cast<std::uint64_t>(stride[a])));
+    if (grid.dims[a] > 1) level = std::min(level, std::countr_zero(static_cast<std::uint64_t>(stride[a])));
   }
   return level;
 }
@@ -532,15 +532,15 @@ Index3 SpacingAt(const Query& query, int level) {
 
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator,
                           const FindReferences& references, const Query& query, std::uint64_t read_gap) {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
   const FieldDescription& field = dataset.fields[query.field_number];
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset.GridOf(field)));
   ReadPlan plan;
   plan.query = query;
   plan.field = field.name;
   plan.type = field.type;
   plan.coder = field.coder;
-  plan.dataset_levels = dataset.levels;
-  plan.parts = {dataset.levels, field.layers()};
+  plan.dataset_levels = dataset.GridOf(field).levels;
+  plan.parts = {plan.dataset_levels, field.layers()};
   const std::pair<int, int> layers(query.any_layer ? 0 : query.layer, query.layer);
   plan.read_gap = read_gap;
   const Box positions = grid.PatchesMeeting(query.box);
@@ -567,7 +567,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
     if (coder == nullptr)
       return DataLoss("field \"{}\" has coder {}, which this version does not know; use a newer Quarry",
                       field.name, static_cast<int>(field.coder));
-    plan.query.level = LevelForStride(dataset, *coder, *query.stride);
+    plan.query.level = LevelForStride(dataset.GridOf(field), *coder, *query.stride);
   }
   if (query.max_bytes) {
     QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice,
@@ -770,14 +770,14 @@ std::uint64_t DeliveryMemory(const ReadPlan& plan) {
 }
 
 std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& query) {
-  const auto samples =
-      static_cast<std::uint64_t>(LevelBox(Box{{0, 0, 0}, dataset.patch}, query.level).volume());
+  const auto samples = static_cast<std::uint64_t>(
+      LevelBox(Box{{0, 0, 0}, dataset.GridOf(query.field_number).patch}, query.level).volume());
   return DeliveredForms(query) *
          DecodedBytes(samples, dataset.fields[query.field_number].type, query.mask != 0);
 }
 
 std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query) {
-  const Result<PatchGrid> grid = PatchGrid::Create(dataset.grid.dims, dataset.patch);
+  const Result<PatchGrid> grid = PatchesOf(dataset.GridOf(query.field_number));
   // Without a grid: MakePlan says why.
   return grid.ok() ? static_cast<std::uint64_t>(grid->PatchesMeeting(query.box).volume()) : 0;
 }
@@ -785,7 +785,7 @@ std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query)
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
   const std::uint64_t patches = MostPatches(dataset, query);
   const FieldDescription& field = dataset.fields[query.field_number];
-  const PatchParts parts{dataset.levels, field.layers()};
+  const PatchParts parts{dataset.GridOf(field).levels, field.layers()};
   // Of other steps that are needed, all may miss samples.
   const bool masked = query.mask != 0 || field.keyframe > 0;
   // The rows as they are located, beside the plan that takes them over.

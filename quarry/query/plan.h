@@ -191,7 +191,7 @@ inline constexpr std::size_t kBatchPatches = 4096;
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises
 /// there: 2^level divides the stride along every axis of more than one sample. Level 0 if the coder filters
 /// coarse levels, because their samples differ from the field's.
-int LevelForStride(const DatasetDescription& dataset, const PatchCoder& coder, const Index3& stride);
+int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const Index3& stride);
 
 /// [bytes] payload, masks included, of an answer at one level alone.
 std::uint64_t PayloadAt(const ReadPlan& plan, int level);

@@ -65,8 +65,7 @@ Status NoSample(const GridDescription& grid, std::size_t axis, const AxisInterva
       unit, nearest);
 }
 
-Status UnknownAxis(const DatasetDescription& dataset, const std::string& name) {
-  const std::array<std::string, 3> axes = NamesOfDimensions(dataset).axes;
+Status UnknownAxis(const std::array<std::string, 3>& axes, const std::string& name) {
   return InvalidArgument("there is no axis \"{}\"; the axes are {}, {} and {}", Printable(name),
                          Printable(axes[2]), Printable(axes[1]), Printable(axes[0]));
 }
@@ -83,13 +82,13 @@ Status CheckOrder(const AxisInterval& interval) {
 
 }  // namespace
 
-Result<Box> BoxOfRegion(const DatasetDescription& dataset, std::span<const AxisInterval> intervals) {
-  const GridDescription& grid = dataset.grid;
-  Box box{{0, 0, 0}, grid.dims};
+Result<Box> BoxOfRegion(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
+                        std::span<const AxisInterval> intervals) {
+  Box box = grid.domain();
   std::array<const AxisInterval*, 3> given{};
   for (const AxisInterval& interval : intervals) {
-    const std::optional<std::size_t> axis = FindAxis(dataset, interval.axis);
-    if (!axis) return UnknownAxis(dataset, interval.axis);
+    const std::optional<std::size_t> axis = FindAxis(grid, dimensions, interval.axis);
+    if (!axis) return UnknownAxis(dimensions, interval.axis);
     if (const AxisInterval* other = std::exchange(given[*axis], &interval)) {
       return InvalidArgument("\"{}\" and \"{}\" are the same axis; give it once", Printable(other->axis),
                              Printable(interval.axis));

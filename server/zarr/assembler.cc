@@ -38,12 +38,13 @@ std::uint64_t VolumeOf(const Region& region) {
 
 ChunkAssembler::ChunkAssembler(const Chunk& chunk)
     : chunk_(chunk),
-      begin_(chunk.begin()),
-      end_(chunk.end()),
+      begin_(chunk.AlongAxes(chunk.begin(), 0)),
+      end_(chunk.AlongAxes(chunk.end(), 1)),
+      chunks_(chunk.AlongAxes(chunk.array->chunks, 1)),
       sample_(chunk.array->sample_bytes()),
       bytes_(std::make_shared<Bytes>(chunk.array->chunk_bytes())),
       left_(1) {
-  for (std::size_t a = 1; a <= kAxes; ++a) left_ *= end_[a] - begin_[a];
+  for (std::size_t a = 0; a < kAxes; ++a) left_ *= end_[a] - begin_[a];
   if (left_ * sample_ != bytes_->size()) Pad();
 }
 
@@ -58,7 +59,6 @@ Status ChunkAssembler::Add(const pb::ReadResponse& message) {
 
 Status ChunkAssembler::AddBlocks(const pb::SampleBlocks& blocks) {
   std::string_view data = blocks.data();
-  const Shape& chunks = chunk_.array->chunks;
   for (const pb::BlockExtent& block : blocks.blocks()) {
     if (block.has_shown_level()) return DataLoss("samples of the chunk are damaged");
     if (block.begin_size() != kAxes || block.shape_size() != kAxes)
@@ -68,7 +68,7 @@ Status ChunkAssembler::AddBlocks(const pb::SampleBlocks& blocks) {
       const int axis = static_cast<int>(kAxes - 1 - a);
       region.begin[a] = block.begin(axis);
       region.end[a] = region.begin[a] + block.shape(axis);
-      if (region.begin[a] < begin_[a + 1] || region.end[a] > end_[a + 1])
+      if (region.begin[a] < begin_[a] || region.end[a] > end_[a])
         return InternalError("a block of the answer lies outside the chunk");
     }
     const std::uint64_t volume = VolumeOf(region);
@@ -77,8 +77,8 @@ Status ChunkAssembler::AddBlocks(const pb::SampleBlocks& blocks) {
     const std::uint64_t row = (region.end[2] - region.begin[2]) * sample_;
     for (std::uint64_t z = region.begin[0]; z < region.end[0]; ++z) {
       for (std::uint64_t y = region.begin[1]; y < region.end[1]; ++y) {
-        const std::uint64_t at = ((z - begin_[1]) * chunks[2] + (y - begin_[2])) * chunks[3];
-        std::memcpy(bytes_->data() + (at + region.begin[2] - begin_[3]) * sample_, data.data(), row);
+        const std::uint64_t at = ((z - begin_[0]) * chunks_[1] + (y - begin_[1])) * chunks_[2];
+        std::memcpy(bytes_->data() + (at + region.begin[2] - begin_[2]) * sample_, data.data(), row);
         data.remove_prefix(row);
       }
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -30,8 +31,10 @@ class ChunkAssembler {
   void MarkMissing();
 
   const Chunk& chunk_;
-  const Shape begin_;
-  const Shape end_;
+  // z, y, x; in samples of the level, and of a whole chunk.
+  const std::array<std::uint64_t, 3> begin_;
+  const std::array<std::uint64_t, 3> end_;
+  const std::array<std::uint64_t, 3> chunks_;
   const std::uint64_t sample_;  ///< [bytes]
   std::shared_ptr<Bytes> bytes_;
   std::uint64_t left_ = 0;  ///< samples that are still to come

@@ -64,7 +64,8 @@ json FieldAttributes(const Contents& contents, const Array& array) {
   if (said.relative_tolerance) attributes["relative_tolerance"] = *said.relative_tolerance;
   if (said.pointwise_relative_tolerance)
     attributes["pointwise_relative_tolerance"] = *said.pointwise_relative_tolerance;
-  attributes["max_error"] = Number(field.max_errors[static_cast<std::size_t>(array.level)]);
+  const auto level = std::min(static_cast<std::size_t>(array.level), field.max_errors.size() - 1);
+  attributes["max_error"] = Number(field.max_errors[level]);
   attributes["level"] = array.level;
   if (field.has_times()) attributes["coordinates"] = StepNamesOf(contents, &field).time;
   if (said.fill && !IsFloat(said.type)) attributes["_FillValue"] = IntegerFill(said);
@@ -72,7 +73,7 @@ json FieldAttributes(const Contents& contents, const Array& array) {
 }
 
 json AxisAttributes(const Contents& contents, const Array& array) {
-  const GridDescription& grid = contents.dataset.grid;
+  const GridDescription& grid = contents.dataset.grids[array.grid];
   const std::size_t axis = 2 - array.number;
   json attributes = {{"axis", std::string(1, "ZYX"[array.number])}};
   if (!grid.axis_names[axis].empty()) attributes["long_name"] = grid.axis_names[axis];
@@ -139,6 +140,7 @@ json Transformations(const GridDescription& grid, const FieldContents& field, in
   json scale = json::array({between});
   json translation = json::array({start});
   for (const std::size_t axis : {2, 1, 0}) {
+    if (!grid.has_axis[axis]) continue;
     const double distance = grid.spacing[axis] == 0 ? 1.0 : grid.spacing[axis];
     const double times = grid.dims[axis] > 1 ? std::ldexp(1.0, level) : 1.0;
     scale.push_back(distance * times);
@@ -150,15 +152,16 @@ json Transformations(const GridDescription& grid, const FieldContents& field, in
 
 /// A field, as OME-Zarr describes images.
 json Image(const Contents& contents, const FieldContents& field, const Array& finest) {
-  const GridDescription& grid = contents.dataset.grid;
+  const GridDescription& grid = contents.dataset.GridOf(field.description);
   json axes = json::array({{{"name", finest.dimensions[0]}, {"type", "time"}}});
-  for (const std::size_t number : {0, 1, 2}) {
-    json axis = {{"name", finest.dimensions[number + 1]}, {"type", "space"}};
-    if (const std::string unit = OmeUnit(grid.axis_units[2 - number]); !unit.empty()) axis["unit"] = unit;
-    axes.push_back(std::move(axis));
+  for (const std::size_t axis : {2, 1, 0}) {
+    if (!grid.has_axis[axis]) continue;
+    json said = {{"name", finest.dimensions[axes.size()]}, {"type", "space"}};
+    if (const std::string unit = OmeUnit(grid.axis_units[axis]); !unit.empty()) said["unit"] = unit;
+    axes.push_back(std::move(said));
   }
   json levels = json::array();
-  for (int level = 0; level < contents.dataset.levels; ++level)
+  for (int level = 0; level < grid.levels; ++level)
     levels.push_back({{"path", fmt::format("{}/{}", level, field.description.name)},
                       {"coordinateTransformations", Transformations(grid, field, level)}});
   return {{"name", field.description.name}, {"axes", std::move(axes)}, {"datasets", std::move(levels)}};
@@ -169,10 +172,13 @@ json RootAttributes(const Contents& contents, const std::map<std::string, Array,
   for (const FieldContents& field : contents.fields)
     if (!field.steps.empty())
       images.push_back(Image(contents, field, arrays.find("0/" + field.description.name)->second));
+  json patches = json::object();
+  for (const FieldContents& field : contents.fields)
+    patches[field.description.name] = Reversed(contents.dataset.GridOf(field.description).patch);
   return {{"ome", {{"version", "0.5"}, {"multiscales", std::move(images)}}},
           {"quarry",
-           {{"levels", contents.dataset.levels},
-            {"patch", Reversed(contents.dataset.patch)},
+           {{"levels", LevelsOf(contents.dataset)},
+            {"patches", std::move(patches)},
             {"created_by", contents.dataset.created_by}}}};
 }
 
@@ -223,7 +229,7 @@ std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocum
     const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
   std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents;
   GroupDocument root(RootAttributes(contents, arrays));
-  for (int level = 0; level < contents.dataset.levels; ++level) {
+  for (int level = 0; level < LevelsOf(contents.dataset); ++level) {
     const std::string prefix = fmt::format("{}/", level);
     GroupDocument group(json{{"level", level}});
     root.Add(std::to_string(level), group.alone());

@@ -41,12 +41,15 @@ std::uint64_t Product(const Shape& shape) {
   return product;
 }
 
-Shape LevelShapeOf(const DatasetDescription& dataset, int level) {
+Shape LevelShapeOf(const GridDescription& grid, int level) {
   Shape shape;
   for (std::size_t number = 0; number < kAxes; ++number)
-    shape.push_back(static_cast<std::uint64_t>(LevelExtent(dataset.grid.dims[2 - number], level)));
+    shape.push_back(static_cast<std::uint64_t>(LevelExtent(grid.dims[2 - number], level)));
   return shape;
 }
+
+/// Whether a level shows a grid: a single sample is that of every level.
+bool HasLevel(const GridDescription& grid, int level) { return level < grid.levels || grid.samples() == 1; }
 
 /// A decimal number without leading zeros.
 std::optional<std::uint64_t> Index(std::string_view text) {
@@ -94,12 +97,19 @@ bool HasTimes(const std::vector<HeldStep>& steps) {
 
 // ---- Contents
 
+int LevelsOf(const DatasetDescription& dataset) {
+  int levels = 0;
+  for (const GridDescription& grid : dataset.grids) levels = std::max(levels, grid.levels);
+  return levels;
+}
+
 bool FieldContents::has_times() const { return HasTimes(steps); }
 
 Contents::Contents(const pb::DatasetManifest& message, DatasetDescription description)
     : dataset(std::move(description)), manifest(ChecksumOf(message.SerializeAsString())) {
   for (const FieldDescription& field : dataset.fields)
-    fields.push_back({field, {}, std::vector<double>(static_cast<std::size_t>(dataset.levels), 0)});
+    fields.push_back(
+        {field, {}, std::vector<double>(static_cast<std::size_t>(dataset.GridOf(field).levels), 0)});
 }
 
 void Contents::Add(const pb::StepManifest& step) {
@@ -126,8 +136,10 @@ std::uint64_t Contents::bytes() const {
   std::uint64_t held = steps.size();
   for (const FieldContents& field : fields) held += field.steps.size();
   std::uint64_t positions = 0;
-  for (const auto& axis : dataset.grid.coordinates) positions += axis.size();
-  const std::uint64_t arrays = static_cast<std::uint64_t>(dataset.levels) * (3 * fields.size() + kAxes + 2);
+  for (const GridDescription& grid : dataset.grids)
+    for (const auto& axis : grid.coordinates) positions += axis.size();
+  const std::uint64_t arrays =
+      static_cast<std::uint64_t>(LevelsOf(dataset)) * (3 * fields.size() + kAxes * dataset.grids.size() + 2);
   return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + arrays * kArray;
 }
 
@@ -153,14 +165,22 @@ Shape Chunk::end() const {
   return end;
 }
 
-Shape ChunkShape(const DatasetDescription& dataset, int level) {
-  const Shape shape = LevelShapeOf(dataset, level);
+std::array<std::uint64_t, 3> Chunk::AlongAxes(const Shape& of_dimensions, std::uint64_t value) const {
+  std::array<std::uint64_t, 3> along{};
+  std::size_t dimension = 1;
+  for (std::size_t number = 0; number < kAxes; ++number)
+    along[number] = grid->has_axis[2 - number] ? of_dimensions[dimension++] : value;
+  return along;
+}
+
+Shape ChunkShape(const GridDescription& grid, int level) {
+  const Shape shape = LevelShapeOf(grid, level);
   Shape chunk;
   std::int64_t enough = 1;
   for (std::size_t number = 0; number < kAxes; ++number) {
-    const std::int64_t patch = dataset.patch[2 - number];
+    const std::int64_t patch = grid.patch[2 - number];
     chunk.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(patch >> level, 1)));
-    enough *= std::min(patch, dataset.grid.dims[2 - number]);
+    enough *= std::min(patch, grid.dims[2 - number]);
   }
   enough = std::min(enough, kChunkSamples);
   const auto inside = [&] {
@@ -194,30 +214,45 @@ Hierarchy::Hierarchy(Contents contents) : contents_(std::move(contents)) {
 
 void Hierarchy::MakeArrays() {
   const DatasetDescription& dataset = contents_.dataset;
-  const auto [x, y, z] = NamesOfDimensions(dataset).axes;
-  const std::array<std::string, kAxes> axes = {z, y, x};
-  for (int level = 0; level < dataset.levels; ++level) {
+  const std::vector<std::array<std::string, 3>> names = NamesOfDimensions(dataset).axes;
+  for (int level = 0; level < LevelsOf(dataset); ++level) {
     const std::string prefix = fmt::format("{}/", level);
-    const Shape shape = LevelShapeOf(dataset, level);
-    const Shape chunks = ChunkShape(dataset, level);
     for (std::size_t i = 0; i < contents_.fields.size(); ++i) {
       const FieldContents& field = contents_.fields[i];
+      const GridDescription& grid = dataset.GridOf(field.description);
+      if (!HasLevel(grid, level)) continue;
+      const Shape shape = LevelShapeOf(grid, level);
+      const Shape chunks = ChunkShape(grid, level);
       Array array;
       array.level = level;
       array.number = i;
+      array.grid = field.description.grid;
       array.field = &field;
-      array.shape = {field.steps.size(), shape[0], shape[1], shape[2]};
-      array.chunks = {1, chunks[0], chunks[1], chunks[2]};
+      array.shape = {field.steps.size()};
+      array.chunks = {1};
       // Chunks have the bytes that are stored: those of bool are the same, and of float16 twice as many.
       const bool is_bool = field.description.given == GivenType::kBool;
       array.dtype = std::string(is_bool ? Name(GivenType::kBool) : Name(field.description.type));
-      array.dimensions = {StepNamesOf(contents_, &field).step, axes[0], axes[1], axes[2]};
+      array.dimensions = {StepNamesOf(contents_, &field).step};
+      for (std::size_t number = 0; number < kAxes; ++number) {
+        if (!grid.has_axis[2 - number]) continue;
+        array.shape.push_back(shape[number]);
+        array.chunks.push_back(chunks[number]);
+        array.dimensions.push_back(names[array.grid][2 - number]);
+      }
       arrays_[prefix + field.description.name] = std::move(array);
     }
-    for (std::size_t number = 0; number < kAxes; ++number) {
-      Array array = Coordinate(Array::Kind::kPositions, level, shape[number], "float64", axes[number]);
-      array.number = number;
-      arrays_[prefix + axes[number]] = std::move(array);
+    for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
+      if (!HasLevel(dataset.grids[g], level)) continue;
+      const Shape shape = LevelShapeOf(dataset.grids[g], level);
+      for (std::size_t number = 0; number < kAxes; ++number) {
+        if (!dataset.grids[g].has_axis[2 - number]) continue;
+        const std::string& name = names[g][2 - number];
+        Array array = Coordinate(Array::Kind::kPositions, level, shape[number], "float64", name);
+        array.number = number;
+        array.grid = g;
+        arrays_.try_emplace(prefix + name, std::move(array));
+      }
     }
     const auto add_steps = [&](const FieldContents* field) {
       const std::vector<HeldStep>& steps = field == nullptr ? contents_.steps : field->steps;
@@ -250,6 +285,7 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
   const auto found = arrays_.find(fmt::format("{}/{}", parts[0], parts[1]));
   if (found == arrays_.end() || parts.size() - 3 != found->second.shape.size()) return std::nullopt;
   entry.chunk.array = &found->second;
+  entry.chunk.grid = &contents_.dataset.grids[found->second.grid];
   for (std::size_t a = 0; a < found->second.shape.size(); ++a) {
     const std::optional<std::uint64_t> i = Index(parts[a + 3]);
     const std::uint64_t chunk = found->second.chunks[a];
@@ -270,10 +306,10 @@ std::string Hierarchy::TagOf(const Chunk& chunk, std::string_view key) const {
 }
 
 pb::ReadRequest Hierarchy::QuestionOf(const Chunk& chunk, const std::string& dataset) const {
-  const Shape begin = chunk.begin();
-  const Shape end = chunk.end();
-  const auto& dims = contents_.dataset.grid.dims;
-  const int level = chunk.array->level;
+  const GridDescription& grid = *chunk.grid;
+  const auto begin = chunk.AlongAxes(chunk.begin(), 0);
+  const auto end = chunk.AlongAxes(chunk.end(), 1);
+  const int level = std::min(chunk.array->level, grid.levels - 1);
   pb::ReadRequest request;
   pb::ReadQuery* const query = request.mutable_query();
   query->set_dataset(dataset);
@@ -282,8 +318,8 @@ pb::ReadRequest Hierarchy::QuestionOf(const Chunk& chunk, const std::string& dat
   query->set_level(static_cast<std::uint32_t>(level));
   query->set_strict(true);
   for (std::size_t a = 0; a < kAxes; ++a) {
-    const std::size_t number = kAxes - a;  // behind the step
-    const auto last = std::min<std::uint64_t>(end[number] << level, static_cast<std::uint64_t>(dims[a]));
+    const std::size_t number = 2 - a;
+    const auto last = std::min<std::uint64_t>(end[number] << level, static_cast<std::uint64_t>(grid.dims[a]));
     query->mutable_box()->add_begin(static_cast<std::uint32_t>(begin[number] << level));
     query->mutable_box()->add_end(static_cast<std::uint32_t>(last));
   }
@@ -294,7 +330,7 @@ void Hierarchy::AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::
                                   std::string* to) const {
   const Array& array = *chunk.array;
   const std::vector<HeldStep>& steps = array.field == nullptr ? contents_.steps : array.field->steps;
-  const GridDescription& grid = contents_.dataset.grid;
+  const GridDescription& grid = contents_.dataset.grids[array.grid];
   const std::size_t axis = 2 - std::min<std::size_t>(array.number, 2);
   for (std::uint64_t i = chunk.begin()[0] + begin; i < chunk.begin()[0] + end; ++i) {
     const bool inside = i < array.shape[0];

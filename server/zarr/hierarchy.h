@@ -20,6 +20,8 @@
 ///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
 ///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them
 ///
+/// An axis that the grid of a field lacks is left out of its array.
+///
 /// Decision 36 says why chunks and dimensions are what they are.
 namespace quarry::server::zarr {
 
@@ -33,6 +35,9 @@ struct HeldStep {
   bool missing = false;      ///< samples of it are missing
   std::uint64_t record = 0;  ///< checksum of what step.json says of the field, which has those of its files
 };
+
+/// Levels of the grid that has the most.
+int LevelsOf(const DatasetDescription& dataset);
 
 /// A field, and the steps that hold it.
 struct FieldContents {
@@ -64,6 +69,7 @@ struct Array {
   Kind kind = Kind::kField;
   int level = 0;
   std::size_t number = 0;  ///< of the field, or of the axis: 0 (z), 1 (y), 2 (x)
+  std::size_t grid = 0;    ///< of fields and positions
   /// Whose steps they are; null: the dataset's.
   const FieldContents* field = nullptr;
   Shape shape;
@@ -79,11 +85,15 @@ struct Array {
 /// A chunk that exists.
 struct Chunk {
   const Array* array = nullptr;
+  const GridDescription* grid = nullptr;  ///< of the array
   Shape index;
 
   /// Its samples that the array has: half-open.
   Shape begin() const;
   Shape end() const;
+  /// Of a field's chunk: numbers along z, y, x out of those along its dimensions, of which the step is the
+  /// first. Axes that the grid lacks have `value`.
+  std::array<std::uint64_t, 3> AlongAxes(const Shape& of_dimensions, std::uint64_t value) const;
 };
 
 /// What a key leads to.
@@ -138,6 +148,6 @@ bool IsChunkKey(std::string_view key);
 
 /// The shape of chunks of a level, z, y, x: whole patches, one at level 0, and at coarser levels as many as
 /// make a chunk of useful size.
-Shape ChunkShape(const DatasetDescription& dataset, int level);
+Shape ChunkShape(const GridDescription& grid, int level);
 
 }  // namespace quarry::server::zarr

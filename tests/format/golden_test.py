@@ -49,6 +49,15 @@ TYPES = (
     ("mask", "bool", "lossless", (), None),
     ("half", "float16", "lossless", ("--lossless",), math.nan),
 )
+# Fields on three grids, in a dataset of their own; their dims come last unless they are DIMS. "floor" lies on the grid of
+# "surface" and misses what it does.
+GRIDS = (
+    ("volume", "float32", "wavelet-zfp", ("--tolerance", "0.01"), math.nan),
+    ("surface", "float32", "interpolate", ("--tolerance", "0.01", "--patch", "8x8x1", "--levels", "2"), math.nan, (37, 19, 1)),
+    ("floor", "int16", "lossless", ("--fill", "-32768"), -32768, (37, 19, 1)),
+    ("profile", "float64", "lossless", ("--lossless", "--patch", "1x1x4"), math.inf, (1, 1, 5)),
+)
+WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -78,12 +87,12 @@ CHANGES["keys"] = lambda value: (1 << 63) + value
 CHANGES["mask"] = lambda value: value % 2 == 1
 
 
-def source(step, field, kind, hole):
+def source(step, field, kind, hole, dims):
     """A field with a smooth part, a front and a constant corner: every way in which a patch can be stored."""
     values = []
-    for z in range(DIMS[2]):
-        for y in range(DIMS[1]):
-            for x in range(DIMS[0]):
+    for z in range(dims[2]):
+        for y in range(dims[1]):
+            for x in range(dims[0]):
                 # Multiples of 1/64 are exact in float32, whatever the machine's sine does in its last bit.
                 value = round(64 * (math.sin(0.3 * x + step) + 0.1 * y * z)) / 64
                 value = 293.0 if x >= 32 else value + (5.0 if x + y > 30 else 0.0)
@@ -101,18 +110,19 @@ def write(folder, fields):
     folder.mkdir()
     dataset = folder / "golden.quarry"
     known = coders()
-    for field, kind, coder, options, hole in fields:
+    for field, kind, coder, options, hole, *own_dims in fields:
         if coder not in known:
             continue
+        dims = own_dims[0] if own_dims else DIMS
         inputs = []
         for step in range(2):
             ending = "" if kind == "bool" else f"-{kind.capitalize()}"
-            path = folder / f"golden{step}-{field}-[{DIMS[0]}-{DIMS[1]}-{DIMS[2]}]{ending}.raw"
-            path.write_bytes(source(step, field, kind, hole))
+            path = folder / f"golden{step}-{field}-[{dims[0]}-{dims[1]}-{dims[2]}]{ending}.raw"
+            path.write_bytes(source(step, field, kind, hole, dims))
             inputs.append(path)
         command = [BIN / "quarry-write", *inputs, "--output", dataset, *options, "--files", "2"]
         # A name like the others' ends in digits.
-        command += ["--type", kind, "--dims", "x".join(map(str, DIMS)), "--field", field] if kind == "bool" else []
+        command += ["--type", kind, "--dims", "x".join(map(str, dims)), "--field", field] if kind == "bool" else []
         command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]
         command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", "level"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -126,7 +136,7 @@ def digests(dataset, folder):
     for field in described["fields"]:
         rougher = range(len(field.get("rougher_layers", [])))
         for step in described["steps"]:
-            for level in range(described["levels"]):
+            for level in range(len(field["levels"])):
                 for layer in [(), *(("--layer", str(layer)) for layer in rougher)]:
                     out = folder / "out.raw"
                     subprocess.run([BIN / "quarry", "get", dataset, "--field", field["name"], "--step", str(step), "--level", str(level), *layer,
@@ -145,7 +155,7 @@ def main():
         if sys.argv[1:2] == ["--update"]:
             target = HERE / "golden" / sys.argv[2]
             target.mkdir(parents=True)
-            write(scratch / "new", TYPES if sys.argv[2].endswith("types") else FIELDS).rename(target / "golden.quarry")
+            write(scratch / "new", WRITTEN[sys.argv[2]]).rename(target / "golden.quarry")
             (target / "digests.txt").write_text(digests(target / "golden.quarry", scratch))
             return 0
         failures = 0
@@ -154,7 +164,7 @@ def main():
                 print(f"{version.name}: samples differ from those of the release")
                 failures += 1
             subprocess.run([BIN / "quarry", "verify", version / "golden.quarry"], check=True, stdout=subprocess.DEVNULL)
-        for version, fields in ((NEWEST, FIELDS), (f"{NEWEST}-types", TYPES)):
+        for version, fields in WRITTEN.items():
             written = write(scratch / version, fields)
             golden = HERE / "golden" / version / "golden.quarry"
             same = files(golden) == files(written) and all(

@@ -3,8 +3,8 @@
 Writes a tiny dataset with quarry-write, reads it with the small reader in this file, which is written from docs/format.md
 alone, and compares the annotated dump of its subfile with the one in the document. It also checks every checksum, every
 decoded sample against its source, every recorded error, and the answers of `quarry get`. Then it reads the same example in
-versions 1 and 3 of the format, and the files of a mask. Standard library only. It knows all of the coder except zfp, which the
-example does not need, and all of masks except their payload.
+versions 1 and 3 of the format, as the last of several grids, and the files of masks. Standard library only. It knows all of the
+coder except zfp, which the example does not need, and all of masks except their payload.
 
 Usage: worked_example.py            exit code 0, or 1 and the difference
        worked_example.py --update   writes the dump into docs/format.md
@@ -578,20 +578,52 @@ def read_manifest(path):
     return json.loads(text)
 
 
+def grids_of(described):
+    """Of dataset.json; before `grids` there is one, with patch and levels beside it."""
+    grids = described.get("grids") or [described["grid"] | {"patch": described["patch"], "levels": described["levels"]}]
+    first = {}  # of each name: grid and axis
+    for number, grid in enumerate(grids):
+        grid["has_axis"] = grid.get("has_axis") or [True, True, True]
+        for key in ("dims", "origin", "spacing", "axis_names", "axis_units", "patch", "has_axis"):
+            require(len(grid[key]) == 3, f"{key} of grid {number}")
+        for axis, name in enumerate(grid["axis_names"]):
+            if not grid["has_axis"][axis]:
+                require(grid["dims"][axis] == 1 and not along(grid, axis)["coordinates"], f"the lacking axis {'xyz'[axis]}")
+            elif name not in ("", "xyz"[axis]):
+                other, of_other = first.setdefault(name, (number, axis))
+                here, there = along(grid, axis), along(grids[other], of_other)
+                require(other == number or here == there, f"the axes \"{name}\" of grids {other} and {number} differ")
+    require(all(field.get("grid", 0) < len(grids) for field in described["fields"]), "grid of a field")
+    return grids
+
+
+def along(grid, axis):
+    """What axes of one name have in common."""
+    dims = grid["dims"][axis]
+    return {"dims": dims, "origin": grid["origin"][axis], "spacing": grid["spacing"][axis] if dims > 1 else None,
+            "unit": grid["axis_units"][axis], "coordinates": grid.get("coordinates", {}).get("xyz"[axis], [])}
+
+
+def record_of(step, name):
+    return next(record for record in step["fields"] if record["name"] == name)
+
+
 def check_manifests(dataset, header, rows, subfile):
     described = read_manifest(dataset / "dataset.json")
     version = header["version"]
     require(described["format_version"] == version, "format_version")
-    require(tuple(described["grid"]["dims"]) == header["dims"] and tuple(described["patch"]) == header["patch"], "grid")
-    require(described["levels"] == header["levels"] and described["order"] == "PAYLOAD_ORDER_PATCH", "levels and order")
     field = described["fields"][header["field"]]
     require(field["name"] == header["name"], "field name")
+    grid = grids_of(described)[field.get("grid", 0)]
+    require(tuple(grid["dims"]) == header["dims"] and tuple(grid["patch"]) == header["patch"], "grid")
+    require(grid["levels"] == header["levels"] and described["order"] == "PAYLOAD_ORDER_PATCH", "levels and order")
     require((field["dtype"], field["codec"]) == ("DATA_TYPE_FLOAT32", "wavelet-zfp"), "type and coder")
     require(field["tolerance"] == TOLERANCE, "tolerance")
     step = read_manifest(dataset / "steps" / "000000" / "step.json")
     require(step["step"] == "0", "step")
-    record = step["fields"][0]
-    require(record["name"] == header["name"] and record["patches"] == str(len(rows)), "patches")
+    record = record_of(step, header["name"])
+    require(record["patches"] == str(len(rows)), "patches")
+    require(len(record["levels"]) == grid["levels"], "levels of the step")
     require(record["max_error"] == max(row["levels"][0]["max_error"] for row in rows), "largest error")
     if version > 1:
         require(step["format_version"] == version, "format_version of the step")
@@ -628,7 +660,7 @@ def check_answers(dataset, answers, header, decoded):
                 x, y, z = begin[0] + i % width, begin[1] + i // width % height, begin[2] + i // width // height
                 whole[x + shape[0] * (y + shape[1] * z)] = sample
         answer = answers / f"level{level}.raw"
-        run("quarry", "get", dataset, "--level", level, "--output", answer)
+        run("quarry", "get", dataset, "--field", header["name"], "--level", level, "--output", answer)
         expected = struct.pack(f"<{len(whole)}f", *whole)
         require(answer.read_bytes() == expected, f"quarry get answers otherwise at level {level}")
 
@@ -643,19 +675,30 @@ def run(program, *arguments):
     require(done.returncode == 0, f"{program} ended with {done.returncode}: {done.stderr}")
 
 
-def make_dataset(folder, name, values, *options):
-    source = folder / "example.raw"
+EXAMPLE = [value for row in ROWS for value in row]
+
+
+def write_field(dataset, field, dims, values, *options):
+    source = dataset.with_suffix(".raw")
     source.write_bytes(struct.pack(f"<{len(values)}f", *values))
-    dataset = folder / f"{name}.quarry"
-    run("quarry-write", source, "--dims", "x".join(map(str, DIMS)), "--type", "float32", "--field", "f",
-        "--codec", "wavelet-zfp", "--tolerance", TOLERANCE, "--patch", 4, "--levels", 2, *options, "--output", dataset)
+    run("quarry-write", source, "--dims", "x".join(map(str, dims)), "--type", "float32", "--field", field,
+        "--codec", "wavelet-zfp", "--tolerance", TOLERANCE, *options, "--output", dataset)
+
+
+def finish(dataset):
     run("quarry-index", dataset)
     run("quarry", "verify", dataset)
     return dataset
 
 
+def make_dataset(folder, name, values, *options):
+    dataset = folder / f"{name}.quarry"
+    write_field(dataset, "f", DIMS, values, "--patch", 4, "--levels", 2, *options)
+    return finish(dataset)
+
+
 def make_example(folder):
-    return make_dataset(folder, "example", [value for row in ROWS for value in row])
+    return make_dataset(folder, "example", EXAMPLE)
 
 
 def check_example(dataset, answers):
@@ -667,39 +710,74 @@ def check_example(dataset, answers):
     return lines
 
 
-def check_mask(folder):
-    """The files of a mask, without their payload: names, tables, and what step.json says of them."""
-    values = [value for row in ROWS for value in row]
-    for missing in (5, 6, 14, 23, 26):
-        values[missing] = -1.0
-    dataset = make_dataset(folder, "masked", values, "--fill", "-1", "--files", 2)
-    described = read_manifest(dataset / "dataset.json")["fields"][0]
-    require(described["fill"] == -1, "fill value")
-    record = read_manifest(dataset / "steps" / "000000" / "step.json")["fields"][0]
-    require(record["valid"] == str(volume(DIMS) - 5), "valid samples of the field")
-    mask = record["mask"]
-    require([path.name for path in (dataset / "masks").iterdir()] == [mask["name"]], "folder of the mask")
-    digests = []
+def mask_name(digests, grid):
+    """Of patches in Morton order, on a grid of this number."""
+    counted = [*digests, grid] if grid else digests
+    return xxh3(struct.pack(f"<{len(counted)}Q", *counted)) or 1
+
+
+def check_mask_files(dataset, field, grid):
+    """The subfiles of the mask of a field, without their payload, and what step.json says of them; returns digests and
+    rows of the patches."""
+    mask = record_of(read_manifest(dataset / "steps" / "000000" / "step.json"), field)["mask"]
+    digests, all_rows = [], []
     for number, listed in enumerate(mask["subfiles"]):
         data = (dataset / "masks" / mask["name"] / listed["name"]).read_bytes()
         require((listed["name"], listed["bytes"]) == (f"{number:04}.qsf", str(len(data))), "subfile of the mask")
         header, rows = read_tables(data)
         require((header["type"], header["coder"], header["name"]) == ("uint8", "validity", mask["name"]), "header of a mask")
         require((header["step"], header["field"], header["subfile"], header["mask"]) == (0, 0, number, 0), "numbers")
+        described = grids_of(read_manifest(dataset / "dataset.json"))[grid]
+        require([list(header["dims"]), list(header["patch"]), header["levels"]] ==
+                [described["dims"], described["patch"], described["levels"]], "grid of a mask")
         require(listed["table_checksum"] == data[-32:-24][::-1].hex(), "checksum of the mask's patch table")
         for row in rows:
             levels = reversed(row["levels"])
             digests.append(xxh3(b"".join(struct.pack("<IQ", level["size"], level["checksum"]) for level in levels)))
-            require(any(level["size"] for level in row["levels"]) == (row["patch"] != 0), "patches with a mask")
-            require((row["min"], row["max"]) == (float(row["patch"] == 0), 1.0), "range of a mask")
-    require(xxh3(struct.pack(f"<{len(digests)}Q", *digests)) == int(mask["name"], 16), "name of the mask")
+        all_rows += rows
+    require(mask_name(digests, grid) == int(mask["name"], 16), "name of the mask")
     require(mask["bytes"] == str(sum(int(listed["bytes"]) for listed in mask["subfiles"])), "bytes of the mask")
+    for path in sorted((dataset / "steps" / "000000" / field).iterdir()):
+        require(f"{read_tables(path.read_bytes())[0]['mask']:016x}" == mask["name"], "mask in the header of a field")
+    return digests, all_rows
+
+
+def check_mask(folder):
+    """The mask of a field with whole patches and such that miss samples."""
+    values = list(EXAMPLE)
+    for missing in (5, 6, 14, 23, 26):
+        values[missing] = -1.0
+    dataset = make_dataset(folder, "masked", values, "--fill", "-1", "--files", 2)
+    require(read_manifest(dataset / "dataset.json")["fields"][0]["fill"] == -1, "fill value")
+    record = read_manifest(dataset / "steps" / "000000" / "step.json")["fields"][0]
+    require(record["valid"] == str(volume(DIMS) - 5), "valid samples of the field")
+    require([path.name for path in (dataset / "masks").iterdir()] == [record["mask"]["name"]], "folder of the mask")
+    for row in check_mask_files(dataset, "f", 0)[1]:
+        require(any(level["size"] for level in row["levels"]) == (row["patch"] != 0), "patches with a mask")
+        require((row["min"], row["max"]) == (float(row["patch"] == 0), 1.0), "range of a mask")
     valid = {}
     for path in sorted((dataset / "steps" / "000000" / "f").iterdir()):
-        header, rows = read_tables(path.read_bytes())
-        require(f"{header['mask']:016x}" == mask["name"], "mask in the header of a field")
-        valid.update((row["patch"], row["valid"]) for row in rows)
+        valid.update((row["patch"], row["valid"]) for row in read_tables(path.read_bytes())[1])
     require(valid == {0: 12, 1: 12 - 4, 2: 3 - 1}, "valid samples of the patches")
+
+
+def check_grids(folder):
+    """The example as the last of three grids, behind two fields that miss everything: masks that differ by the grid alone."""
+    dataset = folder / "grids.quarry"
+    for field, width in (("a", 10), ("b", 11)):
+        write_field(dataset, field, (width, 3, 1), [-1.0] * 3 * width, "--fill", "-1", "--patch", 4, "--levels", 3,
+                    *(["--append"] if field == "b" else []))
+    write_field(dataset, "f", DIMS, EXAMPLE, "--patch", 4, "--levels", 2, "--append")
+    finish(dataset)
+    described = read_manifest(dataset / "dataset.json")
+    found = [(field["name"], field["grid"]) for field in described["fields"]]
+    require(found == [("a", 0), ("b", 1), ("f", 2)], f"fields and their grids: {found}")
+    layouts = [(grid["dims"], grid["patch"], grid["levels"]) for grid in grids_of(described)]
+    require(layouts == [([10, 3, 1], [4, 4, 1], 3), ([11, 3, 1], [4, 4, 1], 3), ([9, 3, 1], [4, 4, 1], 2)], "grids")
+    masks = [check_mask_files(dataset, "a", 0), check_mask_files(dataset, "b", 1)]
+    require(masks[0][0] == masks[1][0], "digests of masks of nothing valid")
+    require(len(list((dataset / "masks").iterdir())) == 2, "masks of two grids")
+    return dataset
 
 
 CHECKSUM_VECTORS = {0: 0x2D06800538D394C2, 12: 0x5ACE6A511C10894B, 100: 0x004E4F921A64BD1C,
@@ -713,6 +791,8 @@ def check_test_vectors():
     require(xxh3(b"Quarry") == 0xDF8C00681FF5D62C, "XXH3 of 6 bytes")
     positions = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (3, 5, 1), (2**21 - 1,) * 3)
     require([morton(position) for position in positions] == [1, 2, 4, 143, 2**63 - 1], "Morton codes")
+    names = [mask_name([1, 2, 3], grid) for grid in (0, 1, 4095)]
+    require(names == [0x7C68B4906E7EA780, 0xCAA0A06D4C905408, 0x4A4BF345E440EF5F], "names of masks")
     require(inverse_line([1.5, 4.0, 6.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.3125, 6.5], "a line of 5 samples")
     require(inverse_line([1.5, 4.0], [0.5, -1.0]) == [1.25, 3.1875, 4.125, 4.5625], "a line of 4 samples")
 
@@ -727,6 +807,7 @@ def main():
         for older in OLDER_VERSIONS:
             check_example(older, Path(folder))
         check_mask(Path(folder))
+        check_example(check_grids(Path(folder)), Path(folder))
     block = "\n".join(["", "```text", *lines, "```", ""])
     document = DOCUMENT.read_text()
     require(BEGIN in document and END in document, f"{DOCUMENT} has no markers for the example")

@@ -10,9 +10,9 @@ namespace quarry::fuzz {
 inline DatasetDescription AnswerDataset() {
   DatasetDescription dataset;
   dataset.created_by = "fuzz";
-  dataset.grid.dims = {20, 12, 6};
-  dataset.patch = {8, 8, 8};
-  dataset.levels = 3;
+  dataset.grids[0].dims = {20, 12, 6};
+  dataset.grids[0].patch = {8, 8, 8};
+  dataset.grids[0].levels = 3;
   dataset.fields = {{"p", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.25, {}},
                     {"q", DataType::kInt16, "", CoderId::kLossless, {}, {}, true},
                     {"r", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.01, {}}};

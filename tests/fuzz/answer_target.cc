@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static DecodePool pool(1);
   if (size == 0) return 0;
   const query::SeriesRequest request = fuzz::AnswerRequest(data[0]);
-  const Box grid{{0, 0, 0}, dataset.grid.dims};
+  const Box grid{{0, 0, 0}, dataset.grids[0].dims};
   const client::LevelCallback check = [&](client::LevelSamples* level, const client::ReadCost&) {
     fuzz::Require(
         level->data.size() == static_cast<std::size_t>(level->extent.volume()) * SizeOf(level->type),

@@ -82,7 +82,7 @@ void AskEverything(std::shared_ptr<const OpenedDataset> opened, std::shared_ptr<
       }
     };
     ask();
-    question.read.level = description.levels - 1;
+    question.read.level = description.grids[0].levels - 1;
     for (std::size_t s = 0; s < std::min(kSteps, dataset.steps().size()); ++s) {
       question.read.step = dataset.steps()[s];
       ask();

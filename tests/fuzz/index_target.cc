@@ -68,7 +68,7 @@ void Seal(const Bytes& data, const fs::path& folder) {
 /// The patches of some boxes of every field: whatever the index says, there are as many as positions.
 void FindAll(const index::IndexLocator& locator, const Dataset& dataset) {
   const DatasetDescription& description = dataset.description();
-  const PatchGrid grid = *PatchGrid::Create(description.grid.dims, description.patch);
+  const PatchGrid grid = *PatchesOf(description.grids[0]);
   for (const std::uint64_t step : dataset.steps()) {
     for (std::size_t field = 0; field < description.fields.size(); ++field) {
       for (const Box& positions : {Box{{0, 0, 0}, grid.patches()}, Box{{1, 0, 0}, {2, 1, 1}}}) {

@@ -8,10 +8,10 @@ namespace quarry::fuzz {
 inline DatasetDescription ManifestDataset() {
   DatasetDescription dataset;
   dataset.created_by = "fuzz_seeds";
-  dataset.grid.dims = {91, 45, 7};
-  dataset.grid.spacing = {0.125, 0.5, 2};
-  dataset.patch = {32, 32, 4};
-  dataset.levels = 3;
+  dataset.grids[0].dims = {91, 45, 7};
+  dataset.grids[0].spacing = {0.125, 0.5, 2};
+  dataset.grids[0].patch = {32, 32, 4};
+  dataset.grids[0].levels = 3;
   dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}},
                     {"label", DataType::kUint8, "", CoderId::kLossless, {}, {}, true, 255.0},
                     {"salt", DataType::kFloat64, "", CoderId::kInterpolate, {}, 1e-3, false, 1e20}};

@@ -44,7 +44,7 @@ query::StatisticsAnswer ExampleStatistics(const query::AnswerHeader& header) {
 /// The header of the answer to a question about levels.
 query::AnswerHeader MakeHeader(const DatasetDescription& dataset, const query::ReadRequest& request,
                                const std::string& field, std::uint64_t number, std::uint64_t count) {
-  const Box grid{{0, 0, 0}, dataset.grid.dims};
+  const Box grid{{0, 0, 0}, dataset.grids[0].dims};
   query::AnswerHeader header;
   header.field = field;
   header.type = dataset.fields[*dataset.FindField(field)].type;
@@ -158,7 +158,7 @@ bool EncodeAll(const DatasetDescription& dataset, const PatchGrid& grid, const F
   std::vector<double> tolerances = field.rougher;
   tolerances.push_back(*field.tolerance);
   for (std::int64_t patch = 0; patch < grid.patch_count(); ++patch) {
-    const PatchLayout layout{DataType::kFloat32, grid.PatchBox(patch).shape(), dataset.levels};
+    const PatchLayout layout{DataType::kFloat32, grid.PatchBox(patch).shape(), dataset.grids[0].levels};
     std::vector<float> samples(static_cast<std::size_t>(Volume(layout.shape)));
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = std::sin(0.1f * static_cast<float>(i));
     if (patch % 2 == 1) samples[3] = std::nanf("");
@@ -173,7 +173,7 @@ bool EncodeAll(const DatasetDescription& dataset, const PatchGrid& grid, const F
 bool AddAnswers(const std::string& folder) {
   Corpus corpus(folder, "answer");
   const DatasetDescription dataset = AnswerDataset();
-  const PatchGrid grid = *PatchGrid::Create(dataset.grid.dims, dataset.patch);
+  const PatchGrid grid = *PatchesOf(dataset.grids[0]);
   std::vector<EncodedPatch> of_p;
   std::vector<EncodedPatch> of_r;
   if (!EncodeAll(dataset, grid, dataset.fields[0], &of_p)) return false;
@@ -196,9 +196,9 @@ bool AddAnswers(const std::string& folder) {
     const std::vector<EncodedPatch>& payloads = request.field == "r" ? of_r : of_p;
     Answer patches(choice);
     patches.AddHeader(header);
-    int coarsest = dataset.levels - 1;
+    int coarsest = dataset.grids[0].levels - 1;
     for (const query::LevelExtent& level : header.levels) {
-      if (request.first_layer && level.layer > *request.first_layer) coarsest = dataset.levels - 1;
+      if (request.first_layer && level.layer > *request.first_layer) coarsest = dataset.grids[0].levels - 1;
       AddPatches(grid, payloads, level.level, coarsest, request.first_layer ? level.layer : 0, &patches);
       patches.AddLevelEnd(level.level);
       coarsest = level.level - 1;

@@ -74,8 +74,8 @@ class Layout(qt.QuarryTest):
         np.save(self.tmp / "row.npy", row)
         qt.succeed(qt.SERIAL_WRITER, self.tmp / "row.npy", "--lossless", "--output", self.tmp / "row.quarry")
         self.assertLess(sum(map(len, qt.subfiles(self.tmp / "row.quarry").values())), row.nbytes // 100)
-        manifest = json.loads((self.tmp / "row.quarry" / "dataset.json").read_text())
-        self.assertEqual((manifest["patch"], manifest["levels"]), ([131072, 1, 1], 10))
+        (grid,) = json.loads((self.tmp / "row.quarry" / "dataset.json").read_text())["grids"]
+        self.assertEqual((grid["patch"], grid["levels"]), ([131072, 1, 1], 10))
         qt.succeed("quarry", "get", self.tmp / "row.quarry", "--output", self.tmp / "back.npy")
         np.testing.assert_array_equal(np.load(self.tmp / "back.npy").ravel(), row)
         qt.succeed("quarry", "get", self.tmp / "row.quarry", "--level", 9, "--output", self.tmp / "coarse.npy")

@@ -306,8 +306,8 @@ TEST_F(InSituWrite, FieldsOfSeveralTypesInOneStep) {
     const auto read = quarry::Dataset::Open(path);
     ASSERT_TRUE(read.ok());
     const DatasetDescription& description = (*read)->description();
-    EXPECT_EQ(description.grid.origin, (std::array<double, 3>{1, 2, 3}));
-    EXPECT_EQ(description.grid.spacing, (std::array<double, 3>{0.5, 0.5, 2}));
+    EXPECT_EQ(description.grids[0].origin, (std::array<double, 3>{1, 2, 3}));
+    EXPECT_EQ(description.grids[0].spacing, (std::array<double, 3>{0.5, 0.5, 2}));
     ASSERT_EQ(description.fields.size(), 2u);
     EXPECT_EQ(description.fields[0].units, "K");
     const auto step = (*read)->Step(12);

@@ -431,7 +431,7 @@ class WhatItIs(Package):
                               (plan.levels[0], r"PlannedLevel\(level=1, layer=0, extent=\(\(0, 12\), "),
                               (step, r"Step\(step=3, time=None, fields=\['p', 'm', 'k'\]\)"),
                               (of_step, r"FieldStep\(name='p', source='p.raw', tolerance=0.001, min="),
-                              (of_step.levels[0], r"LevelRecord\(max_error="), (dataset.native, r"Dataset\(shape=\(23, 34, 45\)"),
+                              (of_step.levels[0], r"LevelRecord\(max_error="), (dataset.native, r"Dataset\(grids=\[\(23, 34, 45\)\], "), (dataset.grid, r"FieldGrid\(shape=\(23, 34, 45\), "),
                               (dataset.native.fields[2], r"FieldDescription\(name='k', dtype='int16'"),
                               (quarry.list(self.data)[0], rf"DatasetSummary\(name='run', shape=\({SHAPE[0]}, ")):
                 self.assertRegex(repr(one), f"^{text}")

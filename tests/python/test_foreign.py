@@ -417,7 +417,7 @@ class Names(qt.QuarryTest):
             for number, (given, field, wanted) in enumerate(self.NAMES):
                 url = f"http://{server.http_address()}/zarr/d{number}"
                 with self.subTest(given=given), quarry.open(data / f"d{number}.quarry") as dataset:
-                    self.assertEqual(dataset.native.axis_names, given)
+                    self.assertEqual(dataset.grid.axis_names, given)
                     for place, names in self.seen(data / f"d{number}.quarry", dataset, field, url):
                         self.assertEqual(tuple(names), wanted, place)
 

@@ -226,7 +226,7 @@ class Writing(qt.QuarryTest):
                 quarry.write(ours, field, field="f", tolerance=1e-3)
                 theirs = self.convert(field, "--tolerance", 1e-3)
                 self.assert_same(ours, theirs)
-                self.assertEqual(json.loads((ours / "dataset.json").read_text())["patch"], patch)
+                self.assertEqual(json.loads((ours / "dataset.json").read_text())["grids"][0]["patch"], patch)
                 shutil.rmtree(theirs)
 
     def test_what_cannot_be_written(self):
@@ -237,7 +237,7 @@ class Writing(qt.QuarryTest):
                 (TypeError, field.astype("M8[s]"), {}, "holds datetime64"),
                 (ValueError, np.zeros((1, 1, 1, 1, 1)), {}, "shape"),
                 (ValueError, np.zeros((3, 0)), {"tolerance": 1}, "shape"),
-                (ValueError, {"a": field, "b": field[1:]}, {"tolerance": 1}, "one grid"),
+                (ValueError, {"a": field, "b": np.stack([field, field])}, {"tolerance": 1}, "'b' has 2 steps, but 'a' has 1"),
                 (ValueError, {"a": field}, {"tolerance": 1, "field": "b"}, "leave it out"),
                 (ValueError, {}, {}, "no field"),
                 (ValueError, field, {"mode": "replace"}, "mode"),
@@ -677,7 +677,7 @@ class Meaning(qt.QuarryTest):
         report = self.tmp / "report.json"
         qt.succeed(qt.SERIAL_WRITER, f"{self.tmp}/a.nc:{array.name}", "--lossless", "--output", self.tmp / "theirs.quarry",
                    "--report", report)
-        grids = [json.loads((path / "dataset.json").read_text())["grid"] for path in (ours, self.tmp / "theirs.quarry")]
+        grids = [json.loads((path / "dataset.json").read_text())["grids"][0] for path in (ours, self.tmp / "theirs.quarry")]
         self.assertEqual(*grids)
         theirs = [words.in_python(one.removeprefix(f'"{self.tmp}/a.nc": ').replace("holds string", "holds text"))
                   for one in json.loads(report.read_text()).get("warnings", [])]
@@ -744,20 +744,24 @@ class Meaning(qt.QuarryTest):
         self.assertEqual(self.written(members, "e", select={"member": 1})[1], [])
         self.assertEqual(len(self.written(xr.Dataset({"u": array, "v": array * 2}), "f")[1]), 2)
 
-    def test_fields_that_lie_elsewhere_are_refused(self):
-        """A dataset has the positions of its first field."""
+    def test_axes_of_one_name_lie_at_one_place(self):
+        """A dataset has the positions of an axis once, and other grids for other axes."""
         import xarray as xr
         u = xr.DataArray(np.arange(9, dtype="f4").reshape(3, 3), dims=("lat", "lon"), coords={"lat": [0, 1, 2], "lon": [5, 6, 7]})
-        for name, other in (("moved", u.assign_coords(lon=[6, 7, 8])), ("turned", u.transpose("lon", "lat")),
+        for name, other in (("moved", u.assign_coords(lon=[6, 7, 8])),
                             ("turned, without positions", u.drop_vars(["lat", "lon"]).transpose("lon", "lat")),
                             ("other units", u.assign_coords(lon=("lon", [5, 6, 7], {"units": "m"})))):
-            with self.subTest(name), self.assertRaisesRegex(ValueError, "'v' lies elsewhere than 'u' along l.*one grid"):
+            with self.subTest(name), self.assertRaisesRegex(quarry.Error, '"v": axis "lon".*axes of one name are one axis'):
                 quarry.write(self.path, {"u": u, "v": other}, lossless=True)
-        with self.assertRaisesRegex(ValueError, "elsewhere .* along height"):
+        with self.assertRaisesRegex(quarry.Error, 'axis "height".* from 10 on, .* from 2 on'):
             quarry.write(self.path, {"u": u.expand_dims(height=[2.0]), "v": u.expand_dims(height=[10.0])}, lossless=True)
-        quarry.write(self.path, {"u": u, "v": u.values, "w": u.drop_vars("lon")}, lossless=True)
+        quarry.write(self.path, {"u": u, "v": u.values, "w": u.drop_vars(["lat", "lon"]), "turned": u.transpose("lon", "lat")},
+                     lossless=True)
         with quarry.open(self.path) as dataset:
+            self.assertEqual([field._description.grid for field in dataset.values()], [0, 0, 0, 1])
             np.testing.assert_array_equal(dataset["v"][0, 0], u)
+            np.testing.assert_array_equal(dataset["turned"][0, 0], u.T)
+            self.assertEqual(dataset["turned"].dims[2:], ("lon", "lat"))
         quarry.write(self.path, u.drop_vars(["lat", "lon"]), field="u", mode="append")  # says nothing against them
         with self.assertRaisesRegex(quarry.Error, "lie elsewhere along x"):
             quarry.write(self.path, u.assign_coords(lon=[6, 7, 8]), field="u", mode="append")
@@ -776,16 +780,16 @@ class Meaning(qt.QuarryTest):
                 quarry.write(self.path, several, lossless=True)
             self.assertEqual(
                 str(raised.exception), "some variables of the Dataset cannot be fields: complex128: count; object: when; along lat: gw; "
-                "a single value: p0. A dataset has one grid, here that of 'tos' (along time, lat, lon) and samples of float16, "
+                "a single value: p0. A dataset has one series of steps, here that of 'tos' (along time, lat, lon) and samples of float16, "
                 "float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool; take the rest, ds[['tos', 'ice']], and write what else you "
                 "need by itself")
             for data, error, says in (
-                    (several[["ice", "tos", "gw"]], ValueError, r"along lat: gw\. A dataset has one grid.* ds\.drop_vars\(\['gw'\]\)"),
+                    (several[["ice", "tos", "gw"]], ValueError, r"along lat: gw\. A dataset has one series of steps.* ds\.drop_vars\(\['gw'\]\)"),
                     (several[["when", "p0"]], TypeError, "object: when; a single value: p0. A dataset has a grid and samples of float16.*astype"),
                     (ds.tos[0].expand_dims(bnds=4, axis=2).to_dataset(name="corners").assign(tos=ds.tos), ValueError,
                      "along lat, lon, bnds: corners.* that of 'tos'"),
                     (several[["p0"]], ValueError, r"'p0' has the shape \(\)"),
-                    (several[["ice"]].assign(turned=ds.tos.rename(lat="y")), ValueError, "along time, y, lon: turned")):
+                    (several[["ice"]].assign(still=ds.tos[0]), ValueError, "along lat, lon: still")):
                 with self.subTest(says), self.assertRaisesRegex(error, says):
                     quarry.write(self.path, data, lossless=True)
             self.assertFalse(self.path.exists())

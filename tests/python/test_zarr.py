@@ -43,7 +43,7 @@ def decode(path, folder, fields, steps, level):
     """By the command: each field and step, [z, y, x]."""
     qt.succeed("quarry", "get", path, "--fields", ",".join(fields), "--steps", f"0:{max(steps) + 1}", "--level", level,
                "--output", folder / "{field}-{step}.npy")
-    dims = json.loads((path / "dataset.json").read_text())["grid"]["dims"]
+    dims = json.loads((path / "dataset.json").read_text())["grids"][0]["dims"]
     shape = [-(-n >> level) for n in dims[::-1]]
     return {name: np.stack([np.load(folder / f"{name}-{step}.npy").reshape(shape) for step in steps]) for name in fields}
 
@@ -169,7 +169,8 @@ class Hierarchy(Package):
             shape = tuple(int(n) for n in 2 ** random.integers(0, 13, 3) + random.integers(0, 20, 3))
             patch = tuple(1 if n == 1 else int(2 ** random.integers(2, 7)) for n in shape)
             levels = min((p.bit_length() for p, n in zip(patch, shape) if n > 1), default=1)
-            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""), ("z", "y", "x"))
+            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""), ("z", "y", "x"),
+                        (True, True, True))
             for level in range(levels):
                 chunk, extent = grid.chunk_shape(level), grid.level_shape(level)
                 with self.subTest(shape=shape, patch=patch, level=level):

@@ -73,6 +73,14 @@ std::vector<SubfileDescription> SubfilesOf(const std::vector<writer::SubfileSumm
   return subfiles;
 }
 
+GridDescription GridOf(const DatasetRecipe& recipe) {
+  GridDescription grid;
+  grid.dims = recipe.dims;
+  grid.patch = recipe.patch;
+  grid.levels = recipe.levels;
+  return grid;
+}
+
 /// The mask of encoded patches, written unless it exists; nothing when no sample is missing.
 std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const PatchGrid& grid,
                                          const std::vector<writer::EncodedPatchOfGrid>& encoded,
@@ -87,12 +95,14 @@ std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const Patc
     any = any || !patch.encoded.mask_levels.empty();
   }
   if (!any) return std::nullopt;
-  const std::uint64_t name = format::MaskName(digests);
-  if (auto known = Require(publisher->FindMask(name))) return known;
-  const format::SubfileHeader header =
-      format::MaskHeader(name, recipe.dims, recipe.patch, recipe.levels, recipe.order);
+  const std::uint64_t name = format::MaskName(digests, 0);
+  DatasetDescription dataset;
+  dataset.grids[0] = GridOf(recipe);
+  if (auto known = Require(publisher->FindMask(name, dataset, 0))) return known;
+  const format::SubfileHeader header = format::MaskHeader(name, dataset.grids[0], recipe.order);
   const fs::path folder = Require(publisher->StageMask(name));
-  const MaskDescription mask{name, SubfilesOf(WriteFiles(recipe, grid, header, folder, std::move(packed)))};
+  const MaskDescription mask{name, SubfilesOf(WriteFiles(recipe, grid, header, folder, std::move(packed))),
+                             0};
   publisher->AddMask(mask);
   return mask;
 }
@@ -203,9 +213,7 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   const PatchGrid grid = Require(PatchGrid::Create(recipe.dims, recipe.patch));
   writer::Publisher publisher = Require(writer::Publisher::Open(path, fs::exists(path)));
   DatasetDescription dataset = publisher.existing().value_or(DatasetDescription{});
-  dataset.grid.dims = recipe.dims;
-  dataset.patch = recipe.patch;
-  dataset.levels = recipe.levels;
+  dataset.grids[0] = GridOf(recipe);
   dataset.order = recipe.order;
   if (!dataset.FindField(recipe.field))
     dataset.fields.push_back({recipe.field,

@@ -8,6 +8,7 @@
 #include "quarry/base/file.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
+#include "quarry/format/dimension_names.h"
 #include "quarry/query/region.h"
 
 namespace quarry::tools {
@@ -190,6 +191,26 @@ Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
   return client::Dataset::Open(target, options);
 }
 
+Result<std::size_t> QuestionOptions::GridFor(const DatasetDescription& dataset,
+                                             const std::string& chosen) const {
+  std::optional<std::size_t> grid;
+  std::string first;
+  for (const std::string& name : fields.empty() ? std::vector{chosen} : fields) {
+    const std::optional<std::size_t> number = dataset.FindField(name);
+    if (!number) continue;  // the dataset says that it is not there
+    const std::size_t here = dataset.fields[*number].grid;
+    if (grid && here != *grid)
+      return InvalidArgument(
+          "one --box or --region cannot mean samples of the two grids on which \"{}\" and \"{}\" lie; ask "
+          "for "
+          "them one by one",
+          first, name);
+    grid = here;
+    first = name;
+  }
+  return grid.value_or(0);
+}
+
 Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& dataset) const {
   query::ReadRequest request;
   request.field = field;
@@ -218,11 +239,15 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
     request.focus = {point[0], point[1], point[2]};
   }
   if (!box.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grid.dims));
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, GridFor(dataset, request.field));
+    QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, dataset.grids[grid].dims));
   }
   if (!region.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<query::AxisInterval> intervals, query::ParseRegion(region));
-    QUARRY_ASSIGN_OR_RETURN(request.box, query::BoxOfRegion(dataset, intervals));
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, GridFor(dataset, request.field));
+    QUARRY_ASSIGN_OR_RETURN(
+        request.box,
+        query::BoxOfRegion(dataset.grids[grid], NamesOfDimensions(dataset).axes[grid], intervals));
   }
   return request;
 }

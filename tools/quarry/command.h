@@ -80,6 +80,9 @@ struct QuestionOptions {
   Result<std::unique_ptr<client::Dataset>> Open() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
   Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
+  /// The grid on which a box of the fields lies.
+  /// @errors kInvalidArgument: they are on several
+  Result<std::size_t> GridFor(const DatasetDescription& dataset, const std::string& chosen) const;
   /// @errors besides: kInvalidArgument: impossible steps or values
   Result<query::SeriesRequest> ResolveSeries(const DatasetDescription& dataset) const;
 };

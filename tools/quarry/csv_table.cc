@@ -51,9 +51,9 @@ Result<std::size_t> FindLine(const Box& extent) {
 
 Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescription& dataset) {
   QUARRY_ASSIGN_OR_RETURN(const std::size_t axis, FindLine(samples.extent));
-  const GridDescription& grid = dataset.grid;
   const FieldDescription& field = dataset.fields[*dataset.FindField(samples.field)];
-  std::string text = Title(NamesOfDimensions(dataset).axes[axis], grid.axis_units[axis]) + ',' +
+  const GridDescription& grid = dataset.GridOf(field);
+  std::string text = Title(NamesOfDimensions(dataset).axes[field.grid][axis], grid.axis_units[axis]) + ',' +
                      Title(field.name, field.units) + '\n';
   std::int64_t place = samples.extent.begin[axis];
   DispatchType(samples.type, [&]<typename T>(T) {
@@ -70,9 +70,10 @@ Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescri
 Bytes EncodeCsv(std::span<const query::Point> points, std::span<const double> values,
                 const FieldDescription& field, const DatasetDescription& dataset, bool physical) {
   const DimensionNames names = NamesOfDimensions(dataset);
+  const GridDescription& grid = dataset.GridOf(field);
   std::string text;
   for (std::size_t a = 0; a < 3; ++a)
-    text += Title(names.axes[a], physical ? dataset.grid.axis_units[a] : "") + ',';
+    text += Title(names.axes[field.grid][a], physical ? grid.axis_units[a] : "") + ',';
   text += Title(field.name, field.units) + '\n';
   for (std::size_t p = 0; p < points.size(); ++p) {
     const std::string value = std::isnan(values[p]) ? "" : fmt::format("{}", values[p]);

@@ -148,6 +148,16 @@ class Output {
   OutputFile file_;
 };
 
+/// Levels that all fields have which are asked for.
+int LevelsOf(const query::SeriesRequest& request, const DatasetDescription& dataset) {
+  int levels = format::kMaxLevels;
+  for (const std::string& name : request.fields.empty() ? std::vector{request.read.field} : request.fields) {
+    const std::optional<std::size_t> number = dataset.FindField(name);
+    levels = std::min(levels, number ? dataset.GridOf(*number).levels : 1);
+  }
+  return levels;
+}
+
 Result<int> Get(GetOptions options) {
   const auto begin = std::chrono::steady_clock::now();
   if (!options.range.empty()) {
@@ -160,8 +170,8 @@ Result<int> Get(GetOptions options) {
   QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
   if (options.progressive && request.read.stride)
     return InvalidArgument("--stride has only one level; leave out --progressive");
-  if (options.progressive && request.read.level < description.levels) {
-    request.read.first_level = description.levels - 1;
+  if (const int levels = LevelsOf(request, description); options.progressive && request.read.level < levels) {
+    request.read.first_level = levels - 1;
     request.read.first_layer = 0;
   }
   Output output(options, description, begin);

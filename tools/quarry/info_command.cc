@@ -113,6 +113,7 @@ nlohmann::ordered_json FillToJson(const FieldDescription& field) {
 nlohmann::ordered_json ToJson(const FieldSummary& s) {
   nlohmann::ordered_json json;
   json["name"] = s.field->name;
+  json["grid"] = s.field->grid;
   json["dtype"] = s.field->given_type();
   if (s.field->given != GivenType::kStored) json["stored_dtype"] = Name(s.field->type);
   json["units"] = s.field->units;
@@ -142,21 +143,30 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   return json;
 }
 
-std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps,
-                   const std::vector<FieldSummary>& fields) {
+nlohmann::ordered_json ToJson(const GridDescription& grid) {
   nlohmann::ordered_json json;
-  json["dims"] = dataset.grid.dims;
-  json["patch"] = dataset.patch;
-  json["levels"] = dataset.levels;
-  json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
-  json["spacing"] = dataset.grid.spacing;
-  json["origin"] = dataset.grid.origin;
-  json["axis_names"] = dataset.grid.axis_names;
-  json["axis_units"] = dataset.grid.axis_units;
+  json["dims"] = grid.dims;
+  json["patch"] = grid.patch;
+  json["levels"] = grid.levels;
+  json["spacing"] = grid.spacing;
+  json["origin"] = grid.origin;
+  json["has_axis"] = grid.has_axis;
+  json["axis_names"] = grid.axis_names;
+  json["axis_units"] = grid.axis_units;
   // Null for an evenly spaced axis.
   json["coordinates"] = nlohmann::ordered_json::array();
-  for (const std::vector<double>& axis : dataset.grid.coordinates)
+  for (const std::vector<double>& axis : grid.coordinates)
     json["coordinates"].push_back(axis.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(axis));
+  return json;
+}
+
+std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps,
+                   const std::vector<FieldSummary>& fields) {
+  // The keys of the first grid stand at the top as well: most datasets have no other.
+  nlohmann::ordered_json json = ToJson(dataset.grids.front());
+  json["grids"] = nlohmann::ordered_json::array();
+  for (const GridDescription& grid : dataset.grids) json["grids"].push_back(ToJson(grid));
+  json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepDescription& step : steps) json["steps"].push_back(step.step);
   json["times"] = nlohmann::ordered_json::array();
@@ -206,12 +216,12 @@ std::string DescribeTimes(const TimeUnit& unit, const std::vector<StepDescriptio
   return text;
 }
 
-void PrintLevels(const DatasetDescription& dataset, const std::vector<LevelRecord>& levels) {
+void PrintLevels(const GridDescription& grid, const std::vector<LevelRecord>& levels) {
   Print("           {:>5} {:>18} {:>12} {:>12} {:>9} {:>12}\n", "level", "samples", "max error", "rmse",
         "coverage", "bytes");
   for (std::size_t l = 0; l < levels.size(); ++l) {
     Print("           {:>5} {:>18} {:>12.5g} {:>12.5g} {:>8.4g}% {:>12}\n", l,
-          ToString(LevelShape(dataset.grid.dims, static_cast<int>(l))), levels[l].max_error, levels[l].rmse,
+          ToString(LevelShape(grid.dims, static_cast<int>(l))), levels[l].max_error, levels[l].rmse,
           100 * levels[l].coverage, FormatBytes(levels[l].bytes));
   }
 }
@@ -222,13 +232,17 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]);
   };
   Print("{}\n", target);
-  Print("  grid     {} samples (x, y, z), spacing {}, origin {}\n", ToString(dataset.grid.dims),
-        triple(dataset.grid.spacing), triple(dataset.grid.origin));
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (const std::string axis = DescribeAxis(dataset.grid, a); !axis.empty()) Print("  axis     {}\n", axis);
+  const char* order = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
+  for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
+    const GridDescription& grid = dataset.grids[g];
+    Print("  {:<8} {} samples (x, y, z), spacing {}, origin {}\n",
+          dataset.grids.size() == 1 ? std::string("grid") : fmt::format("grid {}", g), ToString(grid.dims),
+          triple(grid.spacing), triple(grid.origin));
+    for (std::size_t a = 0; a < 3; ++a) {
+      if (const std::string axis = DescribeAxis(grid, a); !axis.empty()) Print("  axis     {}\n", axis);
+    }
+    Print("  patches  {}, {} levels, {} order\n", ToString(grid.patch), grid.levels, order);
   }
-  Print("  patches  {}, {} levels, {} order\n", ToString(dataset.patch), dataset.levels,
-        dataset.order == format::PayloadOrder::kPatch ? "patch" : "level");
   if (steps.empty()) {
     Print("  steps    none yet\n");
   } else {
@@ -237,8 +251,9 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   if (const std::string times = DescribeTimes(dataset.time_unit, steps); !times.empty())
     Print("  times    {}\n", times);
   for (const FieldSummary& s : fields) {
-    Print("  field    {} ({}, {}){}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
-          s.field->units.empty() ? "" : " in " + s.field->units);
+    Print("  field    {} ({}, {}){}{}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
+          s.field->units.empty() ? "" : " in " + s.field->units,
+          dataset.grids.size() == 1 ? "" : fmt::format(" on grid {}", s.field->grid));
     Print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes),
           FormatBytes(s.bytes + s.mask_bytes()), s.ratio());
     if (s.field->fill || !s.masks.empty()) {
@@ -256,10 +271,10 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     if (s.field->keyframe > 0)
       Print("           a keyframe at least every {} steps; the others may refer to the one before\n",
             s.field->keyframe);
-    PrintLevels(dataset, s.levels);
+    PrintLevels(dataset.GridOf(*s.field), s.levels);
     for (std::size_t k = s.rougher.size(); k-- > 0;) {
       Print("           layer {} of {}, promised {:.5g}\n", k, s.rougher.size() + 1, s.rougher[k].tolerance);
-      PrintLevels(dataset, s.rougher[k].levels);
+      PrintLevels(dataset.GridOf(*s.field), s.rougher[k].levels);
     }
   }
 }
@@ -271,8 +286,7 @@ Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   std::vector<FieldSummary> fields;
   for (const FieldDescription& field : dataset->description().fields)
-    fields.push_back(
-        Summarise(field, steps, static_cast<std::uint64_t>(Volume(dataset->description().grid.dims))));
+    fields.push_back(Summarise(field, steps, dataset->description().GridOf(field).samples()));
   if (options.json) {
     PrintOut("{}\n", ToJson(dataset->description(), steps, fields));
   } else {

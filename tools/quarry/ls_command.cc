@@ -11,6 +11,13 @@ struct LsOptions {
   bool json = false;
 };
 
+/// "96x96x96", or "96x96x96 and 2 more".
+std::string GridsText(const std::vector<GridDescription>& grids) {
+  if (grids.empty()) return "";
+  const std::string first = ToString(grids.front().dims);
+  return grids.size() == 1 ? first : fmt::format("{} and {} more", first, grids.size() - 1);
+}
+
 Result<int> Ls(const LsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
   QUARRY_ASSIGN_OR_RETURN(const std::vector<client::DatasetSummary> datasets,
@@ -19,13 +26,16 @@ Result<int> Ls(const LsOptions& options) {
   if (!options.json && !datasets.empty())
     Print("{:<32} {:>18} {:>7} {:>7}\n", "name", "grid", "steps", "fields");
   for (const client::DatasetSummary& dataset : datasets) {
+    nlohmann::ordered_json dims = nlohmann::ordered_json::array();
+    for (const GridDescription& grid : dataset.grids) dims.push_back(grid.dims);
     if (options.json) {
       list.push_back({{"name", dataset.name},
-                      {"dims", dataset.grid.dims},
+                      {"dims", dims.empty() ? nlohmann::ordered_json::array() : dims.front()},
+                      {"grids", dims},
                       {"steps", dataset.steps},
                       {"fields", dataset.fields}});
     } else {
-      Print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, ToString(dataset.grid.dims), dataset.steps,
+      Print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, GridsText(dataset.grids), dataset.steps,
             dataset.fields);
     }
   }

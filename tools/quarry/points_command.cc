@@ -114,9 +114,10 @@ Result<int> Points(const PointsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
                           options.question.Resolve(dataset->description()));
   query::PointsRequest request{question.field, question.step, asked, options.price, options.question.layer};
-  if (options.physical) {
-    for (query::Point& point : request.points)
-      point = query::ToSampleCoordinates(dataset->description().grid, point);
+  const std::optional<std::size_t> number = dataset->description().FindField(question.field);
+  const GridDescription* grid = number ? &dataset->description().GridOf(*number) : nullptr;
+  if (options.physical && grid != nullptr) {
+    for (query::Point& point : request.points) point = query::ToSampleCoordinates(*grid, point);
   }
   QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, dataset->ReadPoints(request));
   if (options.json) {
@@ -133,7 +134,7 @@ Result<int> Points(const PointsOptions& options) {
   const FieldDescription& field = description.fields[*description.FindField(request.field)];
   if (!options.output.empty())
     return Save(options, EncodeCsv(asked, answer.values, field, description, options.physical));
-  const auto [x, y, z] = NamesOfDimensions(description).axes;
+  const auto [x, y, z] = NamesOfDimensions(description).axes[field.grid];
   Print("{},{},{},{}{}\n", x, y, z, field.name, field.units.empty() ? "" : " [" + field.units + "]");
   for (std::size_t i = 0; i < asked.size(); ++i)
     Print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);

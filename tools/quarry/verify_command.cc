@@ -214,9 +214,12 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     KeepSource(*record, &inputs);
   QUARRY_ASSIGN_OR_RETURN(const input::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
   const input::InputInfo& source = input->info();
-  if (source.dims != dataset->description().grid.dims) {
-    return InvalidArgument("\"{}\" is {}, the dataset {}; give the source of this dataset", options.against,
-                           ToString(source.dims), ToString(dataset->description().grid.dims));
+  const DatasetDescription& description = dataset->description();
+  const std::size_t number = *description.FindField(request.field);
+  const Index3& dims = description.GridOf(number).dims;
+  if (source.dims != dims) {
+    return InvalidArgument("\"{}\" is {}, field \"{}\" {}; give the source of this field", options.against,
+                           ToString(source.dims), request.field, ToString(dims));
   }
   if (request.level != 0)
     return InvalidArgument("only level 0 can be compared with the source; leave --level out");
@@ -227,8 +230,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
                            Name(source.type), Name(decoded.type));
   QUARRY_ASSIGN_OR_RETURN(const Bytes original, input::ReadBox(*input, decoded.extent));
 
-  const FieldDescription& field =
-      dataset->description().fields[*dataset->description().FindField(request.field)];
+  const FieldDescription& field = description.fields[number];
   Comparison comparison =
       rounded
           ? CompareRounded(SamplesIn<double>(original), decoded.SamplesAs<float>(), source.fill,

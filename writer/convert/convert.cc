@@ -152,15 +152,26 @@ class Run {
     return Status::Ok();
   }
 
+  /// A line for each grid that is written to.
   void Announce() const {
-    PrintOut("{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
-             options_.output, ToString(writer_->dataset().grid.dims), writer_->grid().patch_count(),
-             ToString(writer_->dataset().patch), writer_->dataset().levels, jobs_.size(),
-             jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s", writer_->files(),
-             writer_->files() == 1 ? "" : "s");
+    const DatasetDescription& dataset = writer_->dataset();
+    std::set<std::size_t> announced;
+    for (const auto& [step, jobs] : jobs_) {
+      for (const Job& job : jobs) {
+        const FieldDescription& field = dataset.fields[*dataset.FindField(job.info.field)];
+        if (announced.insert(field.grid).second) Announce(dataset.GridOf(field), writer_->PlanOf(field));
+      }
+    }
     if (left_out_ > 0)
       PrintOut("{} field{} published already, skipped\n", left_out_, left_out_ == 1 ? "" : "s");
     (void)FlushOutput();  // the end of the program tells what was lost
+  }
+
+  void Announce(const GridDescription& grid, const DatasetWriter::GridPlan& plan) const {
+    PrintOut("{}: grid {}, {} patches of {}, {} levels, {} step{}, {} rank{}, {} file{} per field and step\n",
+             options_.output, ToString(grid.dims), plan.patches.patch_count(), ToString(grid.patch),
+             grid.levels, jobs_.size(), jobs_.size() == 1 ? "" : "s", ranks_, ranks_ == 1 ? "" : "s",
+             plan.files, plan.files == 1 ? "" : "s");
   }
 
   Status WriteSteps() {
@@ -204,10 +215,11 @@ class Run {
                                              return Status::Ok();
                                            })));
     }
-    const std::size_t field = *writer_->dataset().FindField(job.info.field);
+    const DatasetDescription& dataset = writer_->dataset();
+    const std::size_t field = *dataset.FindField(job.info.field);
     QUARRY_ASSIGN_OR_RETURN(const std::optional<FieldSource::Wider> wider,
-                            FindWider(options_, input->info(), writer_->dataset().fields[field]));
-    FileSource source(*input, ranks_, options_.reading, writer_->dataset().patch, wider);
+                            FindWider(options_, input->info(), dataset.fields[field]));
+    FileSource source(*input, ranks_, options_.reading, dataset.GridOf(field).patch, wider);
     QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, field, job.info.source, &source));
     const std::uint64_t images = input->images_read();
     QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> of_ranks,
@@ -226,9 +238,11 @@ class Run {
     report.mask_bytes = outcome.new_mask_bytes;
     report.bytes_out = field.stored_bytes + outcome.new_mask_bytes;
     for (const LevelRecord& level : field.levels) report.payload_bytes += level.bytes;
-    report.lossless = writer_->dataset().fields[*writer_->dataset().FindField(field.name)].lossless;
+    const DatasetDescription& dataset = writer_->dataset();
+    const std::size_t number = *dataset.FindField(field.name);
+    report.lossless = dataset.fields[number].lossless;
     report.valid_fraction =
-        static_cast<double>(field.valid) / static_cast<double>(Volume(writer_->dataset().grid.dims));
+        static_cast<double>(field.valid) / static_cast<double>(dataset.GridOf(number).samples());
     report.tolerance = field.tolerance;
     report.max_error = field.max_error;
     report.psnr = field.psnr;
@@ -240,13 +254,12 @@ class Run {
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;
     if (report_->fields.empty() || report_->fields.front().step == step)
-      report_->AddToSizeGrid(outcome.stored_bytes);
+      report_->AddToSizeGrid(writer_->PlanOf(dataset.fields[number]).patches.patches(), outcome.stored_bytes);
     return report;
   }
 
   Status FinishReport(double seconds) {
     report_->ranks = ranks_;
-    report_->size_grid_shape = writer_->grid().patches();
     report_->seconds = writer_->seconds();
     report_->total_seconds = seconds;
     QUARRY_RETURN_IF_ERROR(MaxOverRanks(comm_, report_->seconds));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "quarry/base/missing.h"
 #include "quarry/base/units.h"
@@ -53,13 +54,14 @@ void ChooseSamples(const FieldDescription& field, const Bytes& samples, const Sa
 /// Reads and encodes evenly spaced patches along the Morton curve.
 Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescription& field,
                                    const std::optional<FieldSource::Wider>& wider,
-                                   const DatasetDescription& dataset, const PatchGrid& grid) {
+                                   const GridDescription& described) {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   const std::vector<std::int64_t> order = grid.MortonOrder();
   const std::size_t count = std::min(kSampledPatches, order.size());
   std::vector<PatchSamples> patches;
   SampleScan range;
   std::vector<double> chosen;
-  const SampleChoice choice(count * static_cast<std::uint64_t>(Volume(dataset.patch)));
+  const SampleChoice choice(count * static_cast<std::uint64_t>(Volume(described.patch)));
   Estimate estimate;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
@@ -77,7 +79,7 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
     patches.push_back({patch, std::move(samples), change});
   }
   estimate.outlying = FindOutlying(&chosen, range.min, range.max);
-  const EncodeSettings settings{field.coder, field.type, dataset.levels,
+  const EncodeSettings settings{field.coder, field.type, described.levels,
                                 CoderTolerances(field, range.min, range.max), field.fill_bits()};
   QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, settings, patches));
   for (const EncodedPatchOfGrid& patch : encoded) {
@@ -88,28 +90,41 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
   return estimate;
 }
 
-}  // namespace
-
-Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
-                                const DatasetDescription& dataset, int ranks) {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+/// How a grid is cut and shared out.
+Result<std::string> DescribeGrid(const WriteOptions& options, const GridDescription& described, int ranks) {
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   const bool direct = options.reading == distribution::ReadingOrder::kDirect;
   const distribution::Ownership owned =
-      direct ? distribution::ReadingOwnership(grid.domain(), dataset.patch, ranks, options.reading)
+      direct ? distribution::ReadingOwnership(grid.domain(), described.patch, ranks, options.reading)
              : distribution::ReadingOwnership(grid.domain(), {1, 1, 1}, ranks,
                                               distribution::ReadingOrder::kConsecutive);
   const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
   const auto counts = distribution::CountPerRank(
       distribution::PlacePatches(grid, owned, PlacementOf(options), target), ranks);
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
-  std::string text = fmt::format(
-      "dry run: nothing is written\n"
+  return fmt::format(
       "grid       {} samples\n"
       "patches    {} of {} ({} in all), {} levels\n"
       "ranks      {}, {} to {} patches each\n"
       "files      {} per field and step\n",
-      ToString(dataset.grid.dims), ToString(grid.patches()), ToString(dataset.patch), grid.patch_count(),
-      dataset.levels, ranks, *fewest, *most, ChooseFileCount(options.pipeline.files, grid, ranks));
+      ToString(described.dims), ToString(grid.patches()), ToString(described.patch), grid.patch_count(),
+      described.levels, ranks, *fewest, *most, ChooseFileCount(options.pipeline.files, grid, ranks));
+}
+
+}  // namespace
+
+Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
+                                const DatasetDescription& dataset, int ranks) {
+  std::string text = "dry run: nothing is written\n";
+  std::set<std::size_t> described;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      const FieldDescription& field = dataset.fields[*dataset.FindField(job.info.field)];
+      if (!described.insert(field.grid).second) continue;
+      QUARRY_ASSIGN_OR_RETURN(const std::string grid, DescribeGrid(options, dataset.GridOf(field), ranks));
+      text += grid;
+    }
+  }
   std::uint64_t total_raw = 0;
   double total_coded = 0;
   for (const auto& [step, inputs] : jobs) {
@@ -118,7 +133,8 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       const FieldDescription& field = dataset.fields[*dataset.FindField(input.field)];
       QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<input::Input> open, job.Open(options.input));
       QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(options, input, field));
-      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate, EncodeSomePatches(*open, field, wider, dataset, grid));
+      QUARRY_ASSIGN_OR_RETURN(const Estimate estimate,
+                              EncodeSomePatches(*open, field, wider, dataset.GridOf(field)));
       if (estimate.outlying && (field.relative_tolerance || field.rougher_relative) &&
           !options.pipeline.accept_range)
         return OutlyingRefusal(*estimate.outlying, field.name, input.source);

@@ -105,6 +105,7 @@ GridDescription GridOf(const WriteOptions& options, const input::InputInfo& inpu
     const input::InputAxis& axis = input.axes[a];
     if (!axis.name.empty()) grid.axis_names[a] = ToUtf8(axis.name);
     grid.axis_units[a] = ToUtf8(axis.units);
+    grid.has_axis[a] = axis.exists;
     grid.origin[a] = axis.origin.value_or(grid.origin[a]);
     grid.spacing[a] = axis.spacing.value_or(grid.spacing[a]);
     if (!options.spacing && !options.origin) grid.coordinates[a] = axis.coordinates;
@@ -128,7 +129,7 @@ bool LiesOnAxis(const input::InputAxis& axis, const GridDescription& grid, std::
   return !axis.origin || near(*axis.origin, grid.origin[a]);
 }
 
-/// One dataset has one grid: a file that says otherwise is refused, unless --spacing or --origin overrule it.
+/// A field has one grid: a file that says otherwise is refused, unless --spacing or --origin overrule it.
 Status CheckSameGrid(const WriteOptions& options, const input::InputInfo& input,
                      const GridDescription& grid) {
   for (std::size_t a = 0; a < 3; ++a) {
@@ -147,6 +148,41 @@ Status CheckSameGrid(const WriteOptions& options, const input::InputInfo& input,
         grid.origin[a], grid.spacing[a], fmt::join(grid.origin, ","), fmt::join(grid.spacing, ","));
   }
   return Status::Ok();
+}
+
+/// Whether a file lies on a grid. --spacing and --origin overrule what it says.
+bool LiesOn(const WriteOptions& options, const input::InputInfo& input, const GridDescription& grid) {
+  if (input.dims != grid.dims) return false;
+  if (options.origin && *options.origin != grid.origin) return false;
+  if (options.spacing && *options.spacing != grid.spacing) return false;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (!input.axes[a].exists && grid.has_axis[a]) return false;
+    const std::string name = ToUtf8(input.axes[a].name);
+    const std::string units = ToUtf8(input.axes[a].units);
+    if (!name.empty() && name != grid.axis_names[a]) return false;
+    if (!units.empty() && units != grid.axis_units[a]) return false;
+  }
+  return CheckSameGrid(options, input, grid).ok();
+}
+
+/// The grid of a file whose field the dataset has.
+Result<std::size_t> ContinueGrid(const WriteOptions& options, const input::InputInfo& input,
+                                 const DatasetDescription& dataset, std::size_t field) {
+  const std::size_t grid = dataset.fields[field].grid;
+  QUARRY_RETURN_IF_ERROR(CheckSameLayout(input.dims, LayoutOf(options), dataset, grid));
+  QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grids[grid]));
+  return grid;
+}
+
+/// The grid of a file that is the first of its field; a new one if none of the dataset's is the same.
+Result<std::size_t> ChooseGrid(const WriteOptions& options, const input::InputInfo& input,
+                               DatasetDescription* dataset) {
+  for (std::size_t g = 0; g < dataset->grids.size(); ++g) {
+    if (!LiesOn(options, input, dataset->grids[g])) continue;
+    QUARRY_RETURN_IF_ERROR(CheckSameLayout(input.dims, LayoutOf(options), *dataset, g));
+    return g;
+  }
+  return AddGrid(GridOf(options, input), LayoutOf(options), dataset);
 }
 
 }  // namespace
@@ -211,13 +247,7 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
         return InvalidArgument(
             "--step {} leaves no numbers for the steps behind the first; give a smaller one",
             *options.first_step);
-      std::vector<Job>& step = jobs[it->second++];
-      step.push_back({info, moment, false});
-      const input::InputInfo& first = jobs.begin()->second.front().info;
-      if (info.dims != first.dims) {
-        return InvalidArgument("\"{}\" is {}, but \"{}\" is {}; one dataset has one grid", path,
-                               ToString(info.dims), first.path, ToString(first.dims));
-      }
+      jobs[it->second++].push_back({info, moment, false});
     }
   }
   QUARRY_RETURN_IF_ERROR(CheckVariables(jobs));
@@ -293,26 +323,20 @@ TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs) {
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
                                           const std::optional<DatasetDescription>& existing,
                                           const TimeUnit& unit) {
-  const input::InputInfo& first = jobs.begin()->second.front().info;
-  DatasetDescription dataset;
-  if (existing) {
-    Status same = CheckSameLayout(first.dims, LayoutOf(options), *existing);
-    if (!same.ok())
-      return std::move(same).Annotate(fmt::format("\"{}\" into \"{}\"", first.path, options.output));
-    dataset = *existing;
-  } else {
-    Result<DatasetDescription> described = DescribeDataset(GridOf(options, first), LayoutOf(options));
-    if (!described.ok()) return std::move(described).status().Annotate(fmt::format("\"{}\"", first.path));
-    dataset = *std::move(described);
-    dataset.created_by = fmt::format("quarry-write {}", kVersion);
-  }
+  DatasetDescription dataset = existing ? *existing : DescribeDataset(LayoutOf(options));
+  if (!existing) dataset.created_by = fmt::format("quarry-write {}", kVersion);
   dataset.time_unit = unit;
   for (const auto& [step, inputs] : jobs) {
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(TimeOf(options, inputs, dataset.time_unit)));
     for (const auto& [input, moment, done] : inputs) {
-      QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grid));
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
+      Result<std::size_t> grid =
+          known ? ContinueGrid(options, input, dataset, *known) : ChooseGrid(options, input, &dataset);
+      if (!grid.ok()) {
+        const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
+        return std::move(grid).status().Annotate(fmt::format("\"{}\"{}", input.path, into));
+      }
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
       Result<FieldDescription> field =
           DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers",
@@ -325,6 +349,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
             "give --tolerance alone",
             Name(field->coder));
       }
+      if (status.ok()) field->grid = *grid;
       if (status.ok() && known) status = CheckSameField(*field, *continued);
       if (status.ok() && known) status = CheckSameUnits(*field, *continued);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));

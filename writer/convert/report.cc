@@ -26,7 +26,9 @@ Balance Balance::Of(const std::vector<std::uint64_t>& loads) {
   return {static_cast<double>(*min), static_cast<double>(*max), sum / static_cast<double>(loads.size())};
 }
 
-void WriteReport::AddToSizeGrid(const std::vector<std::uint64_t>& stored_bytes) {
+void WriteReport::AddToSizeGrid(const Index3& shape, const std::vector<std::uint64_t>& stored_bytes) {
+  if (size_grid.empty()) size_grid_shape = shape;
+  if (shape != size_grid_shape) return;
   size_grid.resize(stored_bytes.size(), 0);
   for (std::size_t p = 0; p < stored_bytes.size(); ++p) size_grid[p] += stored_bytes[p];
 }

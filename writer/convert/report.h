@@ -53,8 +53,10 @@ struct WriteReport {
   Index3 size_grid_shape{};
   std::vector<std::uint64_t> size_grid;
 
-  /// @param stored_bytes  of one more field, by patch index
-  void AddToSizeGrid(const std::vector<std::uint64_t>& stored_bytes);
+  /// One more field, unless it is on another grid than the first one.
+  /// @param shape         of its grid, in patches
+  /// @param stored_bytes  by patch index
+  void AddToSizeGrid(const Index3& shape, const std::vector<std::uint64_t>& stored_bytes);
 
   std::uint64_t bytes_in() const;
   std::uint64_t bytes_out() const;

@@ -22,21 +22,44 @@ BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
   return view;
 }
 
+namespace {
+
+/// The grid of the declared fields: that of one which the dataset has, otherwise one with these samples, or a
+/// new one.
+Result<std::size_t> ChooseGrid(const Declaration& declaration, const writer::LayoutRequest& layout,
+                               DatasetDescription* dataset) {
+  std::optional<std::size_t> grid;
+  for (const Field& field : declaration.fields) {
+    const std::optional<std::size_t> known = dataset->FindField(field.name);
+    if (known && !grid) grid = dataset->fields[*known].grid;
+  }
+  for (std::size_t g = 0; g < dataset->grids.size() && !grid; ++g) {
+    const GridDescription& there = dataset->grids[g];
+    if (there.dims == declaration.dims && layout.origin.value_or(there.origin) == there.origin &&
+        layout.spacing.value_or(there.spacing) == there.spacing)
+      grid = g;
+  }
+  if (!grid) {
+    GridDescription described;
+    described.dims = declaration.dims;
+    return writer::AddGrid(described, layout, dataset);
+  }
+  QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(declaration.dims, layout, *dataset, *grid));
+  return *grid;
+}
+
+}  // namespace
+
 Result<DatasetDescription> Describe(const Declaration& declaration,
                                     const std::optional<DatasetDescription>& existing) {
   const writer::LayoutRequest layout{declaration.origin, declaration.spacing, declaration.patch,
                                      declaration.levels, declaration.order};
-  DatasetDescription dataset;
-  if (existing) {
-    QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(declaration.dims, layout, *existing));
-    dataset = *existing;
-  } else {
-    GridDescription grid;
-    grid.dims = declaration.dims;
-    QUARRY_ASSIGN_OR_RETURN(dataset, writer::DescribeDataset(grid, layout));
+  DatasetDescription dataset = existing ? *existing : writer::DescribeDataset(layout);
+  if (!existing) {
     dataset.created_by = fmt::format("quarry-insitu {}", kVersion);
     dataset.time_unit = declaration.time_unit;
   }
+  QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, ChooseGrid(declaration, layout, &dataset));
   QUARRY_RETURN_IF_ERROR(CheckTimeUnit(declaration.time_unit));
   if (declaration.fields.empty()) return InvalidArgument("no field is declared; declare at least one");
   std::set<std::string> names;
@@ -44,6 +67,7 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
     if (!names.insert(field.name).second)
       return InvalidArgument("field \"{}\" is declared twice; give each field a name of its own", field.name);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(field));
+    wanted.grid = grid;
     const std::optional<std::size_t> known = dataset.FindField(field.name);
     if (known) {
       QUARRY_RETURN_IF_ERROR(writer::CheckSameField(wanted, dataset.fields[*known]));

@@ -162,8 +162,9 @@ class DatasetWriter::FieldRun {
         source_(*source),
         own_(*own),
         earlier_(earlier),
+        grid_(w_.PlanOf(field)),
         wider_(source->wider()),
-        placement_(w_.morton_order_.size(), 0) {
+        placement_(grid_.morton_order.size(), 0) {
     w_.patches_per_rank_.assign(static_cast<std::size_t>(w_.ranks_), 0);
   }
 
@@ -191,15 +192,13 @@ class DatasetWriter::FieldRun {
   const std::optional<OutlyingSamples>& outlying() const { return outlying_; }
   /// Of all patches of the grid.
   const distribution::Placement& placement() const { return placement_; }
-  std::uint64_t raw_bytes() const {
-    return static_cast<std::uint64_t>(Volume(w_.dataset_.grid.dims)) * source_sample_bytes();
-  }
+  std::uint64_t raw_bytes() const { return w_.dataset_.GridOf(field_).samples() * source_sample_bytes(); }
 
  private:
   std::size_t source_sample_bytes() const { return SizeOf(source_type()); }
   DataType source_type() const { return wider_ ? DataType::kFloat64 : field_.type; }
   std::uint64_t ExpectedPatches() const {
-    return w_.morton_order_.size() / static_cast<std::size_t>(w_.ranks_);
+    return grid_.morton_order.size() / static_cast<std::size_t>(w_.ranks_);
   }
   /// Bytes of all ranks together.
   std::uint64_t ShareOfMemory(std::uint64_t share) const {
@@ -212,8 +211,8 @@ class DatasetWriter::FieldRun {
 
   Status MakeChunks() {
     const std::uint64_t bytes = held_ ? UINT64_MAX : ShareOfMemory(kChunkShare);
-    for (const Box& patches : CutToChunks(*w_.grid_, source_sample_bytes(), bytes, source_.unit())) {
-      QUARRY_ASSIGN_OR_RETURN(const Chunk chunk, Chunk::Create(*w_.grid_, patches));
+    for (const Box& patches : CutToChunks(grid_.patches, source_sample_bytes(), bytes, source_.unit())) {
+      QUARRY_ASSIGN_OR_RETURN(const Chunk chunk, Chunk::Create(grid_.patches, patches));
       chunks_.push_back(chunk);
     }
     return Status::Ok();
@@ -223,8 +222,8 @@ class DatasetWriter::FieldRun {
     using redistribute::Method;
     QUARRY_ASSIGN_OR_RETURN(
         auto redistribution,
-        redistribute::Redistribution::Describe(
-            w_.comm_, {w_.grid_->dims(), SizeOf(field_.type), Method::kPointToPoint, w_.options_.exchange}));
+        redistribute::Redistribution::Describe(w_.comm_, {grid_.patches.dims(), SizeOf(field_.type),
+                                                          Method::kPointToPoint, w_.options_.exchange}));
     return std::optional(std::move(redistribution));
   }
 
@@ -233,23 +232,24 @@ class DatasetWriter::FieldRun {
                       w_.options_.progress && w_.root());
     const std::uint64_t most =
         w_.options_.memory_per_rank ? *w_.options_.memory_per_rank / kPatchShare : kMostPatchBytes;
-    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.levels, tolerances_,
+    const EncodeSettings settings{field_.coder, field_.type, w_.dataset_.GridOf(field_).levels, tolerances_,
                                   field_.fill_bits()};
     threads_.emplace(
         w_.threads_, most,
         [this, settings](const PatchSamples& patch) -> Status {
           QUARRY_ASSIGN_OR_RETURN(const EncodedPatchOfGrid encoded, EncodeOne(settings, patch));
-          return own_.Add(encoded, w_.grid_->PatchBox(patch.patch_index).volume());
+          return own_.Add(encoded, grid_.patches.PatchBox(patch.patch_index).volume());
         },
         [this](std::size_t done) { progress_->Update(done); });
   }
 
   Result<EncodedPatchOfGrid> EncodeOne(const EncodeSettings& settings, const PatchSamples& patch) {
-    if (earlier_ == nullptr) return EncodePatchOfGrid(*w_.grid_, settings, patch);
+    if (earlier_ == nullptr) return EncodePatchOfGrid(grid_.patches, settings, patch);
     QUARRY_ASSIGN_OR_RETURN(const DecodedPatch reference,
-                            earlier_->Find(patch.patch_index, w_.grid_->PatchBox(patch.patch_index)));
+                            earlier_->Find(patch.patch_index, grid_.patches.PatchBox(patch.patch_index)));
     DecodedPatch decoded;
-    Result<EncodedPatchOfGrid> encoded = EncodePatchOfGrid(*w_.grid_, settings, patch, &reference, &decoded);
+    Result<EncodedPatchOfGrid> encoded =
+        EncodePatchOfGrid(grid_.patches, settings, patch, &reference, &decoded);
     if (encoded.ok()) earlier_->Keep(patch.patch_index, std::move(decoded));
     return encoded;
   }
@@ -294,11 +294,11 @@ class DatasetWriter::FieldRun {
   Result<SampleScan> ScanField() {
     SampleScan scan;
     const std::optional<std::uint64_t> fill = wider_ ? wider_->fill : field_.fill_bits();
-    const distribution::Ownership owned = source_.Owned(w_.grid_->domain());
+    const distribution::Ownership owned = source_.Owned(grid_.patches.domain());
     QUARRY_RETURN_IF_ERROR(
         LoadBoxes(OfThisRank(owned), [&](std::size_t, const Box& piece, const BoxView& view) {
           scan.Add(ScanView(source_type(), view, piece, fill));
-          ChooseSamples(source_type(), view, piece, w_.grid_->dims(), fill, &chosen_);
+          ChooseSamples(source_type(), view, piece, grid_.patches.dims(), fill, &chosen_);
           return Status::Ok();
         }));
     return scan;
@@ -415,6 +415,7 @@ class DatasetWriter::FieldRun {
   FieldSource& source_;
   OwnPatches& own_;
   EarlierPatches* const earlier_;
+  const GridPlan& grid_;
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
   std::vector<double> tolerances_;  ///< of the layers
@@ -518,11 +519,13 @@ Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
 }
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(grid_, PatchGrid::Create(dataset.grid.dims, dataset.patch));
-  QUARRY_RETURN_IF_ERROR(format::CheckFields(dataset.fields));
+  QUARRY_RETURN_IF_ERROR(format::CheckDataset(dataset));
+  grids_.clear();
+  for (const GridDescription& grid : dataset.grids) {
+    QUARRY_ASSIGN_OR_RETURN(const PatchGrid patches, PatchesOf(grid));
+    grids_.push_back({patches, patches.MortonOrder(), ChooseFileCount(options_.files, patches, ranks_)});
+  }
   dataset_ = dataset;
-  morton_order_ = grid_->MortonOrder();
-  files_ = ChooseFileCount(options_.files, *grid_, ranks_);
   return Status::Ok();
 }
 
@@ -553,11 +556,13 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   FieldRun run(this, field, source, &own, earlier);
   QUARRY_RETURN_IF_ERROR(run.Encode(source_name));
 
+  const GridPlan& grid = PlanOf(field);
   const FileSetting setting{comm_,
                             dataset_,
-                            *grid_,
-                            morton_order_,
-                            files_,
+                            field.grid,
+                            grid.patches,
+                            grid.morton_order,
+                            grid.files,
                             options_.aggregation,
                             root() ? &root_->publisher : nullptr,
                             &transfers_,
@@ -587,7 +592,7 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   for (std::size_t k = 0; k + 1 < run.tolerances().size(); ++k)
     d.rougher.push_back({run.tolerances()[k], {}});
   if (mask.name != 0) d.mask = std::move(mask.description);
-  EnterSummaries(summaries, {dataset_.levels, field.layers()}, &d);
+  EnterSummaries(summaries, {dataset_.GridOf(field).levels, field.layers()}, &d);
   return outcome;
 }
 
@@ -624,9 +629,10 @@ format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t nu
   format::SubfileHeader header;
   header.step = step;
   header.field_number = static_cast<std::uint32_t>(number);
-  header.dims = dataset_.grid.dims;
-  header.patch = dataset_.patch;
-  header.levels = dataset_.levels;
+  const GridDescription& grid = dataset_.GridOf(field);
+  header.dims = grid.dims;
+  header.patch = grid.patch;
+  header.levels = grid.levels;
   header.layers = field.layers();
   header.type = field.type;
   header.coder = field.coder;

@@ -98,8 +98,13 @@ class DatasetWriter {
   /// Sets the description of the dataset: before the first step, and again when fields are added.
   Status Declare(const DatasetDescription& dataset);
   const DatasetDescription& dataset() const { return dataset_; }
-  const PatchGrid& grid() const { return *grid_; }
-  std::size_t files() const { return files_; }
+  /// How the fields on a grid are written.
+  struct GridPlan {
+    PatchGrid patches;
+    std::vector<std::int64_t> morton_order;
+    std::size_t files = 1;  ///< for each field and step
+  };
+  const GridPlan& PlanOf(const FieldDescription& field) const { return grids_[field.grid]; }
 
   /// Before the first step: the steps that will be written, in their order, with those to which each refers
   /// where fields have keyframes. Others refer to the step before.
@@ -145,9 +150,7 @@ class DatasetWriter {
   std::unique_ptr<Root> root_;  ///< on rank 0
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;
-  std::optional<PatchGrid> grid_;
-  std::vector<std::int64_t> morton_order_;
-  std::size_t files_ = 1;
+  std::vector<GridPlan> grids_;
   std::uint64_t transfers_ = 0;                ///< see TransferAndWrite
   std::vector<FieldStepDescription> written_;  ///< fields of the step that is being written; on rank 0
   PhaseSeconds seconds_{};

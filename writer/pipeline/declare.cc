@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 
 namespace quarry::writer {
@@ -254,53 +256,66 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
       wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
       wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative &&
       wanted.keyframe == existing.keyframe) {
-    return Status::Ok();
+    if (wanted.grid == existing.grid) return Status::Ok();
+    return InvalidArgument(
+        "field \"{}\" is on grid {} in the dataset, but on grid {} here; a field has one grid", existing.name,
+        existing.grid, wanted.grid);
   }
   return InvalidArgument(
       "field \"{}\" is {} in the dataset, but {} here; give it as it is there, or choose another name",
       existing.name, text(existing), text(wanted));
 }
 
-Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const LayoutRequest& layout) {
+DatasetDescription DescribeDataset(const LayoutRequest& layout) {
   DatasetDescription dataset;
-  dataset.grid = grid;
-  if (layout.origin) dataset.grid.origin = *layout.origin;
-  if (layout.spacing) dataset.grid.spacing = *layout.spacing;
-  QUARRY_RETURN_IF_ERROR(CheckPlaces(dataset.grid));
-  dataset.patch = PatchFor(layout.patch, grid.dims);
-  QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchGrid::Create(grid.dims, dataset.patch)));
-  const int most = MaxLevels(grid.dims, dataset.patch);
-  dataset.levels = layout.levels.value_or(DefaultLevels(grid.dims, dataset.patch));
-  if (dataset.levels < 1 || dataset.levels > most) {
-    return InvalidArgument("{} levels do not fit patches of {}; give 1 to {}", dataset.levels,
-                           ToString(dataset.patch), most);
-  }
+  dataset.grids.clear();
   dataset.order = layout.order.value_or(format::PayloadOrder::kPatch);
   return dataset;
 }
 
-Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing) {
-  if (dims != existing.grid.dims) {
-    return InvalidArgument("the grid is {} here, but {} in the dataset; one dataset has one grid",
-                           ToString(dims), ToString(existing.grid.dims));
+Result<std::size_t> AddGrid(GridDescription grid, const LayoutRequest& layout, DatasetDescription* dataset) {
+  if (layout.origin) grid.origin = *layout.origin;
+  if (layout.spacing) grid.spacing = *layout.spacing;
+  QUARRY_RETURN_IF_ERROR(CheckPlaces(grid));
+  grid.patch = PatchFor(layout.patch, grid.dims);
+  QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchesOf(grid)));
+  const int most = MaxLevels(grid.dims, grid.patch);
+  grid.levels = layout.levels.value_or(DefaultLevels(grid.dims, grid.patch));
+  if (grid.levels < 1 || grid.levels > most) {
+    return InvalidArgument("{} levels do not fit patches of {}; give 1 to {}", grid.levels,
+                           ToString(grid.patch), most);
+  }
+  if (!layout.levels && !dataset->grids.empty())
+    grid.levels = std::min(grid.levels, dataset->grids.front().levels);
+  dataset->grids.push_back(std::move(grid));
+  QUARRY_RETURN_IF_ERROR(format::CheckGrids(dataset->grids));
+  return dataset->grids.size() - 1;
+}
+
+Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing,
+                       std::size_t number) {
+  const GridDescription& grid = existing.grids[number];
+  if (dims != grid.dims) {
+    return InvalidArgument("the grid is {} here, but {} in the dataset; a field has one grid", ToString(dims),
+                           ToString(grid.dims));
   }
   std::string here;
   std::string there;
-  if (layout.patch && PatchFor(layout.patch, dims) != existing.patch) {
+  if (layout.patch && PatchFor(layout.patch, dims) != grid.patch) {
     here = "patch " + ToString(*layout.patch);
-    there = ToString(existing.patch);
-  } else if (layout.levels && *layout.levels != existing.levels) {
+    there = ToString(grid.patch);
+  } else if (layout.levels && *layout.levels != grid.levels) {
     here = fmt::format("number of levels {}", *layout.levels);
-    there = fmt::format("{}", existing.levels);
+    there = fmt::format("{}", grid.levels);
   } else if (layout.order && *layout.order != existing.order) {
     here = "payload order";
     there = existing.order == format::PayloadOrder::kPatch ? "patch by patch" : "level by level";
-  } else if (layout.spacing && *layout.spacing != existing.grid.spacing) {
+  } else if (layout.spacing && *layout.spacing != grid.spacing) {
     here = fmt::format("spacing {}", fmt::join(*layout.spacing, ","));
-    there = fmt::format("{}", fmt::join(existing.grid.spacing, ","));
-  } else if (layout.origin && *layout.origin != existing.grid.origin) {
+    there = fmt::format("{}", fmt::join(grid.spacing, ","));
+  } else if (layout.origin && *layout.origin != grid.origin) {
     here = fmt::format("origin {}", fmt::join(*layout.origin, ","));
-    there = fmt::format("{}", fmt::join(existing.grid.origin, ","));
+    there = fmt::format("{}", fmt::join(grid.origin, ","));
   } else {
     return Status::Ok();
   }

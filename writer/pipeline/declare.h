@@ -68,14 +68,21 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
 /// @errors kInvalidArgument: they differ
 Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing);
 
-/// A new dataset without fields.
-/// @param grid  origin and spacing may be replaced
-/// @errors kInvalidArgument: patch or levels that do not fit, samples without a place
-Result<DatasetDescription> DescribeDataset(const GridDescription& grid, const LayoutRequest& layout);
+/// A new dataset without fields and grids.
+DatasetDescription DescribeDataset(const LayoutRequest& layout);
 
-/// Checks that a continued dataset has this grid and layout.
+/// Cuts a grid and adds it to a dataset. Unless the layout says otherwise, it has no more levels than the
+/// first grid, so that fields are seen at the same levels.
+/// @param grid  origin and spacing may be replaced
+/// @returns     its number
+/// @errors kInvalidArgument: patch or levels that do not fit, samples without a place, an axis that another
+/// grid has elsewhere
+Result<std::size_t> AddGrid(GridDescription grid, const LayoutRequest& layout, DatasetDescription* dataset);
+
+/// Checks that a grid of a continued dataset has these samples and this layout.
 /// @errors kInvalidArgument: what differs
-Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing);
+Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const DatasetDescription& existing,
+                       std::size_t grid);
 
 /// The unit of a dataset that is continued with times in `here`: its own, `there`, or `here` where it has
 /// none and no step has a time. Times without a unit are in the dataset's.

@@ -49,12 +49,13 @@ Result<std::vector<SubfileSummary>> FieldFiles::WriteSamples(const fs::path& fol
 Result<FieldMask> FieldFiles::WriteMask() const {
   FieldMask mask;
   if (!sizes_.any_missing) return mask;
-  mask.name = format::MaskName(InMortonOrder(sizes_.mask_digests));
+  mask.name = format::MaskName(InMortonOrder(sizes_.mask_digests), setting_.grid_number);
   mask.description.name = mask.name;
+  mask.description.grid = setting_.grid_number;
   std::string folder;
   QUARRY_RETURN_IF_ERROR(OnRoot(setting_.comm, [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const std::optional<MaskDescription> known,
-                            setting_.publisher->FindMask(mask.name));
+                            setting_.publisher->FindMask(mask.name, setting_.dataset, setting_.grid_number));
     if (known) {
       mask.description = *known;
       return Status::Ok();
@@ -67,7 +68,7 @@ Result<FieldMask> FieldFiles::WriteMask() const {
   if (folder.empty()) return mask;
   const DatasetDescription& dataset = setting_.dataset;
   const format::SubfileHeader header =
-      format::MaskHeader(mask.name, dataset.grid.dims, dataset.patch, dataset.levels, dataset.order);
+      format::MaskHeader(mask.name, dataset.grids[setting_.grid_number], dataset.order);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
                           Write(sizes_.masks, folder, header, own_.masks()));
   mask.description.subfiles = SubfilesOf(summaries);

@@ -19,6 +19,7 @@ namespace quarry::writer {
 struct FileSetting {
   MPI_Comm comm;
   const DatasetDescription& dataset;
+  std::size_t grid_number;  ///< of the fields
   const PatchGrid& grid;
   const std::vector<std::int64_t>& morton_order;
   std::size_t files;  ///< for each field and step, and for each mask

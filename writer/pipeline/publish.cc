@@ -98,10 +98,12 @@ Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescriptio
 
 /// Describes a mask from the subfiles in its folder, and checks its name.
 Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
-                                     const DatasetDescription& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+                                     const DatasetDescription& dataset, std::size_t grid_number) {
+  const GridDescription& described = dataset.grids[grid_number];
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   MaskDescription mask;
   mask.name = name;
+  mask.grid = grid_number;
   std::vector<std::uint64_t> digests;
   std::error_code ignored;
   while (fs::exists(folder / format::SubfileName(mask.subfiles.size()), ignored)) {
@@ -112,7 +114,7 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
     subfile.bytes = table.footer.file_size;
     subfile.patches = table.rows.size();
     subfile.table_checksum = table.footer.table_checksum;
-    if (table.header.dims != dataset.grid.dims || table.header.patch != dataset.patch)
+    if (table.header.dims != described.dims || table.header.patch != described.patch)
       return DataLoss("\"{}\" is a mask of another grid", file->path());
     for (const format::PatchEntry& row : table.rows) {
       subfile.bounds = BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
@@ -120,7 +122,8 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
     }
     mask.subfiles.push_back(std::move(subfile));
   }
-  if (digests.size() != static_cast<std::size_t>(grid.patch_count()) || format::MaskName(digests) != name) {
+  if (digests.size() != static_cast<std::size_t>(grid.patch_count()) ||
+      format::MaskName(digests, grid_number) != name) {
     return DataLoss("the mask \"{}\" is damaged; run \"quarry verify\", or remove it if no step needs it",
                     folder.string());
   }
@@ -253,12 +256,14 @@ fs::path Publisher::MaskStaging(std::uint64_t name) const {
   return Root() / "masks" / fmt::format(".{}.partial", format::MaskText(name));
 }
 
-Result<std::optional<MaskDescription>> Publisher::FindMask(std::uint64_t name) {
+Result<std::optional<MaskDescription>> Publisher::FindMask(std::uint64_t name,
+                                                           const DatasetDescription& dataset,
+                                                           std::size_t grid) {
   if (const auto known = masks_.find(name); known != masks_.end()) return std::optional(known->second);
   std::error_code ignored;
   const fs::path folder = Root() / format::MaskFolder(name);
   if (!existing_ || !fs::exists(folder, ignored)) return std::optional<MaskDescription>();
-  QUARRY_ASSIGN_OR_RETURN(MaskDescription mask, DescribeMask(folder, name, *existing_));
+  QUARRY_ASSIGN_OR_RETURN(MaskDescription mask, DescribeMask(folder, name, dataset, grid));
   return std::optional(masks_.emplace(name, std::move(mask)).first->second);
 }
 
@@ -298,7 +303,8 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
 
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
   // an unknown field is not. So is a unit without times.
-  if (dataset.fields.size() != existing_->fields.size() || dataset.time_unit != existing_->time_unit) {
+  if (dataset.fields.size() != existing_->fields.size() || dataset.grids.size() != existing_->grids.size() ||
+      dataset.time_unit != existing_->time_unit) {
     const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
     QUARRY_RETURN_IF_ERROR(
         ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));

@@ -56,8 +56,10 @@ class Publisher {
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
 
   /// The mask of this name, if it exists: from this run or an earlier one.
+  /// @param grid  number of its grid in `dataset`
   /// @errors kDataLoss: it is damaged
-  Result<std::optional<MaskDescription>> FindMask(std::uint64_t name);
+  Result<std::optional<MaskDescription>> FindMask(std::uint64_t name, const DatasetDescription& dataset,
+                                                  std::size_t grid);
   /// Makes the folder in which the subfiles of a mask are to be created, which PublishStep then publishes.
   Result<std::filesystem::path> StageMask(std::uint64_t name);
   /// The staged mask is complete.

@@ -11,13 +11,12 @@ namespace pb = ::quarry::v1;
 namespace {
 
 /// Whether the spacing of an answer's samples is that of its level.
-bool SpacingFits(const DatasetDescription& dataset, const query::ReadRequest& request,
+bool SpacingFits(const GridDescription& grid, const query::ReadRequest& request,
                  const query::LevelExtent& level) {
   const std::int64_t step = std::int64_t{1} << level.level;
   if (!request.stride) return level.spacing == Index3{step, step, step};
   bool fits = level.spacing == *request.stride;
-  for (std::size_t a = 0; a < 3; ++a)
-    fits = fits && (dataset.grid.dims[a] == 1 || level.spacing[a] % step == 0);
+  for (std::size_t a = 0; a < 3; ++a) fits = fits && (grid.dims[a] == 1 || level.spacing[a] % step == 0);
   return fits;
 }
 
@@ -62,12 +61,12 @@ Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& 
   if (header.levels.size() != expected_levels.size())
     return InternalError("the server announces {} levels and layers instead of {}", header.levels.size(),
                          expected_levels.size());
-  const Box grid{{0, 0, 0}, dataset.grid.dims};
-  const Box box = Intersect(request.box.value_or(grid), grid);
+  const GridDescription& grid = dataset.GridOf(*dataset.FindField(header.field));
+  const Box box = Intersect(request.box.value_or(grid.domain()), grid.domain());
   auto due = expected_levels.begin();
   for (const query::LevelExtent& level : header.levels) {
-    const bool known = query::LevelChoice{level.level, level.layer} == *due++ && level.level < dataset.levels;
-    if (!known || !SpacingFits(dataset, request, level) || level.extent != SpacedBox(box, level.spacing)) {
+    const bool known = query::LevelChoice{level.level, level.layer} == *due++ && level.level < grid.levels;
+    if (!known || !SpacingFits(grid, request, level) || level.extent != SpacedBox(box, level.spacing)) {
       return InternalError("the server announces {} of level {} in layer {}, which was not asked for",
                            ToString(level.extent), level.level, level.layer);
     }
@@ -155,7 +154,7 @@ Result<std::optional<query::LevelChoice>> AnswerReceiver::Shown(const pb::BlockE
   const std::uint32_t shown_layer = block.has_shown_layer() ? block.shown_layer() : layer;
   const bool rougher = shown_level > level || (shown_level == level && shown_layer < layer);
   if (!request_.read.allow_damage || !rougher || shown_layer > layer ||
-      shown_level >= static_cast<std::uint32_t>(dataset_.levels))
+      shown_level >= static_cast<std::uint32_t>(dataset_.GridOf(*dataset_.FindField(header_.field)).levels))
     return InternalError("the server shows layer {} of level {} for layer {} of level {}", shown_layer,
                          shown_level, layer, level);
   shown = {static_cast<int>(shown_level), static_cast<int>(shown_layer)};

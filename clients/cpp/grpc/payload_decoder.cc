@@ -95,18 +95,19 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
         "coder {} is not known, or not for this type; use a newer Quarry, or the samples "
         "encoding",
         static_cast<int>(id));
-  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(dataset.grid.dims, dataset.patch));
+  const GridDescription& described = dataset.GridOf(*number);
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   query::Query query;
-  query.box = request.box.value_or(Box{{0, 0, 0}, dataset.grid.dims});
+  query.box = request.box.value_or(described.domain());
   query.stride = request.stride;
   query.allow_damage = request.allow_damage;
   return std::unique_ptr<PayloadDecoder>(
-      new PayloadDecoder(dataset, grid, std::move(query), pool, coder, header));
+      new PayloadDecoder(described.levels, grid, std::move(query), pool, coder, header));
 }
 
-PayloadDecoder::PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
-                               DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header)
-    : levels_(dataset.levels),
+PayloadDecoder::PayloadDecoder(int levels, const PatchGrid& grid, query::Query query, DecodePool* pool,
+                               const PatchCoder* coder, const query::AnswerHeader& header)
+    : levels_(levels),
       layers_(header.levels.front().layer + 1),
       grid_(grid),
       query_(std::move(query)),

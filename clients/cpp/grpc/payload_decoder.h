@@ -40,8 +40,8 @@ class PayloadDecoder {
  private:
   struct Task;
 
-  PayloadDecoder(const DatasetDescription& dataset, const PatchGrid& grid, query::Query query,
-                 DecodePool* pool, const PatchCoder* coder, const query::AnswerHeader& header);
+  PayloadDecoder(int levels, const PatchGrid& grid, query::Query query, DecodePool* pool,
+                 const PatchCoder* coder, const query::AnswerHeader& header);
   Result<std::shared_ptr<Task>> MakeTask(const ::quarry::v1::PatchPayload& patch, int level,
                                          MessageData* data);
   Status TakeLevels(const ::quarry::v1::PatchPayload& patch, MessageData* data, Task* task) const;

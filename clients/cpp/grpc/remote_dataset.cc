@@ -91,8 +91,10 @@ class RemoteDataset final : public Dataset {
     *message.mutable_query() = wire::ToProto(name_, request);
     // The payload of a patch fits into one message.
     constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
-    const std::int64_t samples = Volume(LargestPatchShape(description_.grid.dims, description_.patch));
-    const bool fits = samples * static_cast<std::int64_t>(sizeof(double)) <= kLargestPatch;
+    const bool fits = std::ranges::all_of(description_.grids, [](const GridDescription& grid) {
+      return Volume(LargestPatchShape(grid.dims, grid.patch)) * static_cast<std::int64_t>(sizeof(double)) <=
+             kLargestPatch;
+    });
     message.set_encoding(connection_->wants_patches() && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
                                                                                     : pb::ENCODING_SAMPLES);
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
@@ -113,7 +115,8 @@ class RemoteDataset final : public Dataset {
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
                                              const CallOptions& call) const override {
     QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
-    QUARRY_RETURN_IF_ERROR(query::CheckLevels(query::SamplesOf(request), description_.levels));
+    const query::ReadRequest read = query::SamplesOf(request);
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(read, LevelsOf(read.field)));
     QUARRY_ASSIGN_OR_RETURN(
         const pb::GetStatisticsResponse response,
         connection_->Call<pb::GetStatisticsResponse>("GetStatistics", wire::ToProto(name_, request),
@@ -194,7 +197,15 @@ class RemoteDataset final : public Dataset {
 
   Status CheckRequest(const query::SeriesRequest& request) const {
     QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
-    return query::CheckLevels(request.read, description_.levels);
+    int levels = request.fields.empty() ? LevelsOf(request.read.field) : format::kMaxLevels;
+    for (const std::string& field : request.fields) levels = std::min(levels, LevelsOf(field));
+    return query::CheckLevels(request.read, levels);
+  }
+
+  /// Levels of a field; of one that has been added since, as many as there can be.
+  int LevelsOf(const std::string& field) const {
+    const std::optional<std::size_t> number = description_.FindField(field);
+    return number ? description_.GridOf(*number).levels : format::kMaxLevels;
   }
 
   static constexpr std::chrono::milliseconds kFirstPause{100};
@@ -317,9 +328,12 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const 
         const pb::ListDatasetsResponse response,
         connection->Call<pb::ListDatasetsResponse>("ListDatasets", request, cancel, kLargestList));
     for (const pb::DatasetSummary& summary : response.datasets()) {
-      QUARRY_ASSIGN_OR_RETURN(GridDescription grid, format::FromProto(summary.grid()));
+      std::vector<GridDescription> grids;
+      for (const pb::Grid& grid : summary.grids()) {
+        QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), format::FromProto(grid));
+      }
       QUARRY_RETURN_IF_ERROR(pages.TakeItem(summary.name()));
-      summaries.push_back({summary.name(), std::move(grid), summary.steps(), summary.fields()});
+      summaries.push_back({summary.name(), std::move(grids), summary.steps(), summary.fields()});
     }
     QUARRY_ASSIGN_OR_RETURN(more, pages.TakePage(response));
     request.set_page_token(response.next_page_token());

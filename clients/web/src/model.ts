@@ -42,10 +42,12 @@ export interface FieldInfo {
   readonly layers: number;
   /** Whether steps may refer to others: then a server decodes. */
   readonly refers: boolean;
+  /** Position of its grid in DatasetInfo.grids. */
+  readonly grid: number;
 }
 
-export interface DatasetInfo {
-  readonly name: string;
+/** Where samples are, and how they are cut. An axis that the grid does not have is one with one sample. */
+export interface GridInfo {
   readonly dims: Vec3;
   readonly patch: Vec3;
   readonly levels: number;
@@ -55,9 +57,20 @@ export interface DatasetInfo {
   readonly axisUnits: readonly [string, string, string];
   /** Positions of all samples of an axis that is not evenly spaced; null for the others. */
   readonly coordinates: readonly [Float64Array | null, Float64Array | null, Float64Array | null];
+}
+
+export interface DatasetInfo {
+  readonly name: string;
+  /** At least one. */
+  readonly grids: readonly GridInfo[];
   readonly fields: readonly FieldInfo[];
   /** Of the times of the steps; empty if unknown. */
   readonly timeUnit: string;
+}
+
+/** The grid of a field; the first one where there is no such field. */
+export function gridOf(info: DatasetInfo, field: string): GridInfo {
+  return info.grids[info.fields.find((each) => each.name === field)?.grid ?? 0]!;
 }
 
 /** A field at a step, as its error records describe it. */
@@ -147,6 +160,8 @@ export interface BrickSource {
   readonly selection: Selection;
   readonly info: DatasetInfo;
   readonly field: FieldInfo;
+  /** Of the field. */
+  readonly grid: GridInfo;
   readonly step: FieldStepInfo;
   /** Patches along each axis. Patch (px, py, pz) has the number px + nx (py + ny pz). */
   readonly patches: Vec3;
@@ -162,10 +177,20 @@ export interface BrickSource {
   close(): void;
 }
 
+/** A dataset in a list. */
+export interface DatasetSummary {
+  readonly name: string;
+  /** Of the first grid, and how many grids there are. */
+  readonly dims: Vec3;
+  readonly grids: number;
+  readonly steps: number;
+  readonly fields: number;
+}
+
 /** Everything that the viewer asks of servers. */
 export interface Source {
-  /** Names of all datasets. */
-  list(signal?: AbortSignal): Promise<readonly { readonly name: string; readonly dims: Vec3; readonly steps: number; readonly fields: number }[]>;
+  /** All datasets. */
+  list(signal?: AbortSignal): Promise<readonly DatasetSummary[]>;
   open(dataset: string, signal?: AbortSignal): Promise<{ readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }>;
   /** Steps as they are published; ends with the signal, and comes back by itself after a broken connection. */
   watch(dataset: string, after: number | null, signal: AbortSignal): AsyncIterable<StepInfo>;
@@ -213,7 +238,7 @@ export interface ViewState {
   readonly field: string;
   /** "live" follows the newest step. */
   readonly step: number | "live";
-  /** Level-0 samples. The three slices pass through it. */
+  /** Level-0 samples of the grid of the field, as all places here. The three slices pass through it. */
   readonly cursor: Vec3;
   /** What is shown; null: the whole grid. */
   readonly clip: Box | null;

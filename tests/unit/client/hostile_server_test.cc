@@ -868,7 +868,7 @@ class EndlessLister final : public pb::QuarryService::Service {
     const std::string name = Name();
     if (!empty) {
       response->add_datasets()->set_name(name);
-      *response->mutable_datasets(0)->mutable_grid() = format::ToProto(GridDescription{});
+      *response->mutable_datasets(0)->add_grids() = format::ToProto(GridDescription{});
     }
     response->set_next_page_token(name);
     return grpc::Status::OK;

@@ -7,6 +7,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/invariants.h"
+#include "quarry/format/mask.h"
 
 namespace quarry::format {
 namespace {
@@ -14,13 +15,13 @@ namespace {
 DatasetDescription ExampleDataset() {
   DatasetDescription dataset;
   dataset.created_by = "a test";
-  dataset.grid.dims = {91, 45, 7};
-  dataset.grid.spacing = {0.1, 1.0 / 3, 2};
-  dataset.grid.axis_names = {"lon", "lat", "depth"};
-  dataset.grid.axis_units = {"m", "m", "km"};
-  dataset.grid.coordinates[2] = {0, -10.1, -20, -30, -50, -75, -100.0 / 3 * 4};
-  dataset.patch = {32, 32, 4};
-  dataset.levels = 3;
+  dataset.grids[0].dims = {91, 45, 7};
+  dataset.grids[0].spacing = {0.1, 1.0 / 3, 2};
+  dataset.grids[0].axis_names = {"lon", "lat", "depth"};
+  dataset.grids[0].axis_units = {"m", "m", "km"};
+  dataset.grids[0].coordinates[2] = {0, -10.1, -20, -30, -50, -75, -100.0 / 3 * 4};
+  dataset.grids[0].patch = {32, 32, 4};
+  dataset.grids[0].levels = 3;
   dataset.order = PayloadOrder::kLevel;
   dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}, false, -1e10},
                     {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3, false, {}},
@@ -53,13 +54,13 @@ TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   const Result<DatasetDescription> read = DecodeDatasetManifest(EncodeManifest(dataset));
 
   ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(read->grid.dims, dataset.grid.dims);
-  EXPECT_EQ(read->grid.spacing, dataset.grid.spacing);
-  EXPECT_EQ(read->grid.axis_names, dataset.grid.axis_names);
-  EXPECT_EQ(read->grid.axis_units, dataset.grid.axis_units);
-  EXPECT_EQ(read->grid.coordinates, dataset.grid.coordinates);
-  EXPECT_EQ(read->patch, dataset.patch);
-  EXPECT_EQ(read->levels, 3);
+  EXPECT_EQ(read->grids[0].dims, dataset.grids[0].dims);
+  EXPECT_EQ(read->grids[0].spacing, dataset.grids[0].spacing);
+  EXPECT_EQ(read->grids[0].axis_names, dataset.grids[0].axis_names);
+  EXPECT_EQ(read->grids[0].axis_units, dataset.grids[0].axis_units);
+  EXPECT_EQ(read->grids[0].coordinates, dataset.grids[0].coordinates);
+  EXPECT_EQ(read->grids[0].patch, dataset.grids[0].patch);
+  EXPECT_EQ(read->grids[0].levels, 3);
   EXPECT_EQ(read->order, PayloadOrder::kLevel);
   ASSERT_EQ(read->fields.size(), 3u);
   EXPECT_EQ(read->fields[0].tolerance, 0.25);
@@ -155,8 +156,8 @@ TEST(Manifest, GridsThatPlaceNoSamplesAreRefused) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto decoded = [](std::size_t axis, double origin, double spacing) {
     DatasetDescription dataset = ExampleDataset();
-    dataset.grid.origin[axis] = origin;
-    dataset.grid.spacing[axis] = spacing;
+    dataset.grids[0].origin[axis] = origin;
+    dataset.grids[0].spacing[axis] = spacing;
     return DecodeDatasetManifest(EncodeManifest(dataset)).status();
   };
 
@@ -192,10 +193,10 @@ TEST(Manifest, TimesThatAreNotFiniteAreRefused) {
 
 TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
   DatasetDescription dataset = ExampleDataset();
-  dataset.levels = 30;
+  dataset.grids[0].levels = 30;
   EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
   dataset = ExampleDataset();
-  dataset.patch = {32, 33, 4};
+  dataset.grids[0].patch = {32, 33, 4};
   EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
   dataset = ExampleDataset();
   dataset.fields[0].name = "../../etc/passwd";
@@ -208,6 +209,71 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
     dataset.fields[2].fill = fill;  // of int16
     EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss) << fill;
   }
+}
+
+/// With a flat grid beside the first, and a field on it.
+DatasetDescription WithTwoGrids() {
+  DatasetDescription dataset = ExampleDataset();
+  GridDescription flat = dataset.grids[0];
+  flat.dims[2] = 1;
+  flat.axis_names[2].clear();
+  flat.coordinates[2].clear();
+  flat.has_axis[2] = false;
+  flat.patch = {64, 16, 1};
+  flat.levels = 5;
+  dataset.grids.push_back(flat);
+  dataset.fields[1].grid = 1;
+  return dataset;
+}
+
+TEST(DatasetManifest, EachFieldHasAGridOfItsOwnSizeAndPatch) {
+  const std::string text = EncodeManifest(WithTwoGrids());
+  const Result<DatasetDescription> read = DecodeDatasetManifest(text);
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read->grids.size(), 2u);
+  EXPECT_EQ(read->GridOf(0).dims, (Index3{91, 45, 7}));
+  EXPECT_EQ(read->GridOf(1).dims, (Index3{91, 45, 1}));
+  EXPECT_EQ(read->GridOf(1).patch, (Index3{64, 16, 1}));
+  EXPECT_EQ(read->GridOf(1).levels, 5);
+  EXPECT_EQ(read->GridOf(1).has_axis, (std::array{true, true, false}));
+  EXPECT_EQ(read->GridOf(2).levels, 3);
+  // Nothing of a grid stands beside the list.
+  for (const std::string_view key : {"\n \"grid\":", "\n \"patch\":", "\n \"levels\":"})
+    EXPECT_EQ(text.find(key), std::string::npos) << key;
+}
+
+TEST(DatasetManifest, GridsThatDoNotGoTogetherAreRefused) {
+  const std::vector<std::pair<std::string, std::function<void(DatasetDescription*)>>> cases = {
+      {"there are 0 grids", [](auto* dataset) { dataset->grids.clear(); }},
+      {"there are 4097 grids", [](auto* dataset) { dataset->grids.resize(4097, dataset->grids[0]); }},
+      {"is on grid 2; there are 2", [](auto* dataset) { dataset->fields[2].grid = 2; }},
+      {"axes of one name are one axis", [](auto* dataset) { dataset->grids[1].origin[0] = 1; }},
+      {"axes of one name are one axis", [](auto* dataset) { dataset->grids[1].dims[0] = 90; }},
+      {"axes of one name are one axis", [](auto* dataset) { dataset->grids[1].axis_units[1] = "km"; }},
+      {"grid 1", [](auto* dataset) { dataset->grids[1].levels = 6; }},
+      {"grid 1", [](auto* dataset) { dataset->grids[1].patch[0] = 48; }},
+      {"grid 1", [](auto* dataset) { dataset->grids[1].dims[2] = 2; }},  // along the axis that it lacks
+  };
+  for (const auto& [words, change] : cases) {
+    DatasetDescription dataset = WithTwoGrids();
+    change(&dataset);
+    // A list without grids would be the form of earlier versions.
+    const Status status = dataset.grids.empty() ? Status(CheckDataset(dataset))
+                                                : DecodeDatasetManifest(EncodeManifest(dataset)).status();
+
+    EXPECT_FALSE(status.ok()) << words;
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+}
+
+TEST(MaskName, CountsTheGridButTheFirst) {
+  const std::vector<std::uint64_t> digests = {1, 2, 3};
+
+  // docs/format.md, test vectors.
+  EXPECT_EQ(MaskText(MaskName(digests, 0)), "7c68b4906e7ea780");
+  EXPECT_EQ(MaskText(MaskName(digests, 1)), "caa0a06d4c905408");
+  EXPECT_EQ(MaskText(MaskName(digests, 4095)), "4a4bf345e440ef5f");
 }
 
 /// The error of a dataset after a change to it.
@@ -430,7 +496,7 @@ TEST(StepManifest, EachLayerHasRecordsOfEveryLevel) {
 TEST(DatasetManifest, CoordinatesAreLeftOutWhereAllAxesAreEven) {
   DatasetDescription dataset = ExampleDataset();
   EXPECT_NE(EncodeManifest(dataset).find("\"coordinates\""), std::string::npos);
-  dataset.grid.coordinates = {};
+  dataset.grids[0].coordinates = {};
   EXPECT_EQ(EncodeManifest(dataset).find("\"coordinates\""), std::string::npos);
 }
 
@@ -445,7 +511,7 @@ TEST(DatasetManifest, ImpossibleCoordinatesAreRefused) {
       {0, 1, 2, std::numeric_limits<double>::quiet_NaN(), 4, 5, 6}};
   for (const std::vector<double>& coordinates : wrong) {
     DatasetDescription dataset = ExampleDataset();
-    dataset.grid.coordinates[2] = coordinates;
+    dataset.grids[0].coordinates[2] = coordinates;
     const Status status = DecodeDatasetManifest(EncodeManifest(dataset)).status();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_NE(status.message().find("along z"), std::string::npos) << status.message();

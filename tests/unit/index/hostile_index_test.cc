@@ -65,8 +65,7 @@ class HostileIndexTest : public ::testing::Test {
       damage = told;
     });
     if (!locator.ok()) return locator.status();
-    const PatchGrid grid =
-        *PatchGrid::Create(dataset_->description().grid.dims, dataset_->description().patch);
+    const PatchGrid grid = *PatchesOf(dataset_->description().grids[0]);
     const Box all{{0, 0, 0}, grid.patches()};
     for (const std::uint64_t step : dataset_->steps()) {
       for (const Box& positions : {all, Box{{1, 1, 0}, {3, 2, 2}}}) {

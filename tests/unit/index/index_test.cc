@@ -42,7 +42,7 @@ class IndexTest : public ::testing::Test {
   static void ExpectSameAsTables(const Dataset& of, const IndexLocator& index) {
     const Dataset* dataset = &of;
     const IndexLocator* locator = &index;
-    const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
+    const PatchGrid grid = *PatchesOf(dataset->description().grids[0]);
     for (const std::uint64_t step : dataset->steps()) {
       for (const Box& positions :
            {Box{{0, 0, 0}, grid.patches()}, Box{{1, 1, 0}, {3, 2, 2}}, Box{{4, 2, 1}, {5, 3, 2}}}) {
@@ -107,7 +107,7 @@ TEST(ThinBoxes, AreFoundWholeInIndexAndTables) {
   ASSERT_TRUE(
       UpdateIndex(*dataset, folder.path() / "index", false, [](std::uint64_t, std::uint64_t) {}).ok());
   const auto index = *IndexLocator::Open(dataset, folder.path() / "index", folder.path());
-  const PatchGrid grid = *PatchGrid::Create(dataset->description().grid.dims, dataset->description().patch);
+  const PatchGrid grid = *PatchesOf(dataset->description().grids[0]);
   ASSERT_EQ(grid.patches(), (Index3{13, 9, 6}));
 
   std::vector<Box> boxes;
@@ -145,7 +145,7 @@ TEST(ThinBoxes, APatchNeedsNoTableButItsOwn) {
   const fs::path path = folder.path() / "thin.quarry";
   MakeDataset(path, {.dims = {28, 20, 12}, .patch = {4, 4, 4}, .levels = 3, .files = 5, .missing = true});
   const auto whole = *Dataset::Open(path);
-  const PatchGrid grid = *PatchGrid::Create(whole->description().grid.dims, whole->description().patch);
+  const PatchGrid grid = *PatchesOf(whole->description().grids[0]);
   const auto step = *whole->Step(0);
   const FieldStepDescription& field = step->fields[0];
   ASSERT_EQ(field.subfiles.size(), 5u);

@@ -37,9 +37,9 @@ class DatasetWriterTest : public ::testing::Test {
     QUARRY_ASSIGN_OR_RETURN(auto writer, DatasetWriter::Open(MPI_COMM_WORLD, (folder_ / name).string(),
                                                              OpenMode::kCreate, options));
     DatasetDescription dataset;
-    dataset.grid.dims = kDims;
-    dataset.patch = {16, 8, 8};
-    dataset.levels = 3;
+    dataset.grids[0].dims = kDims;
+    dataset.grids[0].patch = {16, 8, 8};
+    dataset.grids[0].levels = 3;
     FieldDescription field;
     field.name = "f";
     field.type = DataType::kFloat32;

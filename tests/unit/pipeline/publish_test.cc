@@ -47,7 +47,7 @@ class PublishTest : public ::testing::Test {
     QUARRY_ASSIGN_OR_RETURN(const fs::path field, publisher->StageField(number, name));
     fs::copy(model() / "steps/000000/pressure", field, fs::copy_options::recursive);
     const MaskDescription& mask = *step_.fields[0].mask;
-    QUARRY_ASSIGN_OR_RETURN(const auto known, publisher->FindMask(mask.name));
+    QUARRY_ASSIGN_OR_RETURN(const auto known, publisher->FindMask(mask.name, dataset_, 0));
     if (!known) {
       QUARRY_ASSIGN_OR_RETURN(const fs::path folder, publisher->StageMask(mask.name));
       for (const auto& entry : fs::directory_iterator(model() / "masks"))

@@ -128,7 +128,7 @@ TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
 }
 
 TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
-  const int levels = dataset_->description().levels;
+  const int levels = dataset_->description().grids[0].levels;
   std::mt19937 random(2);
   std::set<int> chosen;
   for (int i = 0; i < 200; ++i) {
@@ -253,11 +253,11 @@ class UnknownCoder final : public PatchCoder {
 
 TEST(LevelForStride, AsksTheCoderWhetherCoarseLevelsAreSamplesOfTheField) {
   DatasetDescription dataset;
-  dataset.grid.dims = {64, 64, 1};
-  dataset.levels = 4;
+  dataset.grids[0].dims = {64, 64, 1};
+  dataset.grids[0].levels = 4;
 
-  EXPECT_EQ(LevelForStride(dataset, UnknownCoder(true), {4, 8, 1}), 2);
-  EXPECT_EQ(LevelForStride(dataset, UnknownCoder(false), {4, 8, 1}), 0);
+  EXPECT_EQ(LevelForStride(dataset.grids[0], UnknownCoder(true), {4, 8, 1}), 2);
+  EXPECT_EQ(LevelForStride(dataset.grids[0], UnknownCoder(false), {4, 8, 1}), 0);
 }
 
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
@@ -275,9 +275,9 @@ TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
 class ReferencesTest : public ::testing::Test, public PatchLocator {
  protected:
   ReferencesTest() {
-    dataset_.grid.dims = {16, 8, 8};
-    dataset_.patch = {8, 8, 8};
-    dataset_.levels = 1;
+    dataset_.grids[0].dims = {16, 8, 8};
+    dataset_.grids[0].patch = {8, 8, 8};
+    dataset_.grids[0].levels = 1;
     FieldDescription field;
     field.name = "p";
     field.coder = CoderId::kInterpolate;
@@ -386,9 +386,9 @@ TEST_F(ReferencesTest, ReferencesThatDoNotEndAreDamage) {
 class MaskedLayersTest : public ::testing::Test, public PatchLocator {
  protected:
   MaskedLayersTest() {
-    dataset_.grid.dims = {8, 8, 8};
-    dataset_.patch = {8, 8, 8};
-    dataset_.levels = 2;
+    dataset_.grids[0].dims = {8, 8, 8};
+    dataset_.grids[0].patch = {8, 8, 8};
+    dataset_.grids[0].levels = 2;
     FieldDescription field;
     field.name = "p";
     field.rougher = {1e-1};

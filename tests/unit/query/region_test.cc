@@ -2,25 +2,31 @@
 
 #include <gtest/gtest.h>
 
+#include "quarry/format/dimension_names.h"
+
 namespace quarry::query {
 namespace {
 
 /// x: lon 0, 2.5, ..., 25. y: lat 60, 50, 40, 30. z: 0, 1, 10.
 DatasetDescription Placed() {
   DatasetDescription dataset;
-  dataset.grid.dims = {11, 4, 3};
-  dataset.grid.origin = {0, 60, 0};
-  dataset.grid.spacing = {2.5, -10, 1};
-  dataset.grid.coordinates[2] = {0, 1, 10};
-  dataset.grid.axis_names = {"lon", "lat", ""};
-  dataset.grid.axis_units = {"", "degrees_north", ""};
+  dataset.grids[0].dims = {11, 4, 3};
+  dataset.grids[0].origin = {0, 60, 0};
+  dataset.grids[0].spacing = {2.5, -10, 1};
+  dataset.grids[0].coordinates[2] = {0, 1, 10};
+  dataset.grids[0].axis_names = {"lon", "lat", ""};
+  dataset.grids[0].axis_units = {"", "degrees_north", ""};
   return dataset;
 }
 
-Box At(const std::vector<AxisInterval>& intervals) { return *BoxOfRegion(Placed(), intervals); }
+Result<Box> BoxOf(const DatasetDescription& dataset, const std::vector<AxisInterval>& intervals) {
+  return BoxOfRegion(dataset.grids[0], NamesOfDimensions(dataset).axes[0], intervals);
+}
+
+Box At(const std::vector<AxisInterval>& intervals) { return *BoxOf(Placed(), intervals); }
 
 std::string ErrorOf(const std::vector<AxisInterval>& intervals) {
-  const Status status = BoxOfRegion(Placed(), intervals).status();
+  const Status status = BoxOf(Placed(), intervals).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   return status.message();
 }
@@ -37,12 +43,12 @@ TEST(Region, HoldsTheSamplesBetweenPositionsWithBothEnds) {
 
 TEST(Region, EndsLieWherePositionsAreSaidToLie) {
   DatasetDescription dataset = Placed();
-  dataset.grid.origin[0] = 0.1;
-  dataset.grid.spacing[0] = 0.1;
+  dataset.grids[0].origin[0] = 0.1;
+  dataset.grids[0].spacing[0] = 0.1;
   for (std::int64_t i = 0; i < 11; ++i) {
-    const double at = PositionOf(dataset.grid, 0, i);
+    const double at = PositionOf(dataset.grids[0], 0, i);
     const std::vector<AxisInterval> one = {{"lon", at, at}};
-    EXPECT_EQ(BoxOfRegion(dataset, one)->begin[0], i);
+    EXPECT_EQ(BoxOf(dataset, one)->begin[0], i);
   }
 }
 

@@ -57,7 +57,7 @@ TEST_F(CoreTest, AReadIsTheSamplesOfTheDirectory) {
   EXPECT_EQ(peer.answer_headers["quarry-request-id"], peer.request_id);
   const auto dataset = *Dataset::Open(folder_.path() / "a.quarry");
   const std::vector<float> expected = testing::ReadAll(*dataset, {.field = "pressure"});
-  const Index3 dims = dataset->description().grid.dims;
+  const Index3 dims = dataset->description().grids[0].dims;
   std::vector<float> samples(expected.size(), -1);
   for (const std::string& bytes : peer.messages) {
     pb::ReadResponse message;

@@ -109,15 +109,15 @@ class Questioner {
   explicit Questioner(unsigned seed) : random_(seed) {}
 
   Request Next(const DatasetDescription& dataset) {
-    const Index3& dims = dataset.grid.dims;
+    const Index3& dims = dataset.grids[0].dims;
     const int kind = Below(12);
     if (kind == 9) return Points(dims);
     query::ReadRequest read{.field = "pressure", .box = testing::RandomBox(dims, &random_)};
     if (kind == 1) read.max_error = Below(100) * 1e-3;
     if (kind == 2) read.max_bytes = std::uint64_t{1} << Below(18);
     if (kind == 3) read.stride = Index3{1 + Below(4), 1 + Below(4), 1 + Below(4)};
-    if (kind == 4 || kind == 5) read.level = Below(dataset.levels);
-    if (kind == 5) read.first_level = dataset.levels - 1;
+    if (kind == 4 || kind == 5) read.level = Below(dataset.grids[0].levels);
+    if (kind == 5) read.first_level = dataset.grids[0].levels - 1;
     if (kind == 6) read.box.reset();
     if (kind == 7) FlattenToAPlane(&*read.box);
     if (Below(3) == 0) read.focus = {Below(40) * 1.0, Below(40) * 1.0, -3.5};

@@ -19,10 +19,11 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
     const auto local = Local(name);
     const DatasetDescription& dataset = local->description();
     for (int i = 0; i < 100; ++i) {
-      query::ReadRequest request{.field = "pressure",
-                                 .box = testing::RandomBox(dataset.grid.dims, &random),
-                                 .level = static_cast<int>(random() % static_cast<unsigned>(dataset.levels))};
-      if (random() % 2 == 0) request.first_level = dataset.levels - 1;
+      query::ReadRequest request{
+          .field = "pressure",
+          .box = testing::RandomBox(dataset.grids[0].dims, &random),
+          .level = static_cast<int>(random() % static_cast<unsigned>(dataset.grids[0].levels))};
+      if (random() % 2 == 0) request.first_level = dataset.grids[0].levels - 1;
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
 
@@ -41,7 +42,7 @@ TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
     const auto local = Local(name);
     for (double error = 1e-6; error < 100; error *= 2) {
       const query::ReadRequest request{
-          .field = "pressure", .max_error = error, .first_level = local->description().levels - 1};
+          .field = "pressure", .max_error = error, .first_level = local->description().grids[0].levels - 1};
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
 
@@ -65,7 +66,7 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
   for (const std::string name : {"a", "b", "c"}) {
     const auto remote = Remote(name);
     const auto local = Local(name);
-    const Index3 dims = local->description().grid.dims;
+    const Index3 dims = local->description().grids[0].dims;
     for (int i = 0; i < 60; ++i) {
       query::ReadRequest request{.field = "pressure"};
       request.box = testing::RandomBox(dims, &random);
@@ -362,7 +363,7 @@ TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
   for (const std::string name : {"a", "b", "c"}) {
     const auto patches = *client::Dataset::Open(Target(name), options);
     const auto samples = Remote(name);
-    const Index3 dims = samples->description().grid.dims;
+    const Index3 dims = samples->description().grids[0].dims;
     for (int i = 0; i < 40; ++i) {
       query::ReadRequest request{.field = "pressure"};
       request.box = testing::RandomBox(dims, &random);

@@ -15,9 +15,9 @@ using nlohmann::json;
 
 DatasetDescription Description() {
   DatasetDescription dataset;
-  dataset.grid.dims = {45, 34, 23};
-  dataset.patch = {16, 16, 16};
-  dataset.levels = 5;
+  dataset.grids[0].dims = {45, 34, 23};
+  dataset.grids[0].patch = {16, 16, 16};
+  dataset.grids[0].levels = 5;
   dataset.fields.push_back({.name = "p", .units = "Pa"});
   dataset.fields.push_back({.name = "k", .type = DataType::kInt16, .lossless = true, .fill = -999});
   return dataset;
@@ -150,15 +150,15 @@ TEST(PlacesOf, TakesTheShortestNameFirst) {
 
 TEST(ChunkShape, IsWholePatchesOfUsefulSize) {
   DatasetDescription dataset = Description();
-  dataset.grid.dims = {512, 512, 512};
-  dataset.patch = {64, 64, 64};
-  EXPECT_EQ(ChunkShape(dataset, 0), (Shape{64, 64, 64}));
-  EXPECT_EQ(ChunkShape(dataset, 1), (Shape{32, 32, 32}));
-  EXPECT_EQ(ChunkShape(dataset, 4), (Shape{32, 32, 32})) << "8 patches of 4 along each axis";
-  dataset.grid.dims = {100, 1, 1};
-  dataset.patch = {16, 1, 1};
-  EXPECT_EQ(ChunkShape(dataset, 0), (Shape{1, 1, 16}));
-  EXPECT_EQ(ChunkShape(dataset, 3), (Shape{1, 1, 13}));
+  dataset.grids[0].dims = {512, 512, 512};
+  dataset.grids[0].patch = {64, 64, 64};
+  EXPECT_EQ(ChunkShape(dataset.grids[0], 0), (Shape{64, 64, 64}));
+  EXPECT_EQ(ChunkShape(dataset.grids[0], 1), (Shape{32, 32, 32}));
+  EXPECT_EQ(ChunkShape(dataset.grids[0], 4), (Shape{32, 32, 32})) << "8 patches of 4 along each axis";
+  dataset.grids[0].dims = {100, 1, 1};
+  dataset.grids[0].patch = {16, 1, 1};
+  EXPECT_EQ(ChunkShape(dataset.grids[0], 0), (Shape{1, 1, 16}));
+  EXPECT_EQ(ChunkShape(dataset.grids[0], 3), (Shape{1, 1, 13}));
 }
 
 // ---- Chunks

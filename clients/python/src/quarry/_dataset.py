@@ -13,7 +13,7 @@ from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._field import Field
-from quarry._samples import Box, ByAxis, Region, Triple, positions
+from quarry._samples import Box, ByAxis, Region, Triple, coords_of
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
 
 def list(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
          timeout: float = 0) -> builtins.list[_quarry.DatasetSummary]:
-    """The datasets of a server ("grpc://HOST:PORT") or below a directory: name, shape [z, y, x], number of steps and
-    fields. Arguments and errors are those of `open`."""
+    """The datasets of a server ("grpc://HOST:PORT") or below a directory: name, shape [z, y, x] of the first grid
+    and of all, number of steps and fields. Arguments and errors are those of `open`."""
     return _quarry.list_datasets(located(target), explained(
         _quarry.Options, token=token, ca=ca, certificate=certificate, key=key, threads=0, memory=0, timeout=timeout,
         retries=5, encoding="auto"))
@@ -92,6 +92,7 @@ class Dataset(Mapping[str, "Field"]):
         self._closed = False
         self._native: _quarry.Dataset | None = None
         self._known_fields: dict[str, _quarry.FieldDescription] = {}
+        self._known_grids: builtins.list[_quarry.FieldGrid] = []
         self._known_steps: builtins.list[_quarry.Step] | None = None
 
     def _open(self) -> _quarry.Dataset:
@@ -101,6 +102,7 @@ class Dataset(Mapping[str, "Field"]):
             if self._native is None:
                 self._native = _quarry.open_dataset(self.target, explained(_quarry.Options, **self._options))
                 self._known_fields = {field.name: field for field in self._native.fields}
+                self._known_grids = self._native.grids
             return self._native
 
     @property
@@ -116,7 +118,7 @@ class Dataset(Mapping[str, "Field"]):
     def close(self) -> None:
         """Frees its memory and connections, once calls in progress have ended. Further use is an Error."""
         with self._lock:
-            self._closed, self._native = True, None
+            self._closed, self._native, self._known_grids = True, None, []
 
     def __enter__(self) -> Dataset:
         return self
@@ -139,9 +141,41 @@ class Dataset(Mapping[str, "Field"]):
         return len(self._fields)
 
     @property
+    def grids(self) -> builtins.list[_quarry.FieldGrid]:
+        """On which the fields lie: most datasets have one."""
+        self._open()
+        return self._known_grids
+
+    @property
+    def grid(self) -> _quarry.FieldGrid:
+        """The only grid.
+
+        Raises:
+            ValueError: there are several
+        """
+        if len(self.grids) == 1:
+            return self.grids[0]
+        shapes = ", ".join(f"{name} {field.shape[1:]}" for name, field in self.items())
+        raise ValueError(f"\"{self.target}\" has {len(self.grids)} grids, so ask one of its fields instead: {shapes}")
+
+    def common_grid(self, names: Sequence[str]) -> _quarry.FieldGrid:
+        """The grid on which all of these fields lie.
+
+        Raises:
+            ValueError: they lie on several; KeyError: no such field
+        """
+        first = self[names[0]]
+        for other in (self[name] for name in names[1:]):
+            if other._description.grid != first._description.grid:
+                raise ValueError(f"{first.name!r} and {other.name!r} lie on two grids, {first.shape[1:]} and "
+                                 f"{other.shape[1:]} samples (z, y, x); take them apart, by their names in `fields`")
+        return first.grid
+
+    @property
     def shape(self) -> Triple:
-        """Samples of full resolution along z, y, x."""
-        return self.native.shape
+        """Samples of full resolution along z, y, x. Raises ValueError, as all about the grid, where there are several:
+        the fields have shapes of their own."""
+        return self.grid.shape
 
     @property
     def nbytes(self) -> int:
@@ -151,24 +185,24 @@ class Dataset(Mapping[str, "Field"]):
     @property
     def levels(self) -> int:
         """How many there are: 0, full resolution, to levels - 1."""
-        return self.native.levels
+        return self.grid.levels
 
     @property
     def dims(self) -> tuple[str, str, str]:
         """The names of the axes z, y, x, as `coords`, xarray, Zarr and exports have them: those that the dataset gives
         them. An axis without a name, with that of a field or of another axis, or with one that files of other formats
         cannot have is called by its letter."""
-        return self.native.dim_names
+        return self.grid.dim_names
 
     @property
     def coords(self) -> ByAxis[npt.NDArray[np.float64]]:
         """Positions of the samples of full resolution along z, y, x, by the names of the axes, in their units."""
-        return ByAxis({axis: positions(self.native, number) for number, axis in enumerate(self.dims)})
+        return coords_of(self.grid)
 
     @property
     def axis_units(self) -> ByAxis[str]:
         """Of z, y, x, by the names of the axes."""
-        return ByAxis(zip(self.dims, self.native.axis_units, strict=True))
+        return ByAxis(zip(self.dims, self.grid.axis_units, strict=True))
 
     def refresh(self) -> None:
         """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
@@ -286,5 +320,6 @@ class Dataset(Mapping[str, "Field"]):
     def __repr__(self) -> str:
         if self._closed:
             return f"<quarry.Dataset \"{self.target}\", closed>"
-        shape = " x ".join(map(str, self.shape))
-        return f"<quarry.Dataset \"{self.target}\": {', '.join(self._fields)}; {shape} samples, {self.levels} levels>"
+        shapes = " and ".join(f"{' x '.join(map(str, grid.shape))} samples, {grid.levels} levels"
+                              for grid in self.grids)
+        return f"<quarry.Dataset \"{self.target}\": {', '.join(self._fields)}; {shapes}>"

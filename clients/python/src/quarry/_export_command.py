@@ -29,10 +29,11 @@ def main(arguments: Sequence[str]) -> int:
         with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
                            timeout=given.timeout, encoding=given.encoding) as dataset:
             steps = [step.step for step in dataset.native.steps()]
+            fields = given.fields.split(",") if given.fields else None
             paths = dataset.export(
-                given.output, fields=given.fields.split(",") if given.fields else None,
+                given.output, fields=fields,
                 steps=_steps(given.steps, steps) if given.steps else None,
-                box=_box(given, dataset), level=given.level, max_error=given.max_error, format=given.format,
+                box=_box(given, dataset, fields), level=given.level, max_error=given.max_error, format=given.format,
                 overwrite=given.overwrite, resume=given.resume,
                 progress=given.progress)
     except KeyboardInterrupt:
@@ -82,16 +83,17 @@ def _steps(text: str, known: Sequence[int]) -> list[int]:
     return chosen
 
 
-def _box(given: argparse.Namespace, dataset: _dataset.Dataset) -> Box | None:
+def _box(given: argparse.Namespace, dataset: _dataset.Dataset, fields: Sequence[str] | None) -> Box | None:
     """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as the other commands have them; what is left out is the grid's."""
-    if given.region:
-        return dataset.native.box_of(_quarry.parse_region(given.region))
-    if not given.box:
+    if not given.region and not given.box:
         return None
+    grid = dataset.common_grid(fields or list(dataset))
+    if given.region:
+        return grid.box_of(_quarry.parse_region(given.region))
     try:
         parts = [part.split(":") for part in given.box.split(",")]
         x, y, z = ((int(begin or 0), int(end or length))
-                   for (begin, end), length in zip(parts, dataset.shape[::-1], strict=True))
+                   for (begin, end), length in zip(parts, grid.shape[::-1], strict=True))
     except ValueError:
         raise ValueError(f"--box {given.box} is no x0:x1,y0:y1,z0:z1") from None
     return z, y, x

@@ -19,7 +19,6 @@ from quarry._words import check
 def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
               box: Box | Region | None, level: int | None, max_error: float | Mapping[str, float] | None) -> Layout:
     """What the arguments of Dataset.export select."""
-    grid = dataset.native
     names = [fields] if isinstance(fields, str) else list(dataset if fields is None else dict.fromkeys(fields))
     said = {name: dataset[name]._description for name in names}
     if not names:
@@ -32,19 +31,20 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
         if not any(held[name]):
             raise Error("NOT_FOUND", f"none of the steps {[step.step for step in chosen][:10]} of "
                         f"\"{dataset.target}\" has the field {name!r}; leave it out, or give other steps")
-    at = _level(dataset, {name: held[name] for name in names}, level, max_error)
+    grid = dataset.common_grid(names)
+    at = _level(dataset, grid, {name: held[name] for name in names}, level, max_error)
     box = box_of(grid, box)
     extent = _extent(grid, box, at)
     axes = [_axis(grid, number, at, extent[number]) for number in range(3)]
-    step, time = grid.step_names
+    step, time = dataset.native.step_names
     z, y, x = (max(1, length >> at) for length in grid.patch)
     return Layout(
         variables=tuple(_variable(said[name], held[name], at, [step.step for step in chosen]) for name in names),
         axes=(axes[0], axes[1], axes[2]), step=step, time=time,
         numbers=tuple(step.step for step in chosen),
         times=tuple(float("nan") if step.time is None else step.time for step in chosen),
-        time_attrs=dict(grid.time_attributes), patch=(z, y, x),
-        offset=(extent[0][0], extent[1][0], extent[2][0]), attrs=_provenance(dataset, box, at))
+        time_attrs=dict(dataset.native.time_attributes), patch=(z, y, x),
+        offset=(extent[0][0], extent[1][0], extent[2][0]), attrs=_provenance(dataset, grid, box, at))
 
 
 def _chosen(dataset: Dataset, names: Sequence[str], numbers: int | Iterable[int] | None) -> list[_quarry.Step]:
@@ -74,13 +74,13 @@ def _worst(held: Held, level: int) -> tuple[float, float]:
     return max(record.max_error for record in records), min(record.coverage for record in records)
 
 
-def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
+def _level(dataset: Dataset, grid: _quarry.FieldGrid, held: Mapping[str, Held], level: int | None,
            max_error: float | Mapping[str, float] | None) -> int:
     """The level that is meant. For a max_error, the coarsest at which all fields and steps are within it."""
     if max_error is None:
-        if not 0 <= (level or 0) < dataset.levels:
+        if not 0 <= (level or 0) < grid.levels:
             raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to "
-                             f"{dataset.levels - 1}")
+                             f"{grid.levels - 1}")
         return int(level or 0)
     if level:
         raise ValueError("only one of level and max_error can be given")
@@ -89,7 +89,7 @@ def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
         raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(held)}")
     if bad := [error for error in allowed.values() if not error >= 0]:
         raise ValueError(f"max_error {bad[0]} is not a number from 0 on")
-    for candidate in reversed(range(dataset.levels)):
+    for candidate in reversed(range(grid.levels)):
         worst = {name: _worst(held[name], candidate) for name in allowed}
         if all(error <= allowed[name] and coverage >= 1 for name, (error, coverage) in worst.items()):
             return candidate
@@ -100,7 +100,7 @@ def _level(dataset: Dataset, held: Mapping[str, Held], level: int | None,
                 f"has {least}; ask for an error of at least that, or for level 0")
 
 
-def _extent(grid: _quarry.Dataset, box: Box | None, level: int) -> list[tuple[int, int]]:
+def _extent(grid: _quarry.FieldGrid, box: Box | None, level: int) -> list[tuple[int, int]]:
     """First and last of the samples of a level in a box, z, y, x."""
     extent = []
     check(box=box)
@@ -117,7 +117,7 @@ def _extent(grid: _quarry.Dataset, box: Box | None, level: int) -> list[tuple[in
     return extent
 
 
-def _axis(grid: _quarry.Dataset, axis: int, level: int, extent: tuple[int, int]) -> Axis:
+def _axis(grid: _quarry.FieldGrid, axis: int, level: int, extent: tuple[int, int]) -> Axis:
     name = grid.dim_names[axis]
     return Axis(name, grid.axis_names[axis] or name, grid.axis_units[axis],
                 positions(grid, axis)[::1 << level][slice(*extent)])
@@ -143,9 +143,9 @@ def _variable(said: _quarry.FieldDescription, held: Held, level: int, numbers: S
                     {name: value for name, value in attrs.items() if value is not None})
 
 
-def _provenance(dataset: Dataset, box: Box | None, level: int) -> dict[str, Any]:
+def _provenance(dataset: Dataset, grid: _quarry.FieldGrid, box: Box | None, level: int) -> dict[str, Any]:
     from quarry import __version__
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    whole = np.array(box or [(0, length) for length in dataset.shape], "<i8")
+    whole = np.array(box or [(0, length) for length in grid.shape], "<i8")
     return {"Conventions": "CF-1.11", "source": dataset.target, "created_by": dataset.native.created_by,
             "quarry_version": __version__, "date": now, "level": level, "box": whole.ravel()}

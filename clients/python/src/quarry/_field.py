@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from quarry import _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
-from quarry._samples import Box, ByAxis, Region, Samples, Triple, box_of
+from quarry._samples import Box, ByAxis, Region, Samples, Triple, box_of, coords_of
 from quarry._selection import Run, boxes, in_order, ordered, put, select
 from quarry._series import Series, Steps, numbers_of, points_of_steps, read_series
 from quarry._words import explained
@@ -74,9 +74,24 @@ class Field:
         return [step.step for step, _ in self._holding()]
 
     @property
+    def grid(self) -> _quarry.FieldGrid:
+        """On which its samples lie."""
+        return self.dataset.grids[self._description.grid]
+
+    @property
+    def levels(self) -> int:
+        """How many levels of resolution there are: 0, full resolution, to levels - 1."""
+        return self.grid.levels
+
+    @property
+    def axis_units(self) -> ByAxis[str]:
+        """Of z, y, x, by the names of the axes."""
+        return ByAxis(zip(self.dims[1:], self.grid.axis_units, strict=True))
+
+    @property
     def shape(self) -> tuple[int, int, int, int]:
         """[step, z, y, x]."""
-        return (len(self.steps), *self.dataset.shape)
+        return (len(self.steps), *self.grid.shape)
 
     @property
     def ndim(self) -> int:
@@ -97,18 +112,18 @@ class Field:
     @property
     def chunks(self) -> tuple[int, int, int, int]:
         """The shape of a patch, which is read as a whole: [1, z, y, x]."""
-        return (1, *self.dataset.native.patch)
+        return (1, *self.grid.patch)
 
     @property
     def dims(self) -> tuple[str, str, str, str]:
-        """Names of the four axes: of the steps, and those of `Dataset.dims`."""
-        return (self.dataset.native.step_names[0], *self.dataset.dims)
+        """Names of the four axes: of the steps, and of z, y, x as `Dataset.dims` says."""
+        return (self.dataset.native.step_names[0], *self.grid.dim_names)
 
     @property
     def coords(self) -> ByAxis[Any]:
         """The numbers of its steps, and positions along z, y, x, by the names of the axes."""
         import numpy as np
-        return ByAxis({self.dims[0]: np.asarray(self.steps), **self.dataset.coords})
+        return ByAxis({self.dims[0]: np.asarray(self.steps), **coords_of(self.grid)})
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -141,7 +156,7 @@ class Field:
         """The selected samples in full resolution: an array, or a scalar. Patches without any of them are not read."""
         import numpy as np
         holding = self._holding()
-        selection = select(key, (len(holding), *self.dataset.shape))
+        selection = select(key, (len(holding), *self.grid.shape))
         (positions, *along), orders = ordered(selection.along)
         array = np.empty([len(positions), *map(len, along)], self.dtype)
         masked = False
@@ -149,7 +164,7 @@ class Field:
             for place, position in enumerate(positions):
                 step, said = holding[position]
                 masked = masked or said.has_missing
-                for box in boxes(along, self.dataset.native.patch):
+                for box in boxes(along, self.grid.patch):
                     self._read_box(step.step, said.has_missing, box, array[place])
         result = in_order(array, orders).reshape(selection.shape)
         if masked and array.dtype.kind in "iu":
@@ -181,7 +196,7 @@ class Field:
             raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
-        box = box_of(self.dataset.native, box)
+        box = box_of(self.grid, box)
         return explained(_quarry.Question, self.name, step=step, box=box, level=level or 0, max_error=max_error,
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
@@ -198,7 +213,7 @@ class Field:
         if masked is None:
             masked = missing and self.dtype.kind in "iu"
         array = self._masked(answer.array) if masked else answer.array
-        return Samples(answer, array, self.dataset.native)
+        return Samples(answer, array, self)
 
     @overload
     def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
@@ -288,7 +303,7 @@ class Field:
     def _stream(self, missing: bool, *, first_level: int | None, first_layer: int | None,
                 **question: Any) -> _quarry.Stream:
         if first_level is None:
-            first_level = self.dataset.levels - 1
+            first_level = self.levels - 1
         return self.dataset.native.stream(self._question(first_level=first_level, first_layer=first_layer or 0,
                                                          stride=None, **question), missing)
 
@@ -408,8 +423,8 @@ class Field:
         values, error = self._points(step, array, physical, layer)
         if output is not None:
             from quarry._export_tables import titled, write_points
-            units = self.dataset.native.axis_units if physical else ("", "", "")
-            write_points(output, [*map(titled, self.dataset.dims, units), titled(self.name, self.units)], array, values)
+            units = self.grid.axis_units if physical else ("", "", "")
+            write_points(output, [*map(titled, self.dims[1:], units), titled(self.name, self.units)], array, values)
         return values, error
 
     def _points(self, step: int | None, positions: npt.NDArray[np.float64], physical: bool, layer: int | None

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from quarry._samples import positions
+
 if TYPE_CHECKING:
+    from quarry import _quarry
     from quarry._dataset import Dataset
     from quarry._field import Field
 
@@ -42,10 +45,7 @@ def stored_size(field: Field) -> str:
 def dataset_info(dataset: Dataset) -> Text:
     """See Dataset.info."""
     lines = [("dataset", dataset.target),
-             ("samples", f"{_product(dataset.shape)} ({', '.join(dataset.dims)})"),
-             *((f"axis {name}", _axis(dataset, name)) for name in dataset.dims),
-             ("patch", _product(dataset.native.patch)),
-             ("levels", str(dataset.levels)),
+             *(line for grid in dataset.grids for line in _grid_lines(grid)),
              ("steps", _steps(dataset.steps)),
              ("times", _times(dataset)),
              ("as arrays", f"{dataset.nbytes / 1e6:,.1f} MB"),
@@ -67,7 +67,7 @@ def field_info(field: Field) -> Text:
              ("unit", field.units),
              ("shape", f"{_product(field.shape)} ({', '.join(field.dims)})"),
              ("chunks", _product(field.chunks)),
-             ("levels", str(field.dataset.levels)),
+             ("levels", str(field.levels)),
              ("steps", _steps(field.steps)),
              ("range", f"{low:.6g} to {high:.6g}{unit}" if low <= high else ""),
              ("missing", f"in {missing} steps" if missing else ""),
@@ -84,9 +84,17 @@ def _product(lengths: Iterable[int]) -> str:
     return " x ".join(map(str, lengths))
 
 
-def _axis(dataset: Dataset, name: str) -> str:
-    positions = dataset.coords[name]
-    return f"{positions[0]:.6g} to {positions[-1]:.6g} {dataset.axis_units[name]}".rstrip()
+def _grid_lines(grid: _quarry.FieldGrid) -> list[tuple[str, str]]:
+    return [("samples", f"{_product(grid.shape)} ({', '.join(grid.dim_names)})"),
+            *((f"axis {name}", _axis(grid, number)) for number, name in enumerate(grid.dim_names)
+              if grid.has_axis[number]),
+            ("patch", _product(grid.patch)),
+            ("levels", str(grid.levels))]
+
+
+def _axis(grid: _quarry.FieldGrid, number: int) -> str:
+    along = positions(grid, number)
+    return f"{along[0]:.6g} to {along[-1]:.6g} {grid.axis_units[number]}".rstrip()
 
 
 def _steps(numbers: list[int]) -> str:

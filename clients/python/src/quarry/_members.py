@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from quarry import _quarry
 
+StepAxis = Callable[[Any], Any]
 
-def members_of(dataset: Any, chosen: Collection[str], types: Collection[str], said: list[str]) -> dict[str, Any]:
+
+def members_of(dataset: Any, chosen: Collection[str], types: Collection[str], step_axis: StepAxis,
+               said: list[str]) -> dict[str, Any]:
     """The variables that are fields: all but those that describe others, and those of text.
 
     Args:
-        chosen: dimensions along which an index is chosen, which makes no difference between grids
+        chosen: dimensions along which an index is chosen, so that they may be no axes
         types: those that samples may have
+        step_axis: gives the dimension of a variable that brings the steps, or None
         said: gets a sentence for what is left out
 
     Raises:
@@ -30,7 +34,7 @@ def members_of(dataset: Any, chosen: Collection[str], types: Collection[str], sa
                     + (f"; write ds[{numbers[0]!r}] by itself if you need it" if numbers else ""))
     members = {str(name): one for name, one in dataset.data_vars.items() if str(name) not in left_out}
     if len(members) > 1:
-        _check(members, chosen, types)
+        _check(members, chosen, types, step_axis)
     return members
 
 
@@ -51,13 +55,14 @@ def is_text(variable: Any) -> bool:
     return any(isinstance(value, (str, bytes)) for value in variable.values.flat)
 
 
-def _check(members: dict[str, Any], chosen: Collection[str], types: Collection[str]) -> None:
-    """Refuses what cannot be a field, or lies on another grid than most fields of as many axes."""
+def _check(members: dict[str, Any], chosen: Collection[str], types: Collection[str], step_axis: StepAxis) -> None:
+    """Refuses what cannot be a field, or has no steps where others have some."""
     of_type = [name for name, one in members.items() if one.dtype.name not in types]
-    grids = {name: _grid(one, chosen) for name, one in members.items() if name not in of_type and one.ndim}
-    several = Counter(grids.values())
-    grid = max(several, key=lambda one: (_is_whole(one), len(one), several[one]), default=None)
-    fit = [name for name in grids if grids[name] == grid]
+    steps = {name: step_axis(one) for name, one in members.items()
+             if name not in of_type and one.ndim and _is_whole(one, chosen)}
+    several = Counter(steps.values())
+    series = max(several, key=lambda dim: (dim is not None, several[dim]), default=None)
+    fit = [name for name in steps if steps[name] == series]
     if len(fit) == len(members):
         return
     unfit: dict[str, list[str]] = {}
@@ -66,7 +71,8 @@ def _check(members: dict[str, Any], chosen: Collection[str], types: Collection[s
             unfit.setdefault(str(one.dtype) if name in of_type else _dimensions(one), []).append(name)
     reasons = [f"samples of {', '.join(types)}"] if of_type else []
     if len(fit) + len(of_type) < len(members):
-        reasons.insert(0, f"one grid, here that of {fit[0]!r} ({_dimensions(members[fit[0]])})" if fit else "a grid")
+        reasons.insert(0, f"one series of steps, here that of {fit[0]!r} ({_dimensions(members[fit[0]])})" if fit
+                       else "a grid")
     others = [name for name in members if name not in fit]
     take = f"take the rest, ds[{fit}]" if len(fit) <= len(others) else f"leave them out, ds.drop_vars({others})"
     if not fit:
@@ -81,11 +87,7 @@ def _dimensions(variable: Any) -> str:
     return f"along {', '.join(map(str, variable.dims))}" if variable.dims else "a single value"
 
 
-def _is_whole(grid: frozenset[Any]) -> bool:
-    """Whether all dimensions are axes, or time."""
-    return not any(_quarry.is_no_axis(str(dim)) for dim in grid)
-
-
-def _grid(variable: Any, chosen: Collection[str]) -> frozenset[Any]:
-    """Its dimensions of several samples, in any order."""
-    return frozenset(dim for dim, length in variable.sizes.items() if length > 1 and dim not in chosen)
+def _is_whole(variable: Any, chosen: Collection[str]) -> bool:
+    """Whether all dimensions of several samples are axes, or time."""
+    return not any(_quarry.is_no_axis(str(dim)) for dim, length in variable.sizes.items()
+                   if length > 1 and dim not in chosen)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quarry._info import bound_of, stored_size
-from quarry._samples import Box, Region, Samples, axis_of, box_of, with_nan
+from quarry._samples import Box, Region, Samples, axis_of, box_of, coords_of, with_nan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,12 +36,12 @@ class Plane:
     def of(cls, field: Field, axis: str, at: float | None, index: int | None) -> Plane:
         """The plane nearest to a position; in the middle if neither is given."""
         import numpy as np
-        number = axis_of(field.dataset.native, axis)
+        number = axis_of(field.grid, axis)
         if at is not None and index is not None:
             raise ValueError("only one of at and index can be given")
-        length = field.dataset.shape[number]
+        length = field.grid.shape[number]
         if at is not None:
-            positions = field.dataset.coords[axis]
+            positions = coords_of(field.grid)[axis]
             low, high = float(positions.min()), float(positions.max())
             if not low <= at <= high:
                 raise ValueError(f"at={at} is outside the grid, which goes from {low} to {high} along {axis}")
@@ -84,7 +84,7 @@ def show(field: Field, *, axis: str, at: float | None, index: int | None, step: 
     image = _with_range(field, [step], image)
     notebook = _notebook(panel.figure)
     drawn = None
-    for coarse in range(field.dataset.levels - 1, finest - 1, -1):
+    for coarse in range(field.levels - 1, finest - 1, -1):
         if drawn is not None:
             drawn.colorbar.remove()
             panel.clear()
@@ -130,31 +130,31 @@ def _level(field: Field, plane: Plane, level: int | None, max_error: float | Non
         return level or 0
     box = panel.get_window_extent()
     up, right = plane.axes()
-    shape = field.dataset.shape
-    for coarse in range(field.dataset.levels - 1, 0, -1):
+    shape = field.grid.shape
+    for coarse in range(field.levels - 1, 0, -1):
         if shape[right] >> coarse >= box.width and shape[up] >> coarse >= box.height:
             return coarse
     return 0
 
 
 def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: float | None) -> Samples:
-    shape = field.dataset.shape
+    shape = field.grid.shape
     if max_error is not None:  # of the plane that a level shows: most planes are in level 0 alone
-        level = next((coarse for coarse in range(field.dataset.levels - 1, 0, -1) if max_error >= field.plan(
+        level = next((coarse for coarse in range(field.levels - 1, 0, -1) if max_error >= field.plan(
             box=plane.box(shape, coarse), step=step, level=coarse).levels[-1].max_error), 0)
     return field.read(box=plane.box(shape, level), step=step, level=level, masked=True)
 
 
 def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[str, Any]) -> Any:
     import matplotlib
-    up, right = (field.dataset.dims[axis] for axis in plane.axes())
+    up, right = (field.grid.dim_names[axis] for axis in plane.axes())
     coords = samples.coords
     settings = {"cmap": "viridis", **image}
     settings["cmap"] = matplotlib.colormaps.get_cmap(settings["cmap"]).with_extremes(bad=_MISSING)
     panel.set_facecolor(_MISSING)
     drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True,
                              **settings)
-    units = field.dataset.axis_units
+    units = field.axis_units
     panel.set_xlabel(_with_unit(right, units[right]))
     panel.set_ylabel(_with_unit(up, units[up]))
     panel.set_aspect("equal" if units[up] == units[right] and _comparable(coords[up], coords[right]) else "auto")
@@ -196,8 +196,8 @@ def _time_text(field: Field, time: float) -> str:
 
 def _title(field: Field, plane: Plane, samples: Samples) -> str:
     import numpy as np
-    axis = field.dataset.dims[plane.axis]
-    unit = field.dataset.axis_units[axis]
+    axis = field.grid.dim_names[plane.axis]
+    unit = field.axis_units[axis]
     where = f"{axis} = {float(samples.coords[axis][0]):.6g}{' ' + unit if unit else ''}"
     time = dict(zip(field.dataset.steps, field.dataset.times, strict=True)).get(samples.step)
     when = f"step {samples.step}" + (f", time {_time_text(field, time)}" if time is not None else "")
@@ -276,7 +276,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress needs tqdm: pip install tqdm") from error
-    box = box_of(field.dataset.native, box)
+    box = box_of(field.grid, box)
     plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, layer=layer)
     target = plan.levels[-1]
     (first, _), (top, bottom), (left, right) = target.extent
@@ -320,7 +320,7 @@ class Merged:
 
 def _slabs(field: Field, box: Box | None) -> Iterator[Box]:
     """The box cut along z where patches begin."""
-    z, y, x = field.dataset.shape
+    z, y, x = field.grid.shape
     (begin, end), rows, columns = box or ((0, z), (0, y), (0, x))
     thickness = field.chunks[1]
     while begin < end:
@@ -331,14 +331,14 @@ def _slabs(field: Field, box: Box | None) -> Iterator[Box]:
 
 def dataset_html(dataset: Dataset) -> str:
     """A table of the fields, for notebooks."""
-    said = dataset.native
-    shape = " × ".join(map(str, dataset.shape))
+    shapes = " and ".join(f"{' × '.join(map(str, grid.shape))} samples (z, y, x), {grid.levels} levels"
+                          for grid in dataset.grids)
     steps = dataset.steps
     rows = "".join(_field_row(dataset[name]) for name in dataset)
     head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
     span = f"{len(steps)} steps" + (f", {steps[0]} to {steps[-1]}" if steps else "")
-    return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shape} samples (z, y, x), {said.levels} levels, "
-            f"{span}<table><tr>{head}</tr>{rows}</table></div>")
+    return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shapes}, {span}"
+            f"<table><tr>{head}</tr>{rows}</table></div>")
 
 
 def field_html(field: Field) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from quarry import _quarry
+    from quarry._field import Field
     from quarry._pictures import Merged
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class ByAxis(dict[str, T]):
         raise KeyError(f"{key!r} is no axis; there are {', '.join(self)}")
 
 
-def axis_of(grid: _quarry.Dataset, axis: str) -> int:
+def axis_of(grid: _quarry.FieldGrid, axis: str) -> int:
     """The place of an axis, 0 (z) to 2 (x), by its name or its letter.
 
     Raises:
@@ -44,7 +45,7 @@ def axis_of(grid: _quarry.Dataset, axis: str) -> int:
     return found
 
 
-def box_of(grid: _quarry.Dataset, box: Box | Region | None) -> Box | None:
+def box_of(grid: _quarry.FieldGrid, box: Box | Region | None) -> Box | None:
     """The samples of a box that may be given by positions. The library says which samples those are.
 
     Raises:
@@ -75,9 +76,10 @@ class Samples:
     `numpy.asarray(samples)` and indexing give the array itself, without a copy.
     """
 
-    def __init__(self, answer: _quarry.Answer | Merged, array: npt.NDArray[Any], grid: _quarry.Dataset) -> None:
+    def __init__(self, answer: _quarry.Answer | Merged, array: npt.NDArray[Any], field: Field) -> None:
         self._answer = answer
-        self._grid = grid
+        self._field = field
+        self._grid = field.grid
         self._array = array
 
     @property
@@ -209,7 +211,12 @@ def with_nan(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return filled
 
 
-def positions(grid: _quarry.Dataset, axis: int) -> npt.NDArray[np.float64]:
+def coords_of(grid: _quarry.FieldGrid) -> ByAxis[npt.NDArray[np.float64]]:
+    """Positions of the samples of full resolution along z, y, x, by the names of the axes."""
+    return ByAxis({axis: positions(grid, number) for number, axis in enumerate(grid.dim_names)})
+
+
+def positions(grid: _quarry.FieldGrid, axis: int) -> npt.NDArray[np.float64]:
     """Of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
     found: npt.NDArray[np.float64] = grid.positions(axis)
     return found

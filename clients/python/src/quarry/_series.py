@@ -157,7 +157,7 @@ def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any
     if masked is None:
         masked = any(missing) and field.dtype.kind in "iu"
     shown = field._masked(array) if masked else array
-    samples = [Samples(answer, shown[place], native) for place, answer in enumerate(answers)]
+    samples = [Samples(answer, shown[place], field) for place, answer in enumerate(answers)]
     return Series(shown, samples, field.dims[0])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from quarry import _members, _quarry, _times
 from quarry._field import Field
-from quarry._samples import Box
+from quarry._samples import Box, coords_of
 from quarry._times import Times
 from quarry._words import check
 
@@ -78,13 +78,10 @@ class Source:
         self.axes = axes or [Axis(axis) for axis in "zyx"]
         self.has_names = axes is not None
 
-    def elsewhere(self, other: Source) -> str | None:
-        """The axis, by this source's name, along which another one of the same shape lies elsewhere."""
-        for length, here, there in zip(self.shape, self.axes, other.axes, strict=True):
-            named = length > 1 and self.has_names and other.has_names
-            if here.placed and there.placed and here != there or named and here.name != there.name:
-                return here.name
-        return None
+    @property
+    def has_axis(self) -> list[bool]:
+        """Whether there is a dimension along z, y, x. Arrays without names have all three."""
+        return [not self.has_names or number >= self._absent for number in range(3)]
 
     @property
     def step_bytes(self) -> int:
@@ -155,7 +152,7 @@ def sources(data: Any, name: str | None, select: Selection | None, said: list[st
     """
     members: Mapping[Any, Any]
     if _is_xarray(data, "Dataset"):
-        members = _members.members_of(data, select or (), _TYPES, said)
+        members = _members.members_of(data, select or (), _TYPES, _step_axis, said)
     elif isinstance(data, Mapping):
         members = data
     elif select and _is_xarray(data, "DataArray"):
@@ -217,7 +214,7 @@ def _is_xarray(data: Any, name: str) -> bool:
 
 def _from_field(name: str | None, data: Field) -> Source:
     times = dict(zip(data.dataset.steps, data.dataset.times, strict=True))
-    grid, coords = data.dataset.native, data.dataset.coords.values()
+    grid, coords = data.grid, coords_of(data.grid).values()
     return Source(name or data.name, data, has_steps=True, units=data.units, fill=data.attrs.get("_FillValue"),
                   axes=[Axis.at(*one) or Axis(one[0])
                         for one in zip(grid.axis_names, grid.axis_units, coords, strict=True)], numbers=data.steps,

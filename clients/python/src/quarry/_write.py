@@ -140,7 +140,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     for source in fields:
         source.declare_fill(_of(fill, source.name))
     several = relative_layers if layers is None else layers
-    first = _one_grid(fields)
+    first = _one_series(fields)
     numbers = _numbers(step, first)
     times = _times_of(time, time_units, calendar, first)
     requests = [explained(
@@ -154,7 +154,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     passes = 1 if relative is None and relative_layers is None else 2
     with place_of(path, mode, break_lock) as place, _Bar(fields, passes=passes, shown=progress) as bar:
         written = _quarry.write(
-            place, settings, _grid(first, origin, spacing, patch, levels), requests,
+            place, settings, [_grid(source, origin, spacing, patch, levels) for source in fields], requests,
             [*zip(numbers, times.values, strict=True)], (times.units, times.calendar), bar.watch(_loader(fields)))
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
 
@@ -185,17 +185,14 @@ def _tolerances(layers: Layers | None) -> list[float]:
                          "be lost") from None
 
 
-def _one_grid(fields: Sequence[Source]) -> Source:
-    """The first field. All have its grid and its steps, as a dataset has one of each."""
+def _one_series(fields: Sequence[Source]) -> Source:
+    """The first field. All have its steps, as a dataset has one series; their grids may differ."""
     first = fields[0]
     for other in fields[1:]:
-        if (other.steps, other.shape) != (first.steps, first.shape):
-            raise ValueError(
-                f"{other.name!r} has {other.steps} steps of {other.shape} samples (z, y, x), but {first.name!r} has "
-                f"{first.steps} of {first.shape}; a dataset has one grid, so write them into two")
-        if axis := first.elsewhere(other):
-            raise ValueError(f"{other.name!r} lies elsewhere than {first.name!r} along {axis}; a dataset has one grid, "
-                             "so write them into two, or transpose or place one as the other")
+        if other.steps != first.steps:
+            raise ValueError(f"{other.name!r} has {other.steps} steps, but {first.name!r} has {first.steps}; fields "
+                             "of one call have the same steps, so write them one after the other with "
+                             "mode=\"append\", or into two datasets")
         if first.times and other.times and first.times != other.times:
             raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into "
                              "two datasets, or give `time`")
@@ -259,7 +256,7 @@ def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[floa
         spacing=_three(spacing) if spacing is not None else _three([axis.spacing for axis in axes]),
         names=_three([axis.name for axis in axes]), units=_three([axis.units for axis in axes]),
         coordinates=_three([[] if evenly else axis.coordinates for axis in axes]),
-        placed=evenly or any(axis.placed for axis in axes),
+        has_axis=_three(source.has_axis), placed=evenly or any(axis.placed for axis in axes),
         patch=patch, levels=levels)
 
 

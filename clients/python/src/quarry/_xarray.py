@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +70,11 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         try:
             times = _Decoding(decode_times, decode_timedelta)
             view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
-            opened = view.dataset_at(view.choose(level, max_error))
+            chosen = view.choose(level, max_error)
+            if coarser := view.without(chosen):
+                warnings.warn(f"level {chosen} is coarser than all levels of {', '.join(coarser)}: left out here",
+                              stacklevel=2)
+            opened = view.dataset_at(chosen)
         except BaseException:
             dataset.close()
             raise
@@ -89,7 +94,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         try:
             times = _Decoding(decode_times, decode_timedelta)
             view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
-            groups = {f"/{level}": view.dataset_at(level) for level in range(dataset.levels)}
+            groups = {f"/{level}": view.dataset_at(level) for level in range(view.levels)}
         except BaseException:
             dataset.close()
             raise
@@ -127,15 +132,16 @@ def field_to_xarray(source: Field, *, level: int | None = None, max_error: float
 
 def samples_to_xarray(samples: Samples) -> xr.DataArray:
     """See Samples.to_xarray."""
-    grid = samples._grid
-    names = _names(grid)
-    said = {said.name: said for said in grid.fields}[samples.field]
+    grid, said = samples._grid, samples._field._description
+    step = samples._field.dims[0]
     coords: dict[str, Any] = {
-        name: _axis(grid, axis, names, values) for axis, (name, values) in enumerate(samples.coords.items())}
-    coords[names.step] = ((), np.int64(samples.step), {"long_name": "number of the step"})
+        name: _axis(grid, axis, values) for axis, (name, values) in enumerate(samples.coords.items())
+        if grid.has_axis[axis]}
+    coords[step] = ((), np.int64(samples.step), {"long_name": "number of the step"})
     attrs = {"long_name": said.name, "units": said.units or None, "coder": said.coder, "level": samples.level,
              "max_error": samples.max_error}
-    return xr.DataArray(with_nan(samples.array), coords, names.axes, samples.field, _known(attrs))
+    array = with_nan(samples.array)[tuple(slice(None) if has else 0 for has in grid.has_axis)]
+    return xr.DataArray(array, coords, _dims(grid), samples.field, _known(attrs))
 
 
 def _open(target: Any, **options: Any) -> Dataset:
@@ -158,22 +164,18 @@ def _known(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 # ---- What is where
 
-@dataclass(frozen=True)
-class _Names:
-    """Of the dimensions; `time` is a coordinate along `step`."""
-
-    step: str
-    axes: tuple[str, str, str]
-    time: str
+def _dims(grid: _quarry.FieldGrid) -> tuple[str, ...]:
+    """Names of the axes that a grid has, z first."""
+    return tuple(name for name, has in zip(grid.dim_names, grid.has_axis, strict=True) if has)
 
 
-def _names(grid: _quarry.Dataset) -> _Names:
-    step, time = grid.step_names
-    return _Names(step, grid.dim_names, time)
+def _has_level(grid: _quarry.FieldGrid, level: int) -> bool:
+    """A single sample is that of every level."""
+    return level < grid.levels or grid.shape == (1, 1, 1)
 
 
-def _axis(grid: _quarry.Dataset, axis: int, names: _Names, values: npt.NDArray[np.float64]) -> xr.Variable:
-    name = names.axes[axis]
+def _axis(grid: _quarry.FieldGrid, axis: int, values: npt.NDArray[np.float64]) -> xr.Variable:
+    name = grid.dim_names[axis]
     attrs = {"long_name": grid.axis_names[axis] or name, "units": grid.axis_units[axis] or None, "axis": "ZYX"[axis]}
     return xr.Variable((name,), values, _known(attrs))
 
@@ -214,6 +216,7 @@ class _Series:
     """
 
     said: _quarry.FieldDescription
+    grid: _quarry.FieldGrid
     held: npt.NDArray[np.bool_]
     missing: npt.NDArray[np.bool_]
     tolerance: float = 0
@@ -236,32 +239,39 @@ class _View:
 
     def __init__(self, dataset: Dataset, names: Sequence[str], steps: Iterable[int] | None, decode: bool,
                  decoding: _Decoding) -> None:
-        self._dataset, self._grid, self._decode, self._decoding = dataset, dataset.native, decode, decoding
+        self._dataset, self._native, self._decode, self._decoding = dataset, dataset.native, decode, decoding
         chosen = _chosen(dataset, steps)
         self.numbers = np.array([step.step for step in chosen], dtype=np.int64)
         self._times = [step.time for step in chosen]
-        said = {said.name: said for said in self._grid.fields}
-        self._series = {name: _Series(said[name], np.zeros(len(chosen), bool), np.zeros(len(chosen), bool))
-                        for name in names}
+        said = {said.name: said for said in self._native.fields}
+        self._series = {name: _Series(said[name], dataset.grids[said[name].grid], np.zeros(len(chosen), bool),
+                                      np.zeros(len(chosen), bool)) for name in names}
         for position, step in enumerate(chosen):
             for of_field in step.fields:
                 if series := self._series.get(of_field.name):
                     series.add(position, of_field)
         # What is in none of the steps is no part of them.
         self._series = {name: series for name, series in self._series.items() if series.held.any() or not chosen}
-        self._names = _names(self._grid)
+        self._step, self._time = self._native.step_names
+        self.levels = max((series.grid.levels for series in self._series.values()), default=1)
+        """Of the field that has the most."""
+
+    def without(self, level: int) -> list[str]:
+        """The fields whose grid has no such level."""
+        return [name for name, series in self._series.items() if not _has_level(series.grid, level)]
 
     def choose(self, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
         """The level that is meant. For a max_error, the one that a plan of the whole grid would choose for the worst
         field and step: the records of the steps are the worst of their patches, and asking a server once is enough."""
         if max_error is None:
-            return _checked(level or 0, self._grid.levels)
+            return _checked(level or 0, self.levels)
         if level is not None:
             raise ValueError("only one of level and max_error can be given")
         allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(self._series, max_error)
         if unknown := set(allowed) - set(self._series):
             raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(self._series)}")
-        for candidate in reversed(range(self._grid.levels)):
+        levels = min((self._series[name].grid.levels for name in allowed), default=1)
+        for candidate in reversed(range(levels)):
             if all(self._keeps(self._series[name], candidate, float(error)) for name, error in allowed.items()):
                 return candidate
         least = {name: self._series[name].errors[0] for name in allowed}
@@ -275,27 +285,34 @@ class _View:
         return not series.errors or (series.errors[level] <= error and series.coverages[level] >= 1)
 
     def attributes(self) -> dict[str, Any]:
-        return _known({"Conventions": "CF-1.11", "source": self._grid.created_by or None})
+        return _known({"Conventions": "CF-1.11", "source": self._native.created_by or None})
 
     def dataset_at(self, level: int) -> xr.Dataset:
         """Lazy arrays at a level."""
-        spacing = 1 << level
-        coords: dict[str, Any] = {self._names.step: xr.Variable(
-            (self._names.step,), self.numbers, {"long_name": "number of the step"})}
+        coords: dict[str, Any] = {self._step: xr.Variable(
+            (self._step,), self.numbers, {"long_name": "number of the step"})}
         if any(time is not None for time in self._times):
             times = np.array([np.nan if time is None else time for time in self._times])
-            encoded = xr.Variable((self._names.step,), times, dict(self._grid.time_attributes))
-            coords[self._names.time] = self._decoding.decode(self._names.time, encoded)
-        for axis, name in enumerate(self._names.axes):
-            coords[name] = _axis(self._grid, axis, self._names, positions(self._grid, axis)[::spacing])
-        variables = {name: self._variable(series, level) for name, series in self._series.items()}
+            encoded = xr.Variable((self._step,), times, dict(self._native.time_attributes))
+            coords[self._time] = self._decoding.decode(self._time, encoded)
+        shown = {name: series for name, series in self._series.items() if _has_level(series.grid, level)}
+        for series in shown.values():
+            for axis, name in enumerate(series.grid.dim_names):
+                if series.grid.has_axis[axis] and name not in coords:
+                    coords[name] = _axis(series.grid, axis, positions(series.grid, axis)[::1 << level])
+        variables = {name: self._variable(series, level) for name, series in shown.items()}
         return xr.Dataset(variables, xr.Coordinates(coords, indexes={}), {**self.attributes(), "level": level})
 
     def _variable(self, series: _Series, level: int) -> xr.Variable:
-        said, dims = series.said, (self._names.step, *self._names.axes)
+        said, grid = series.said, series.grid
+        level = min(level, grid.levels - 1)
         stored = np.dtype(said.dtype)
         array = LevelArray(self._dataset, said.name, level, self.numbers, series.held, series.missing,
-                           self._grid.shape, self._grid.patch, stored, self._type(series), said.fill, self._decode)
+                           grid.shape, grid.patch, stored, self._type(series), said.fill, self._decode)
+        # An axis that the grid lacks has one sample, and is no dimension.
+        has = (True, *grid.has_axis)
+        dims, chunk = (self._step, *_dims(grid)), tuple(itertools.compress(array.chunk(), has))
+        key = indexing.BasicIndexer(tuple(slice(None) if one else 0 for one in has))
         attrs: dict[str, Any] = {
             "long_name": said.name, "units": said.units or None, "coder": said.coder,
             "lossless": 1 if said.lossless else None, "level": level}
@@ -305,12 +322,12 @@ class _View:
         if not series.held.all():
             absent = np.count_nonzero(~series.held)
             attrs["comment"] = f"missing in {absent} of {len(series.held)} steps, which do not hold it"
-        encoding: dict[str, Any] = {"preferred_chunks": dict(zip(dims, array.chunk(), strict=True))}
+        encoding: dict[str, Any] = {"preferred_chunks": dict(zip(dims, chunk, strict=True))}
         if said.fill is not None:
             # As if xarray had decoded it: what is written again has the same type and fill value.
             (encoding if self._decode else attrs)["_FillValue"] = stored.type(said.fill)
             encoding["dtype"] = stored
-        return xr.Variable(dims, indexing.LazilyIndexedArray(array), _known(attrs), encoding)
+        return xr.Variable(dims, indexing.LazilyIndexedArray(array, key), _known(attrs), encoding)
 
     def _type(self, series: _Series) -> np.dtype[Any]:
         """Of the array."""

@@ -2,7 +2,7 @@
 
     zarr.json                      the root: fields as multiscale images, and the metadata of everything below
     L/zarr.json                    a group for each level
-    L/FIELD/zarr.json              an array over [step, z, y, x] for each field
+    L/FIELD/zarr.json              an array over [step, z, y, x] for each field, without axes that its grid lacks
     L/FIELD/c/S/Z/Y/X              its chunks
     L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as the dataset calls them
 
@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quarry import _quarry
 
@@ -40,6 +40,7 @@ _UNITS = {"m": "meter", "km": "kilometer", "dm": "decimeter", "cm": "centimeter"
 _UNITS |= {name: name for name in _UNITS.values()} | {f"{name}s": name for name in _UNITS.values()}
 
 Shape = tuple[int, ...]
+T = TypeVar("T")
 
 
 # ---- What is known of the dataset: plain data, which pickles
@@ -60,6 +61,21 @@ class Grid:
     """As the dataset has them; any text."""
     dims: tuple[str, str, str]
     """As dimensions are called."""
+    has_axis: tuple[bool, bool, bool]
+    """Whether fields have a dimension along it."""
+
+    def kept(self, along: Sequence[T]) -> tuple[T, ...]:
+        """Of what there is along z, y, x, what belongs to axes that the grid has."""
+        return tuple(itertools.compress(along, self.has_axis))
+
+    def spread(self, kept: Sequence[int], other: int) -> Shape:
+        """Numbers along z, y, x: those of the axes that the grid has, and `other` along those that it lacks."""
+        given = iter(kept)
+        return tuple(next(given) if has else other for has in self.has_axis)
+
+    def has_level(self, level: int) -> bool:
+        """Whether the level shows it: a single sample is that of every level."""
+        return level < self.levels or self.shape == (1, 1, 1)
 
     def level_shape(self, level: int) -> Shape:
         """Every 2^level-th sample, from the first on."""
@@ -81,6 +97,7 @@ class FieldContents:
     """A field, and the steps that held it when the store was made."""
 
     name: str
+    grid: Grid
     dtype: str
     fill: int | None
     """Of integers with missing samples."""
@@ -99,7 +116,7 @@ class FieldContents:
 class Description:
     """Everything that metadata need."""
 
-    grid: Grid
+    grids: tuple[Grid, ...]
     fields: tuple[FieldContents, ...]
     steps: tuple[int, ...]
     times: tuple[float | None, ...]
@@ -107,6 +124,11 @@ class Description:
     """Of the first dimension and the array of the times, of the fields that all steps hold."""
     created_by: str
     time_attributes: dict[str, str]
+
+    @property
+    def levels(self) -> int:
+        """Of the grid that has the most."""
+        return max(grid.levels for grid in self.grids)
 
 
 def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> Description:
@@ -117,9 +139,9 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
         Error: what is described cannot be read
     """
     native = dataset.native
-    grid = Grid(native.shape, native.patch, native.levels, native.origin, native.spacing,
-                tuple(tuple(axis) for axis in native.coordinates), native.axis_units, native.axis_names,
-                native.dim_names)
+    grids = tuple(Grid(grid.shape, grid.patch, grid.levels, grid.origin, grid.spacing,
+                       tuple(tuple(axis) for axis in grid.coordinates), grid.axis_units, grid.axis_names,
+                       grid.dim_names, grid.has_axis) for grid in dataset.grids)
     steps = native.steps()
     held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
     for step in steps:
@@ -127,26 +149,28 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
             if said.name in held:  # not one that was declared since
                 held[said.name].append((step, said))
     chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
-    return Description(grid, tuple(_describe_field(dataset, name, held.get(name, []), float32) for name in chosen),
+    fields_said = tuple(_describe_field(dataset, name, grids, held.get(name, []), float32) for name in chosen)
+    return Description(grids, fields_said,
                        tuple(step.step for step in steps), tuple(step.time for step in steps), native.step_names,
                        native.created_by, dict(native.time_attributes))
 
 
-def _describe_field(dataset: Dataset, name: str, held: list[tuple[_quarry.Step, _quarry.FieldStep]],
-                    float32: bool) -> FieldContents:
+def _describe_field(dataset: Dataset, name: str, grids: Sequence[Grid],
+                    held: list[tuple[_quarry.Step, _quarry.FieldStep]], float32: bool) -> FieldContents:
     attributes = dict(dataset[name].attrs)
     fill = attributes.pop("_FillValue", None)
     stored = next(field.dtype for field in dataset.native.fields if field.name == name)
     dtype = stored
     max_errors = [max((said.levels[level].max_error for _, said in held), default=0.0)
-                  for level in range(dataset.levels)]
+                  for level in range(dataset[name].levels)]
     if float32 and stored == "float64":
         dtype = "float32"
         attributes.pop("lossless", None)
         attributes["stored_as"] = stored
         max_errors = [error + _rounding(max((max(abs(said.min), abs(said.max)) for _, said in held if said.valid),
                                             default=0.0) + error) for error in max_errors]
-    return FieldContents(name, dtype, int(fill) if fill is not None and not dtype.startswith("float") else None,
+    return FieldContents(name, grids[dataset[name]._description.grid], dtype,
+                         int(fill) if fill is not None and not dtype.startswith("float") else None,
                          attributes, tuple(step.step for step, _ in held), tuple(step.time for step, _ in held),
                          tuple(said.has_missing for _, said in held), tuple(max_errors),
                          dataset.native.own_step_names(name))
@@ -221,16 +245,16 @@ class FieldArray(Array):
 
     contents: FieldContents
     level: int
-    grid: Grid
 
     def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[Any]:
         """Of one step."""
-        box = tuple((b << self.level, min(e << self.level, n))
-                    for b, e, n in zip(begin[1:], end[1:], self.grid.shape, strict=True))
+        grid, level = self.contents.grid, min(self.level, self.contents.grid.levels - 1)
+        box = tuple((b << level, min(e << level, n)) for b, e, n in zip(
+            grid.spread(begin[1:], 0), grid.spread(end[1:], 1), grid.shape, strict=True))
         question = _quarry.Question(self.contents.name, step=self.contents.steps[begin[0]],
-                                    box=(box[0], box[1], box[2]), level=self.level)
+                                    box=(box[0], box[1], box[2]), level=level)
         array: npt.NDArray[Any] = dataset.native.read(question, self.contents.missing[begin[0]]).array
-        return array[None]
+        return array.reshape(1, *grid.kept(array.shape))
 
 
 @dataclass(frozen=True)
@@ -348,7 +372,7 @@ class Contents:
     @cached_property
     def _levels(self) -> dict[str, list[str]]:
         """The names of the arrays in the group of each level."""
-        levels: dict[str, list[str]] = {str(level): [] for level in range(self.description.grid.levels)}
+        levels: dict[str, list[str]] = {str(level): [] for level in range(self.description.levels)}
         for path in self._arrays:
             level, _, name = path.partition("/")
             levels[level].append(name)
@@ -357,7 +381,7 @@ class Contents:
     @cached_property
     def _arrays(self) -> dict[str, Array]:
         """By path."""
-        return {f"{level}/{name}": array for level in range(self.description.grid.levels)
+        return {f"{level}/{name}": array for level in range(self.description.levels)
                 for name, array in _level_arrays(self.description, level).items()}
 
     @cached_property
@@ -366,8 +390,9 @@ class Contents:
         arrays = {path: array.document() for path, array in self._arrays.items()}
         groups = {path: _group({"level": int(path)}) for path in self._levels}
         said = self.description
+        patches = {field.name: field.grid.patch for field in said.fields}
         root = _group({"ome": {"version": "0.5", "multiscales": _multiscales(said, self._arrays)},
-                       "quarry": {"levels": said.grid.levels, "patch": said.grid.patch, "created_by": said.created_by}})
+                       "quarry": {"levels": said.levels, "patches": patches, "created_by": said.created_by}})
         documents = {"zarr.json": _consolidated(root, groups | arrays)}
         for path, group in groups.items():
             below = {array.removeprefix(f"{path}/"): document for array, document in arrays.items()
@@ -415,12 +440,15 @@ def _step_names(said: Description, field: FieldContents | None) -> tuple[str, st
 
 def _level_arrays(said: Description, level: int) -> dict[str, Array]:
     """By name: the fields, then the coordinates of their dimensions."""
-    grid = said.grid
-    shape, chunks = grid.level_shape(level), grid.chunk_shape(level)
     arrays: dict[str, Array] = {}
     for field in said.fields:
+        grid = field.grid
+        if not grid.has_level(level):
+            continue
+        shape, chunks = grid.kept(grid.level_shape(level)), grid.kept(grid.chunk_shape(level))
         step, time = _step_names(said, field)
-        attributes = field.attributes | {"max_error": _number(field.max_errors[level]), "level": level}
+        attributes = field.attributes | {"max_error": _number(field.max_errors[min(level, grid.levels - 1)]),
+                                         "level": level}
         if any(known is not None for known in field.times):
             attributes["coordinates"] = time
         if field.fill is not None:
@@ -428,13 +456,18 @@ def _level_arrays(said: Description, level: int) -> dict[str, Array]:
         fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
         if field.dtype == "bool":
             fill = False
-        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill, (step, *grid.dims),
-                                        attributes, contents=field, level=level, grid=grid)
-    for number, axis in enumerate(grid.dims):
-        attributes = {"axis": "ZYX"[number], "long_name": grid.names[number], "units": grid.units[number]}
-        arrays[axis] = PositionArray(*_coordinate(shape[number]), "float64", math.nan, (axis,),
-                                     {name: text for name, text in attributes.items() if text},
-                                     axis=number, level=level, grid=grid)
+        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill,
+                                        (step, *grid.kept(grid.dims)), attributes, contents=field, level=level)
+    for grid in said.grids:
+        if not grid.has_level(level):
+            continue
+        for number, axis in enumerate(grid.dims):
+            if not grid.has_axis[number] or axis in arrays:
+                continue
+            attributes = {"axis": "ZYX"[number], "long_name": grid.names[number], "units": grid.units[number]}
+            arrays[axis] = PositionArray(*_coordinate(grid.level_shape(level)[number]), "float64", math.nan, (axis,),
+                                         {name: text for name, text in attributes.items() if text},
+                                         axis=number, level=level, grid=grid)
     arrays |= _step_arrays(said, None)
     for field in said.fields:
         arrays |= _step_arrays(said, field)
@@ -463,22 +496,24 @@ def _multiscales(said: Description, arrays: dict[str, Array]) -> list[dict[str, 
             continue
         first, *space = arrays[f"0/{field.name}"].dimensions
         axes = [{"name": first, "type": "time"}]
-        for name, unit in zip(space, said.grid.units, strict=True):
+        for name, unit in zip(space, field.grid.kept(field.grid.units), strict=True):
             axes.append({"name": name, "type": "space"} | ({"unit": _UNITS[unit]} if unit in _UNITS else {}))
         datasets = [{"path": f"{level}/{field.name}",
-                     "coordinateTransformations": _transformations(said.grid, field, level)}
-                    for level in range(said.grid.levels)]
+                     "coordinateTransformations": _transformations(field, level)}
+                    for level in range(field.grid.levels)]
         images.append({"name": field.name, "axes": axes, "datasets": datasets})
     return images
 
 
-def _transformations(grid: Grid, field: FieldContents, level: int) -> list[dict[str, Any]]:
+def _transformations(field: FieldContents, level: int) -> list[dict[str, Any]]:
     """Sample i of a level lies on sample i 2^level: its spacing grows, its first sample stays. An axis with one sample
     stays as it is."""
+    grid = field.grid
     start, between = _evenly(field.times)
-    scale = [between, *((distance or 1.0) * (1 << level if n > 1 else 1)
-                        for distance, n in zip(grid.spacing, grid.shape, strict=True))]
-    return [{"type": "scale", "scale": scale}, {"type": "translation", "translation": [start, *grid.origin]}]
+    scale = [between, *grid.kept([(distance or 1.0) * (1 << level if n > 1 else 1)
+                                  for distance, n in zip(grid.spacing, grid.shape, strict=True)])]
+    return [{"type": "scale", "scale": scale},
+            {"type": "translation", "translation": [start, *grid.kept(grid.origin)]}]
 
 
 def _evenly(times: Sequence[float | None]) -> tuple[float, float]:

@@ -111,7 +111,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
         output = dataset_adapter.WrapDataObject(self.GetOutputDataObject(0))
         dataset, step = self._open(), self._step(information)
         spacing = self._spacing()
-        grid = dataset.native
+        grid = dataset.grid
         extent = self._extent()
         image = self.GetOutputDataObject(0)
         image.SetExtent([bound for first, end in extent for bound in (first, end - 1)])
@@ -131,7 +131,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
             for name in self._dataset:
                 if not self._fields.ArrayExists(name):
                     self._fields.AddArray(name)
-            if any(self._dataset.native.coordinates):
+            if any(self._dataset.grid.coordinates):
                 raise quarry.Error("UNIMPLEMENTED", f"\"{self._target}\" has axes that are not evenly spaced, which an "
                                    "image cannot have; export it to .vti, or use Samples.to_pyvista")
         return self._dataset

@@ -53,7 +53,7 @@ export class AnswerCheck {
   private readonly patchTotal: number;
 
   constructor(private readonly query: ReadQuery) {
-    this.patchTotal = volume(shapeOf(patchesMeeting(query.info, query.box)));
+    this.patchTotal = volume(shapeOf(patchesMeeting(query.grid, query.box)));
   }
 
   /** A stream begins: at first, or to go on with the answer. */
@@ -149,7 +149,7 @@ export class AnswerCheck {
   private level(message: LevelExtent): HeaderLevel {
     const box = extent(message);
     const wanted = levelBox(this.query.box, message.level);
-    if (message.level >= this.query.info.levels || (!sameBox(box, wanted) && !(isEmpty(box) && isEmpty(wanted)))) {
+    if (message.level >= this.query.grid.levels || (!sameBox(box, wanted) && !(isEmpty(box) && isEmpty(wanted)))) {
       throw badAnswer(`it announces ${boxText(box)} of level ${message.level}, which was not asked for`);
     }
     if (!(message.maxError >= 0)) throw badAnswer(`it announces an error of ${message.maxError}`);
@@ -181,7 +181,7 @@ export class AnswerCheck {
     const wanted = this.query.field.layer;
     const [shown, layer] = [block.shownLevel ?? level, block.shownLayer ?? wanted];
     const first = layer < wanted ? level : level + 1;
-    if (layer > wanted || shown < first || shown >= this.query.info.levels) {
+    if (layer > wanted || shown < first || shown >= this.query.grid.levels) {
       throw badAnswer(`it shows layer ${layer} of level ${shown} for level ${level}`);
     }
     return shown;
@@ -189,10 +189,10 @@ export class AnswerCheck {
 
   private patchOf(message: PatchMessage): number {
     const patch = count(message.patch, "the number of a patch");
-    const { info, box, first } = this.query;
-    const known = patch < volume(patchCounts(info)) && !isEmpty(intersect(patchBox(info, patch), box));
+    const { grid, box, first } = this.query;
+    const known = patch < volume(patchCounts(grid)) && !isEmpty(intersect(patchBox(grid, patch), box));
     if (!known || this.seen.has(patch)) throw badAnswer(`patch ${patch} was not asked for, or comes twice`);
-    const due = this.done === 0 ? info.levels - first : 1;
+    const due = this.done === 0 ? grid.levels - first : 1;
     const added = message.levels.length;
     const broken = message.damaged || this.damaged.has(patch);
     if (added > due || (!broken && added !== due)) throw badAnswer(`it has ${added} instead of ${due} levels of patch ${patch}`);

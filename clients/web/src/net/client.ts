@@ -2,8 +2,8 @@
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
 import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
-import type { Bounded, BoxStatistics, DatasetInfo, Selection, Source, StepInfo } from "../model";
-import { count, datasetInfo, gridDims, stepInfo, text } from "./convert";
+import type { Bounded, BoxStatistics, DatasetInfo, DatasetSummary, Selection, Source, StepInfo } from "../model";
+import { count, datasetInfo, datasetSummary, stepInfo, text } from "./convert";
 import { badAnswer, CallError, sleep, type Sleep, withRetries } from "./errors";
 import { read, type ReadEvent, type ReadQuery } from "./read";
 import { watch, type WatchEvents, WatchSlot } from "./watch";
@@ -20,8 +20,6 @@ const kMostSteps = 1_000_000;
 const kMostPoints = 100_000;
 const kMostPercentiles = 100;
 const kMostBins = 4096;
-
-type Listed = Awaited<ReturnType<Source["list"]>>[number];
 
 interface Page<T> {
   readonly items: readonly T[];
@@ -77,14 +75,10 @@ export class QuarryClient {
     this.sleep = options.sleep ?? sleep;
   }
 
-  async list(signal?: AbortSignal): Promise<readonly Listed[]> {
+  async list(signal?: AbortSignal): Promise<readonly DatasetSummary[]> {
     return allPages(async (pageToken) => {
       const answer = await this.call((options) => this.client.listDatasets({ pageSize: 1000, pageToken }, options), signal);
-      const items = answer.datasets.map((one): Listed => ({
-        name: text(one.name, "the name of a dataset"), dims: gridDims(one.grid),
-        steps: count(one.steps, "steps"), fields: count(one.fields, "fields"),
-      }));
-      return { items, next: text(answer.nextPageToken, "a page token") };
+      return { items: answer.datasets.map(datasetSummary), next: text(answer.nextPageToken, "a page token") };
     }, kMostDatasets, "datasets");
   }
 
@@ -99,7 +93,7 @@ export class QuarryClient {
     const ascend = steps.every((step, i) => i === 0 || step.step > steps[i - 1]!.step);
     if (!ascend) throw badAnswer(`the steps of "${dataset}" do not ascend`);
     const { info } = found;
-    if (info === undefined) throw badAnswer(`"${dataset}" comes without its grid`);
+    if (info === undefined) throw badAnswer(`"${dataset}" comes without its grids`);
     this.known.set(dataset, info);
     return { info, steps };
   }

@@ -1,7 +1,8 @@
 /** From messages to plain data. Nothing that a server sends is taken unseen. */
 import type { DatasetManifest, FieldDescription, FieldStep, Grid, LevelRecord, StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
 import { DataType } from "../../build/proto/quarry/v1/dataset_pb";
-import type { DatasetInfo, FieldInfo, FieldStepInfo, SampleType, StepInfo, Vec3 } from "../model";
+import type { DatasetSummary as SummaryMessage } from "../../build/proto/quarry/v1/service_pb";
+import type { DatasetInfo, DatasetSummary, FieldInfo, FieldStepInfo, GridInfo, SampleType, StepInfo, Vec3 } from "../model";
 import { badAnswer } from "./errors";
 
 const kTypes: ReadonlyMap<DataType, SampleType> = new Map([
@@ -15,6 +16,7 @@ const kMostDim = 2 ** 31;
 const kMostPatchVolume = 2 ** 26;
 const kMostPatches = 2 ** 40;
 const kMostFields = 10_000;
+const kMostGrids = 4096;
 const kMostName = 4096;
 
 export function sampleType(type: DataType): SampleType {
@@ -43,9 +45,9 @@ function finite(list: readonly number[], what: string): Vec3 {
 }
 
 /** Positions may descend, but no two samples lie at the same place. */
-function spacings(list: readonly number[]): Vec3 {
-  if (list.includes(0)) throw badAnswer("grid.spacing contains 0");
-  return finite(list, "grid.spacing");
+function spacings(list: readonly number[], what: string): Vec3 {
+  if (list.includes(0)) throw badAnswer(`${what} contains 0`);
+  return finite(list, what);
 }
 
 /** A count that a double holds exactly. */
@@ -76,12 +78,8 @@ function coordinates(list: readonly number[] | undefined, samples: number, axis:
   return out;
 }
 
-export function gridDims(grid: Grid | undefined): Vec3 {
-  return integers(grid?.dims ?? [], "grid.dims", 1);
-}
-
-function patchShape(list: readonly number[], dims: Vec3): Vec3 {
-  const patch = integers(list, "patch", 1);
+function patchShape(list: readonly number[], dims: Vec3, what: string): Vec3 {
+  const patch = integers(list, what, 1);
   const power = patch.every((n) => Number.isInteger(Math.log2(n)));
   const patches = dims.reduce((product, n, a) => product * Math.ceil(n / patch[a]!), 1);
   if (!power || patch[0] * patch[1] * patch[2] > kMostPatchVolume || patches > kMostPatches) {
@@ -97,6 +95,47 @@ function levelCount(levels: number, dims: Vec3, patch: Vec3): number {
   return levels;
 }
 
+/** An axis that a grid does not have is shown like any other of one sample: it must be one. */
+function checkAxes(has: readonly boolean[], dims: Vec3, what: string): void {
+  if (has.length > 0 && three(has, what).some((axis, a) => !axis && dims[a]! > 1)) {
+    throw badAnswer(`${what} lacks an axis of a grid of ${dims.join("x")}`);
+  }
+}
+
+function gridInfo(grid: Grid, of: string): GridInfo {
+  const dims = integers(grid.dims, `${of}.dims`, 1);
+  const patch = patchShape(grid.patch, dims, `${of}.patch`);
+  checkAxes(grid.hasAxis, dims, `${of}.has_axis`);
+  const lists = grid.coordinates;
+  return {
+    dims, patch,
+    levels: levelCount(grid.levels, dims, patch),
+    origin: finite(grid.origin, `${of}.origin`),
+    spacing: spacings(grid.spacing, `${of}.spacing`),
+    axisNames: texts(grid.axisNames, `${of}.axis_names`),
+    axisUnits: texts(grid.axisUnits, `${of}.axis_units`),
+    coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
+  };
+}
+
+/** A dataset without a grid has no shape: there is at least one. */
+function someGrids(grids: readonly Grid[], name: string): readonly [Grid, ...Grid[]] {
+  const [first, ...others] = grids;
+  if (first === undefined || grids.length > kMostGrids) {
+    throw badAnswer(`"${name}" comes with ${grids.length} grids; there can be 1 to ${kMostGrids}`);
+  }
+  return [first, ...others];
+}
+
+export function datasetSummary(message: SummaryMessage): DatasetSummary {
+  const name = text(message.name, "the name of a dataset");
+  const grids = someGrids(message.grids, name);
+  return {
+    name, dims: integers(grids[0].dims, "grids[0].dims", 1), grids: grids.length,
+    steps: count(message.steps, "steps"), fields: count(message.fields, "fields"),
+  };
+}
+
 function boundText(bound: FieldDescription["bound"]): string {
   if (bound.case === "tolerance") return `absolute ${bound.value}`;
   if (bound.case === "relativeTolerance") return `relative ${bound.value}`;
@@ -110,8 +149,8 @@ function layerName(stored: string, layer: number): string {
 }
 
 /** A field, and its layers before the last: the finer first. */
-function fieldInfos(field: FieldDescription): FieldInfo[] {
-  const last = fieldInfo(field);
+function fieldInfos(field: FieldDescription, grids: number): FieldInfo[] {
+  const last = fieldInfo(field, grids);
   const unit = field.rougherRelative ? "relative" : "absolute";
   const rougher = field.rougher.map((tolerance, layer): FieldInfo => ({
     ...last, name: layerName(last.name, layer), layer, bound: `${unit} ${tolerance}`,
@@ -120,13 +159,14 @@ function fieldInfos(field: FieldDescription): FieldInfo[] {
 }
 
 /** A field that has the name of a layer hides it. */
-function allFields(fields: readonly FieldDescription[]): FieldInfo[] {
+function allFields(fields: readonly FieldDescription[], grids: number): FieldInfo[] {
   const names = new Set(fields.map((field) => field.name));
-  return fields.flatMap(fieldInfos).filter((one) => one.name === one.stored || !names.has(one.name));
+  return fields.flatMap((field) => fieldInfos(field, grids)).filter((one) => one.name === one.stored || !names.has(one.name));
 }
 
-function fieldInfo(field: FieldDescription): FieldInfo {
+function fieldInfo(field: FieldDescription, grids: number): FieldInfo {
   const name = text(field.name, "the name of a field");
+  if (field.grid >= grids) throw badAnswer(`"${name}" is on grid ${field.grid} of ${grids}`);
   return {
     name,
     stored: name,
@@ -138,25 +178,17 @@ function fieldInfo(field: FieldDescription): FieldInfo {
     bound: boundText(field.bound),
     layers: field.rougher.length + 1,
     refers: field.keyframe > 0,
+    grid: field.grid,
   };
 }
 
 export function datasetInfo(name: string, manifest: DatasetManifest | undefined): DatasetInfo {
-  const grid = manifest?.grid;
-  if (manifest === undefined || grid === undefined) throw badAnswer(`"${name}" comes without its grid`);
+  if (manifest === undefined) throw badAnswer(`"${name}" comes without its grids`);
   if (manifest.fields.length > kMostFields) throw badAnswer(`${manifest.fields.length} fields`);
-  const dims = gridDims(grid);
-  const patch = patchShape(manifest.patch, dims);
-  const lists = grid.coordinates;
+  const grids = someGrids(manifest.grids, name).map((grid, number) => gridInfo(grid, `grids[${number}]`));
   return {
-    name, dims, patch,
-    levels: levelCount(manifest.levels, dims, patch),
-    origin: finite(grid.origin, "grid.origin"),
-    spacing: spacings(grid.spacing),
-    axisNames: texts(grid.axisNames, "grid.axis_names"),
-    axisUnits: texts(grid.axisUnits, "grid.axis_units"),
-    coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
-    fields: allFields(manifest.fields),
+    name, grids,
+    fields: allFields(manifest.fields, grids.length),
     timeUnit: text(manifest.time?.units ?? "", "the unit of the times"),
   };
 }
@@ -181,19 +213,19 @@ function range(field: FieldStep, valid: number): { min: number; max: number } {
   return { min: field.min, max: field.max };
 }
 
-function fieldStep(field: FieldStep, info: DatasetInfo, version: number): FieldStepInfo {
-  const samples = info.dims[0] * info.dims[1] * info.dims[2];
+function fieldStep(field: FieldStep, grid: GridInfo, version: number): FieldStepInfo {
+  const samples = grid.dims[0] * grid.dims[1] * grid.dims[2];
   const valid = version === 1 ? samples : count(field.valid, "valid");
   return {
     ...range(field, valid), valid,
     tolerance: notNegative(field.tolerance, "a tolerance"),
     hasMissing: field.mask !== undefined,
-    levels: levelRecords(field.name, field.levels, info, version),
+    levels: levelRecords(field.name, field.levels, grid, version),
   };
 }
 
-function levelRecords(name: string, records: readonly LevelRecord[], info: DatasetInfo, version: number): FieldStepInfo["levels"] {
-  if (records.length !== info.levels) throw badAnswer(`"${name}" has ${records.length} of ${info.levels} levels`);
+function levelRecords(name: string, records: readonly LevelRecord[], grid: GridInfo, version: number): FieldStepInfo["levels"] {
+  if (records.length !== grid.levels) throw badAnswer(`"${name}" has ${records.length} of ${grid.levels} levels`);
   return records.map((level) => ({
     maxError: notNegative(level.maxError, "an error"),
     bytes: count(level.bytes, "the bytes of a level"),
@@ -201,13 +233,18 @@ function levelRecords(name: string, records: readonly LevelRecord[], info: Datas
   }));
 }
 
-/** A field at a step, and its layers before the last. What a layer needs of those before it counts as its own. */
+/**
+ * A field at a step, and its layers before the last. What a layer needs of those before it counts as its own. Nothing for a
+ * field that the dataset had not when it was opened: its grid is not known.
+ */
 function fieldSteps(field: FieldStep, info: DatasetInfo, version: number): [string, FieldStepInfo][] {
-  const last = fieldStep(field, info, version);
   const known = info.fields.filter((one) => one.stored === field.name);
+  if (known[0] === undefined) return [];
+  const grid = info.grids[known[0].grid]!;
+  const last = fieldStep(field, grid, version);
   if (known.some((one) => one.layers !== field.rougher.length + 1)) throw badAnswer(`"${field.name}" has ${field.rougher.length + 1} layers`);
   const layers = field.rougher.map((one): FieldStepInfo => ({
-    ...last, tolerance: notNegative(one.tolerance, "a tolerance"), levels: levelRecords(field.name, one.levels, info, version),
+    ...last, tolerance: notNegative(one.tolerance, "a tolerance"), levels: levelRecords(field.name, one.levels, grid, version),
   }));
   layers.push(last);
   const upTo = (layer: number, level: number): number => layers.slice(0, layer + 1).reduce((sum, one) => sum + one.levels[level]!.bytes, 0);

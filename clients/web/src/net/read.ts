@@ -3,7 +3,7 @@ import type { Client } from "@connectrpc/connect";
 import type { QuarryService, ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import { Encoding } from "../../build/proto/quarry/v1/service_pb";
 import type { LevelPayload } from "../decode/index";
-import type { Box, DatasetInfo, FieldInfo, Selection, Vec3 } from "../model";
+import type { Box, FieldInfo, GridInfo, Selection, Vec3 } from "../model";
 import { AnswerCheck, type ReadHeader } from "./answer";
 import { backoff, badAnswer, isTransient, type Sleep, toViewerError } from "./errors";
 
@@ -11,8 +11,8 @@ export type ReadEncoding = "patches" | "samples";
 
 export interface ReadQuery {
   readonly selection: Selection;
-  readonly info: DatasetInfo;
   readonly field: FieldInfo;
+  readonly grid: GridInfo;
   /** Level-0 samples. */
   readonly box: Box;
   /** Coarsest level that comes, and the finest. */

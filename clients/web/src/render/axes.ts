@@ -1,4 +1,4 @@
-import type { Axis, DatasetInfo } from "../model";
+import type { Axis, GridInfo } from "../model";
 
 /** One axis of a grid. Indices are level-0 samples and need not be whole; positions are in the axis' unit. */
 export interface GridAxis {
@@ -12,13 +12,13 @@ export interface GridAxis {
   index(position: number): number;
 }
 
-function evenAxis(info: DatasetInfo, axis: Axis): GridAxis {
-  const origin = info.origin[axis];
-  const spacing = info.spacing[axis] === 0 ? 1 : info.spacing[axis];
+function evenAxis(grid: GridInfo, axis: Axis): GridAxis {
+  const origin = grid.origin[axis];
+  const spacing = grid.spacing[axis] === 0 ? 1 : grid.spacing[axis];
   return {
-    samples: info.dims[axis],
-    name: info.axisNames[axis],
-    unit: info.axisUnits[axis],
+    samples: grid.dims[axis],
+    name: grid.axisNames[axis],
+    unit: grid.axisUnits[axis],
     even: true,
     descending: spacing < 0,
     position: (index) => origin + index * spacing,
@@ -38,12 +38,12 @@ function interval(at: Float64Array, position: number, descending: boolean): numb
   return low;
 }
 
-function unevenAxis(info: DatasetInfo, axis: Axis, at: Float64Array): GridAxis {
+function unevenAxis(grid: GridInfo, axis: Axis, at: Float64Array): GridAxis {
   const descending = at[0]! > at[at.length - 1]!;
   return {
-    samples: info.dims[axis],
-    name: info.axisNames[axis],
-    unit: info.axisUnits[axis],
+    samples: grid.dims[axis],
+    name: grid.axisNames[axis],
+    unit: grid.axisUnits[axis],
     even: false,
     descending,
     position: (index) => {
@@ -57,9 +57,9 @@ function unevenAxis(info: DatasetInfo, axis: Axis, at: Float64Array): GridAxis {
   };
 }
 
-export function gridAxis(info: DatasetInfo, axis: Axis): GridAxis {
-  const at = info.coordinates[axis];
-  return at && at.length > 1 ? unevenAxis(info, axis, at) : evenAxis(info, axis);
+export function gridAxis(grid: GridInfo, axis: Axis): GridAxis {
+  const at = grid.coordinates[axis];
+  return at && at.length > 1 ? unevenAxis(grid, axis, at) : evenAxis(grid, axis);
 }
 
 /** What of an axis is on screen: each sample is shown with the half of the way to its neighbours. */

@@ -3,7 +3,7 @@
  * sample i 2^l, so coarse samples are a part of the lattice of finer ones. Between the last sample of a brick and the first
  * of the next, the samples of both are mixed: there are no seams.
  */
-import type { Axis, Box, Brick, DatasetInfo, Vec3 } from "../model";
+import type { Axis, Box, Brick, GridInfo, Vec3 } from "../model";
 import { planeAxes } from "./layout";
 
 /** In composed slices, for a sample that is missing. */
@@ -13,7 +13,7 @@ export const kAbsent = -2e30;
 
 /** What slices are made of: a BrickSource is one. */
 export interface Bricks {
-  readonly info: DatasetInfo;
+  readonly grid: GridInfo;
   readonly patches: Vec3;
   /** Numbers of damaged patches. */
   readonly damaged?: ReadonlySet<number>;
@@ -66,7 +66,7 @@ export class Lattice {
 
   /** The sample of a level at its own indices, clamped to the grid. Interpolated where only coarser samples are there. */
   value(level: number, x: number, y: number, z: number): number {
-    const { dims, patch } = this.bricks.info;
+    const { dims, patch } = this.bricks.grid;
     const step = 2 ** level;
     const ix = Math.min(x, levelSize(dims[0], level) - 1);
     const iy = Math.min(y, levelSize(dims[1], level) - 1);
@@ -124,7 +124,7 @@ export interface SliceFrame {
 
 /** The frame of all patches that a slice through a box meets. */
 export function sliceFrame(bricks: Bricks, axis: Axis, index: number, clip: Box, level: number): SliceFrame {
-  const { dims, patch } = bricks.info;
+  const { dims, patch } = bricks.grid;
   const span = (a: Axis): { first: number; count: number; begin: number; size: number } => {
     const first = Math.floor(clip.begin[a] / patch[a]);
     // One sample more than the clip has: pixels of the last one reach half of the way to it.
@@ -151,10 +151,10 @@ const kLargestSide = 8192;
 
 /** The finest level, not finer than `level`, whose frame fits a texture: patches of long grids may have more samples than that. */
 export function sliceLevelWithin(bricks: Bricks, axis: Axis, clip: Box, level: number): number {
-  for (let l = level; l < bricks.info.levels; ++l) {
+  for (let l = level; l < bricks.grid.levels; ++l) {
     if (Math.max(...sliceFrame(bricks, axis, 0, clip, l).size) <= kLargestSide) return l;
   }
-  return bricks.info.levels - 1;
+  return bricks.grid.levels - 1;
 }
 
 export function slicePatch(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): number {
@@ -162,7 +162,7 @@ export function slicePatch(bricks: Bricks, frame: SliceFrame, pu: number, pv: nu
   const [ua, va] = planeAxes(frame.axis);
   at[ua] = pu + frame.firstPatch[0];
   at[va] = pv + frame.firstPatch[1];
-  at[frame.axis] = Math.floor(frame.index / bricks.info.patch[frame.axis]);
+  at[frame.axis] = Math.floor(frame.index / bricks.grid.patch[frame.axis]);
   return patchNumber(bricks.patches, at[0]!, at[1]!, at[2]!);
 }
 
@@ -177,7 +177,7 @@ export interface Tile {
 export function tileOf(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): Tile {
   const [ua, va] = planeAxes(frame.axis);
   const span = (axis: Axis, patch: number, first: number): readonly [number, number] => {
-    const { dims, patch: size } = bricks.info;
+    const { dims, patch: size } = bricks.grid;
     const begin = levelSize(patch * size[axis], frame.level);
     return [begin - first, levelSize(Math.min((patch + 1) * size[axis], dims[axis]), frame.level) - begin];
   };

@@ -1,9 +1,9 @@
-import type { Brick, DatasetInfo, Samples, Vec3 } from "../model";
+import type { Brick, GridInfo, Samples, Vec3 } from "../model";
 import { niceStep } from "./axes";
 import type { Bricks } from "./compose";
 
 /** Why two fields cannot be subtracted; null if they can. */
-export function whyNotComparable(a: DatasetInfo, b: DatasetInfo): string | null {
+export function whyNotComparable(a: GridInfo, b: GridInfo): string | null {
   if ([0, 1, 2].some((i) => a.dims[i] !== b.dims[i]))
     return `grids of ${a.dims.join(" x ")} and ${b.dims.join(" x ")} samples have no difference; show them side by side`;
   if ([0, 1, 2].some((i) => a.patch[i] !== b.patch[i]) || a.levels !== b.levels)
@@ -62,8 +62,8 @@ export class Difference implements Bricks {
     readonly second: Bricks,
   ) {}
 
-  get info(): DatasetInfo {
-    return this.first.info;
+  get grid(): GridInfo {
+    return this.first.grid;
   }
 
   get patches(): Vec3 {

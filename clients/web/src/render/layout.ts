@@ -1,4 +1,4 @@
-import type { Axis, Box, DatasetInfo, Vec3 } from "../model";
+import type { Axis, Box, GridInfo, Vec3 } from "../model";
 import { axisRange, gridAxis } from "./axes";
 import type { AxisRange, GridAxis } from "./axes";
 
@@ -15,18 +15,18 @@ export function planeAxes(axis: Axis): readonly [Axis, Axis] {
   return axis === 0 ? [1, 2] : axis === 1 ? [0, 2] : [0, 1];
 }
 
-export function wholeGrid(info: DatasetInfo): Box {
-  return { begin: [0, 0, 0], end: info.dims };
+export function wholeGrid(grid: GridInfo): Box {
+  return { begin: [0, 0, 0], end: grid.dims };
 }
 
 /** The axes with more than one sample. */
-export function longAxes(info: DatasetInfo): readonly Axis[] {
-  return ([0, 1, 2] as const).filter((axis) => info.dims[axis] > 1);
+export function longAxes(grid: GridInfo): readonly Axis[] {
+  return ([0, 1, 2] as const).filter((axis) => grid.dims[axis] > 1);
 }
 
 /** The kinds of pictures that a grid has: a line, one slice, or slices and a volume. */
-export function sliceAxes(info: DatasetInfo): readonly Axis[] {
-  const long = longAxes(info);
+export function sliceAxes(grid: GridInfo): readonly Axis[] {
+  const long = longAxes(grid);
   if (long.length >= 3) return [2, 1, 0];
   if (long.length === 2) return ([0, 1, 2] as const).filter((axis) => !long.includes(axis));
   return [];
@@ -36,13 +36,13 @@ export function sliceAxes(info: DatasetInfo): readonly Axis[] {
  * Lengths of the box on screen along the axes. Axes of one unit keep their proportions, up to 1 to 20; an axis of another
  * unit has no proportion to the first, and is shown half as long as the longest.
  */
-export function extents(info: DatasetInfo, clip: Box): Vec3 {
+export function extents(grid: GridInfo, clip: Box): Vec3 {
   const lengths = ([0, 1, 2] as const).map((axis) => {
-    const range = axisRange(gridAxis(info, axis), clip.begin[axis], clip.end[axis]);
-    return info.dims[axis] > 1 ? range.high - range.low : 0;
+    const range = axisRange(gridAxis(grid, axis), clip.begin[axis], clip.end[axis]);
+    return grid.dims[axis] > 1 ? range.high - range.low : 0;
   });
-  const unit = info.axisUnits[longAxes(info)[0] ?? 0];
-  const same = lengths.map((length, axis) => (info.axisUnits[axis as Axis] === unit ? length : 0));
+  const unit = grid.axisUnits[longAxes(grid)[0] ?? 0];
+  const same = lengths.map((length, axis) => (grid.axisUnits[axis as Axis] === unit ? length : 0));
   const longest = Math.max(...same) || 1;
   return lengths.map((length, axis) => {
     if (length === 0) return longest / 50;
@@ -67,12 +67,12 @@ export function fit(room: Rect, width: number, height: number): Rect {
   return { x: Math.round(room.x + (room.width - w) / 2), y: Math.round(room.y + (room.height - h) / 2), width: w, height: h };
 }
 
-export function sliceGeometry(info: DatasetInfo, axis: Axis, clip: Box, room: Rect): SliceGeometry {
+export function sliceGeometry(grid: GridInfo, axis: Axis, clip: Box, room: Rect): SliceGeometry {
   const [ua, va] = planeAxes(axis);
-  const u = gridAxis(info, ua);
-  const v = gridAxis(info, va);
-  const size = extents(info, clip);
-  const linked = info.axisUnits[ua] === info.axisUnits[va];
+  const u = gridAxis(grid, ua);
+  const v = gridAxis(grid, va);
+  const size = extents(grid, clip);
+  const linked = grid.axisUnits[ua] === grid.axisUnits[va];
   return {
     plot: linked ? fit(room, size[ua], size[va]) : fit(room, room.width, room.height),
     u,

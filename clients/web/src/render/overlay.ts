@@ -194,8 +194,8 @@ function corner(axis: Axis, along: number, u: number, v: number): Vec3 {
 }
 
 export function drawVolume(context: Context, theme: Theme, view: VolumeView, marks: Marks): void {
-  const { info } = view.scene.bricks;
-  const extent = extents(info, view.clip);
+  const { grid } = view.scene.bricks;
+  const extent = extents(grid, view.clip);
   const { eye, at } = placer(view, extent);
   context.save();
   context.beginPath();
@@ -205,7 +205,7 @@ export function drawVolume(context: Context, theme: Theme, view: VolumeView, mar
   drawDamage(context, theme, view, at);
   context.lineWidth = 1;
   for (const axis of [0, 1, 2] as const) {
-    const share = shareOf(gridAxis(info, axis), view.clip, axis, marks.cursor[axis]);
+    const share = shareOf(gridAxis(grid, axis), view.clip, axis, marks.cursor[axis]);
     if (share < 0 || share > 1) continue;
     context.strokeStyle = theme.axes[axis];
     context.globalAlpha = 0.55;
@@ -284,12 +284,12 @@ function drawDamage(
 
 /** Where a patch begins and ends, along each axis, as shares of the box; null outside of it. */
 function sharesOf(bricks: Bricks, clip: Box, patch: number): readonly (readonly [number, number])[] | null {
-  const { patches, info } = bricks;
+  const { patches, grid } = bricks;
   const number = [patch % patches[0], Math.floor(patch / patches[0]) % patches[1], Math.floor(patch / (patches[0] * patches[1]))];
   const ends = ([0, 1, 2] as const).map((a) => {
-    const begin = Math.max(number[a]! * info.patch[a], clip.begin[a]);
-    const end = Math.min((number[a]! + 1) * info.patch[a], clip.end[a]);
-    const share = (index: number): number => shareOf(gridAxis(info, a), clip, a, index - 0.5);
+    const begin = Math.max(number[a]! * grid.patch[a], clip.begin[a]);
+    const end = Math.min((number[a]! + 1) * grid.patch[a], clip.end[a]);
+    const share = (index: number): number => shareOf(gridAxis(grid, a), clip, a, index - 0.5);
     return begin < end ? ([share(begin), share(end)] as const) : null;
   });
   return ends.every((each) => each !== null) ? ends : null;
@@ -309,7 +309,7 @@ function drawEdgeLabels(
   extent: Vec3,
   at: (share: Vec3) => readonly [number, number] | null,
 ): void {
-  const { info } = view.scene.bricks;
+  const { grid } = view.scene.bricks;
   const middle = at([0.5, 0.5, 0.5]);
   context.font = `11px ${theme.font}`;
   context.textAlign = "center";
@@ -329,7 +329,7 @@ function drawEdgeLabels(
       .sort((p, q) => (q.place?.[1] ?? 0) - (p.place?.[1] ?? 0))[0];
     if (!lowest?.place || !middle) continue;
     const away = Math.atan2(lowest.place[1] - middle[1], lowest.place[0] - middle[0]);
-    const axisInfo = gridAxis(info, axis);
+    const axisInfo = gridAxis(grid, axis);
     const put = (share: number, text: string, colour: string, far: number): void => {
       const point = at(corner(axis, share, lowest.edge[0], lowest.edge[1]));
       if (!point) return;

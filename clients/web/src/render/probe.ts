@@ -14,7 +14,7 @@ export interface Reading {
 
 /** The nearest sample of the finest brick there; null where no brick is, or outside of the grid. */
 export function readingAt(bricks: Bricks, index: Vec3, finest = 0): Reading | null {
-  const { dims, patch } = bricks.info;
+  const { dims, patch } = bricks.grid;
   const whole = index.map((i, a) => Math.min(dims[a]! - 1, Math.round(i))) as unknown as Vec3;
   if (whole.some((i) => i < 0)) return null;
   const number = patchNumber(bricks.patches, ...(whole.map((i, a) => Math.floor(i / patch[a]!)) as [number, number, number]));

@@ -336,7 +336,7 @@ export class Renderer {
     gl.uniform2i(program.at("uSize"), frame.size[0], frame.size[1]);
     gl.uniform2f(program.at("uFirst"), frame.first[0], frame.first[1]);
     gl.uniform1f(program.at("uStep"), 2 ** frame.level);
-    const { patch } = view.scene.bricks.info;
+    const { patch } = view.scene.bricks.grid;
     const [pu, pv] = frame.axis === 0 ? [patch[1], patch[2]] : frame.axis === 1 ? [patch[0], patch[2]] : [patch[0], patch[1]];
     gl.uniform2f(program.at("uPatch"), pu, pv);
     gl.uniform2i(program.at("uFirstPatch"), frame.firstPatch[0], frame.firstPatch[1]);

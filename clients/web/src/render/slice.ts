@@ -63,7 +63,7 @@ export class SlicePicture {
   /** The frame has the finest level that a patch shows: nothing finer is worth its memory. */
   private bestFrame(wish: SliceWish): SliceFrame {
     const frame = sliceFrame(wish.bricks, wish.axis, wish.index, wish.clip, wish.level);
-    let finest = wish.bricks.info.levels - 1;
+    let finest = wish.bricks.grid.levels - 1;
     for (let v = 0; v < frame.patchCount[1]; ++v)
       for (let u = 0; u < frame.patchCount[0] && finest > wish.level; ++u)
         finest = Math.min(finest, wish.bricks.best(slicePatch(wish.bricks, frame, u, v), wish.level)?.level ?? finest);
@@ -106,9 +106,9 @@ export class SlicePicture {
   }
 
   private mark(wish: SliceWish, frame: SliceFrame, patch: number): void {
-    const { patches, info } = wish.bricks;
+    const { patches, grid } = wish.bricks;
     const at = [patch % patches[0], Math.floor(patch / patches[0]) % patches[1], Math.floor(patch / (patches[0] * patches[1]))];
-    const across = at[frame.axis]! - Math.floor(frame.index / info.patch[frame.axis]);
+    const across = at[frame.axis]! - Math.floor(frame.index / grid.patch[frame.axis]);
     if (across !== 0 && across !== 1) return;
     const [ua, va] = planeAxes(frame.axis);
     const [u, v] = [at[ua]! - frame.firstPatch[0], at[va]! - frame.firstPatch[1]];

@@ -27,14 +27,14 @@ function vec(make: (axis: 0 | 1 | 2) => number): Vec3 {
 }
 
 export function regionOf(bricks: Bricks, clip: Box): Region {
-  const { patch } = bricks.info;
+  const { patch } = bricks.grid;
   const first = vec((a) => Math.floor(clip.begin[a] / patch[a]));
   return { first, count: vec((a) => Math.ceil(clip.end[a] / patch[a]) - first[a]) };
 }
 
 /** First sample and shape of a region at a level. */
 export function regionSamples(bricks: Bricks, region: Region, level: number): { readonly begin: Vec3; readonly shape: Vec3 } {
-  const { dims, patch } = bricks.info;
+  const { dims, patch } = bricks.grid;
   const begin = vec((a) => levelSize(region.first[a] * patch[a], level));
   const end = vec((a) => levelSize(Math.min((region.first[a] + region.count[a]) * patch[a], dims[a]), level));
   return { begin, shape: vec((a) => end[a] - begin[a]) };
@@ -42,11 +42,11 @@ export function regionSamples(bricks: Bricks, region: Region, level: number): { 
 
 /** The finest level, not finer than `level`, of which all samples of a region are at most `most`. */
 export function levelWithin(bricks: Bricks, region: Region, level: number, most: number): number {
-  for (let l = level; l < bricks.info.levels; ++l) {
+  for (let l = level; l < bricks.grid.levels; ++l) {
     const { shape } = regionSamples(bricks, region, l);
     if (shape[0] * shape[1] * shape[2] <= most && Math.max(...shape) <= 2048) return l;
   }
-  return bricks.info.levels - 1;
+  return bricks.grid.levels - 1;
 }
 
 interface Level {
@@ -110,7 +110,7 @@ export class VolumePicture {
     const { gl } = this;
     const patches = this.region.count[0] * this.region.count[1] * this.region.count[2];
     const format = { format: wish.hasMissing ? gl.RG16F : gl.R16F, linear: true };
-    for (let l = wish.level; l < Math.min(wish.bricks.info.levels, wish.level + kVolumeLevels); ++l) {
+    for (let l = wish.level; l < Math.min(wish.bricks.grid.levels, wish.level + kVolumeLevels); ++l) {
       const { begin, shape } = regionSamples(wish.bricks, this.region, l);
       this.levels.push({
         texture: texture3d(gl, format, ...(shape as [number, number, number])),

@@ -1,3 +1,4 @@
+import type { GridInfo } from "../model";
 import { axisRange, gridAxis } from "./axes";
 import { eyeOf } from "./camera";
 import { isDiverging, kColourMaps, mapRow } from "./colourmaps";
@@ -55,6 +56,7 @@ export class VolumePainter {
   private readonly pixel = new Uint8Array(4);
   private rowsAtOnce = 64;
   private positions: WebGLTexture | null = null;
+  private positionGrid: GridInfo | null = null;
   private positionText = "";
 
   constructor(
@@ -203,7 +205,7 @@ export class VolumePainter {
   private uniforms(view: VolumeView, stage: Stage, target: Target, fine: boolean, at: Program["at"]): void {
     const { gl } = this;
     const { scene, volume } = view;
-    const extent = extents(scene.bricks.info, view.clip);
+    const extent = extents(scene.bricks.grid, view.clip);
     const eye = eyeOf(view.camera, extent, view.plot.width / view.plot.height);
     gl.uniform3fv(at("uEye"), eye.at);
     gl.uniform3fv(at("uRight"), eye.right);
@@ -228,8 +230,8 @@ export class VolumePainter {
   /** Where samples lie in the box. */
   private place(view: VolumeView, at: Program["at"]): void {
     const { gl } = this;
-    const { info } = view.scene.bricks;
-    const axes = [gridAxis(info, 0), gridAxis(info, 1), gridAxis(info, 2)];
+    const { grid } = view.scene.bricks;
+    const axes = [gridAxis(grid, 0), gridAxis(grid, 1), gridAxis(grid, 2)];
     const { begin, end } = view.clip;
     gl.uniform3fv(
       at("uIndexLow"),
@@ -239,9 +241,9 @@ export class VolumePainter {
       at("uIndexHigh"),
       axes.map((axis, a) => (axis.descending ? begin[a]! : end[a]!) - 0.5),
     );
-    gl.uniform3fv(at("uGrid"), info.dims);
+    gl.uniform3fv(at("uGrid"), grid.dims);
     gl.uniform1f(at("uFinestStep"), 2 ** this.picture.finest);
-    gl.uniform3fv(at("uPatch"), info.patch);
+    gl.uniform3fv(at("uPatch"), grid.patch);
     gl.uniform3fv(at("uFirstPatch"), this.picture.patches.first);
     gl.uniform3fv(at("uPatchCount"), this.picture.patches.count);
     const uneven = axes.some((axis) => !axis.even);
@@ -254,20 +256,20 @@ export class VolumePainter {
   /** In the first row, the indices at even distances of the box; in the second, where patches begin. */
   private fillPositions(view: VolumeView): void {
     const { gl } = this;
-    const { info } = view.scene.bricks;
+    const { grid } = view.scene.bricks;
     const { first, count } = this.picture.patches;
-    const text = JSON.stringify([info.name, view.clip]);
-    if (this.positions && text === this.positionText) return;
-    this.positionText = text;
+    const text = JSON.stringify(view.clip);
+    if (this.positions && grid === this.positionGrid && text === this.positionText) return;
+    [this.positionGrid, this.positionText] = [grid, text];
     gl.deleteTexture(this.positions);
     this.positions = texture2d(gl, { format: gl.RGBA32F, linear: false }, kPositions, 2);
     const table = new Float32Array(kPositions * 8);
     for (const a of [0, 1, 2] as const) {
-      const axis = gridAxis(info, a);
+      const axis = gridAxis(grid, a);
       const { low, high } = axisRange(axis, view.clip.begin[a], view.clip.end[a]);
       for (let i = 0; i < kPositions; ++i) table[i * 4 + a] = axis.index(low + (i / (kPositions - 1)) * (high - low));
       for (let i = 0; i <= Math.min(count[a], kPositions - 1); ++i)
-        table[(kPositions + i) * 4 + a] = (axis.position((first[a] + i) * info.patch[a]) - low) / (high - low);
+        table[(kPositions + i) * 4 + a] = (axis.position((first[a] + i) * grid.patch[a]) - low) / (high - low);
     }
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kPositions, 2, gl.RGBA, gl.FLOAT, table);
   }

@@ -1,5 +1,6 @@
 /** What the user wants to see, to a link and back: all of it, in short readable keys. */
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
+import { gridOf } from "../model";
 import { boxText } from "../store/geometry";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
 import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLevel, parseLine, parseName, parseNumber,
@@ -130,7 +131,10 @@ export interface Completed {
   readonly problems: readonly string[];
 }
 
-/** A whole view of a dataset, from what a link says and defaults; what the dataset does not have is not taken over. */
+/**
+ * A whole view of a dataset, from what a link says and defaults; what the dataset does not have is not taken over.
+ * @param initial  on the grid of the field that the link names
+ */
 export function completeLink(values: LinkValues, opened: Opened, initial: ViewState, maps: readonly string[] = []): Completed {
   const { info, steps } = opened;
   const problems: string[] = [];
@@ -149,9 +153,10 @@ export function completeLink(values: LinkValues, opened: Opened, initial: ViewSt
     problems.push(`there is no colour map "${state.colour.map}"; showing "${initial.colour.map}"`);
     state.colour = { ...state.colour, map: initial.colour.map };
   }
-  state.cursor = insideGrid(state.cursor, info.dims);
-  state.profile &&= [insideGrid(state.profile[0], info.dims), insideGrid(state.profile[1], info.dims)];
-  state.clip = state.clip === null ? null : cutBox(state.clip, info.dims);
-  state.level = state.level === null ? null : Math.min(state.level, info.levels - 1);
+  const { dims, levels } = gridOf(info, state.field);
+  state.cursor = insideGrid(state.cursor, dims);
+  state.profile &&= [insideGrid(state.profile[0], dims), insideGrid(state.profile[1], dims)];
+  state.clip = state.clip === null ? null : cutBox(state.clip, dims);
+  state.level = state.level === null ? null : Math.min(state.level, levels - 1);
   return { state, problems };
 }

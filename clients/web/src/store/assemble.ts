@@ -1,6 +1,6 @@
 /** Blocks of samples to bricks of whole patches. Blocks may be parts of a patch, or lie in several. */
 import type { SampleBlock } from "../net/read";
-import type { Box, Brick, DatasetInfo, FieldInfo, Samples } from "../model";
+import type { Box, Brick, FieldInfo, GridInfo, Samples } from "../model";
 import { intersect, isEmpty, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf,
          volume } from "./geometry";
 import { copyBox, samplesFrom, validityOf } from "./samples";
@@ -15,7 +15,7 @@ interface Part {
 export class Assembler {
   private readonly parts = new Map<number, Part>();
 
-  constructor(private readonly info: DatasetInfo, private readonly field: FieldInfo) {}
+  constructor(private readonly grid: GridInfo, private readonly field: FieldInfo) {}
 
   /** Returns the bricks that are now whole. The blocks lie in the grid. */
   add(level: number, blocks: readonly SampleBlock[]): Brick[] {
@@ -28,15 +28,15 @@ export class Assembler {
   }
 
   private patchesOf(box: Box, level: number): Generator<number> {
-    const scale = (a: 0 | 1 | 2): number => this.info.patch[a] / 2 ** level;
-    return patchNumbers(patchCounts(this.info), {
+    const scale = (a: 0 | 1 | 2): number => this.grid.patch[a] / 2 ** level;
+    return patchNumbers(patchCounts(this.grid), {
       begin: mapVec((a) => Math.floor(box.begin[a] / Math.max(1, scale(a)))),
       end: mapVec((a) => Math.ceil(box.end[a] / Math.max(1, scale(a)))),
     });
   }
 
   private fill(patch: number, level: number, block: SampleBlock, samples: Samples, done: Brick[]): void {
-    const box = this.parts.get(patch)?.box ?? levelBox(patchBox(this.info, patch), level);
+    const box = this.parts.get(patch)?.box ?? levelBox(patchBox(this.grid, patch), level);
     if (isEmpty(intersect(box, block.box))) return;
     let part = this.parts.get(patch);
     if (part === undefined) {

@@ -1,5 +1,5 @@
 /** Boxes, patches and levels: numbers only. */
-import type { Box, DatasetInfo, SampleType, Samples, Vec3 } from "../model";
+import type { Box, GridInfo, SampleType, Samples, Vec3 } from "../model";
 
 export function mapVec(f: (axis: 0 | 1 | 2) => number): Vec3 {
   return [f(0), f(1), f(2)];
@@ -40,7 +40,7 @@ export function boxText(box: Box): string {
   return [0, 1, 2].map((a) => `${box.begin[a]!}:${box.end[a]!}`).join(",");
 }
 
-type Grid = Pick<DatasetInfo, "dims" | "patch">;
+type Grid = Pick<GridInfo, "dims" | "patch">;
 
 export function gridBox(grid: Grid): Box {
   return { begin: [0, 0, 0], end: grid.dims };

@@ -1,5 +1,5 @@
 /** What a source knows, and what it asks of the page's store. */
-import type { DatasetInfo, FieldInfo, FieldStepInfo, Selection, ViewerError } from "../model";
+import type { DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, Selection, ViewerError } from "../model";
 import type { ReadEncoding } from "../net/read";
 import type { Holdings, Memory } from "./memory";
 import type { PageBricks } from "./source";
@@ -20,6 +20,7 @@ export interface Host {
 export interface Opened {
   readonly info: DatasetInfo;
   readonly field: FieldInfo;
+  readonly grid: GridInfo;
   readonly step: FieldStepInfo;
   readonly selection: Selection;
   readonly holdings: Holdings;

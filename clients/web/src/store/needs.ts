@@ -1,5 +1,5 @@
 /** From wants to the patches and levels that they need, within a budget. Pure. */
-import type { Box, DatasetInfo, FieldInfo, Vec3, Want } from "../model";
+import type { Box, FieldInfo, GridInfo, Vec3, Want } from "../model";
 import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, sameBox, samplesOf,
          shapeOf, sizeOf, volume } from "./geometry";
 
@@ -34,7 +34,7 @@ export const kMostPatches = 2 ** 17;
 /** What a brick takes besides its samples, roughly. [bytes] */
 export const kBrickOverhead = 256;
 
-export interface Subject extends Pick<DatasetInfo, "dims" | "patch" | "levels"> {
+export interface Subject extends Pick<GridInfo, "dims" | "patch" | "levels"> {
   readonly field: Pick<FieldInfo, "type">;
   readonly hasMissing: boolean;
 }

@@ -1,5 +1,5 @@
 /** From needs to questions: which boxes, which levels, in which order. Pure. */
-import type { Box, DatasetInfo, Vec3 } from "../model";
+import type { Box, GridInfo, Vec3 } from "../model";
 import { mapVec, samplesOf, shapeOf, volume } from "./geometry";
 import type { Need } from "./needs";
 
@@ -126,7 +126,7 @@ function layersOf(needs: readonly Need[], levels: number, has: (patch: number, l
  * Coarse layers come first; within a layer, the boxes of earlier wants.
  * @param has  whether a patch's level is in memory or on its way
  */
-export function plan(grid: Pick<DatasetInfo, "dims" | "patch" | "levels">, needs: Iterable<Need>,
+export function plan(grid: Pick<GridInfo, "dims" | "patch" | "levels">, needs: Iterable<Need>,
                      has: (patch: number, level: number) => boolean, mostBoxes = 12): Question[] {
   const layers = layersOf([...needs], grid.levels, has);
   return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing, mostBoxes).map((one): Question => {
@@ -136,7 +136,7 @@ export function plan(grid: Pick<DatasetInfo, "dims" | "patch" | "levels">, needs
 }
 
 /** Two halves of a question about several patches, to find the one that cannot be answered. */
-export function halves(grid: Pick<DatasetInfo, "dims" | "patch">, question: Question, needs: readonly Need[]): Question[] {
+export function halves(grid: Pick<GridInfo, "dims" | "patch">, question: Question, needs: readonly Need[]): Question[] {
   const box = bounding(needs);
   const shape = shapeOf(box);
   const axis = ([0, 1, 2] as const).reduce((a, b) => (shape[b] > shape[a] ? b : a));

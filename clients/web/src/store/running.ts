@@ -1,6 +1,6 @@
 /** One question while it is answered: from events to bricks. */
 import type { DecodedPatch, PatchDecoder } from "../decode/index";
-import type { Brick, DatasetInfo, FieldInfo } from "../model";
+import type { Brick, FieldInfo, GridInfo } from "../model";
 import { ViewerError } from "../model";
 import type { HeaderLevel, ReadHeader } from "../net/answer";
 import type { PatchPayload, ReadEvent } from "../net/read";
@@ -14,7 +14,7 @@ import { spread } from "./samples";
 const kMostDecoding = 48 * 2 ** 20;
 
 export interface Receiver {
-  readonly info: DatasetInfo;
+  readonly grid: GridInfo;
   readonly field: FieldInfo;
   header(running: Running, header: ReadHeader): void;
   brick(running: Running, brick: Brick, level: HeaderLevel, payload: number): void;
@@ -70,7 +70,7 @@ export class Running {
   }
 
   async run(events: AsyncIterable<ReadEvent>): Promise<void> {
-    const assembler = new Assembler(this.receiver.info, this.receiver.field);
+    const assembler = new Assembler(this.receiver.grid, this.receiver.field);
     try {
       for await (const event of events) {
         if (this.aborted) return;
@@ -114,7 +114,7 @@ export class Running {
   private async patches(level: number, patches: readonly PatchPayload[]): Promise<void> {
     for (const patch of patches) {
       if (!this.next.has(patch.patch)) continue;
-      const bytes = levelBytes(patchBox(this.receiver.info, patch.patch), level, this.receiver.field.type);
+      const bytes = levelBytes(patchBox(this.receiver.grid, patch.patch), level, this.receiver.field.type);
       while (this.decodingBytes > 0 && this.decodingBytes + bytes > kMostDecoding) await Promise.race(this.decoding);
       this.decodingBytes += bytes;
       const task: Promise<void> = this.decode(patch, level, this.last.get(patch.patch)).finally(() => {
@@ -141,7 +141,7 @@ export class Running {
         this.showCoarser(patch, level, size, decoded);
         return;
       }
-      const box = levelBox(patchBox(this.receiver.info, patch), level);
+      const box = levelBox(patchBox(this.receiver.grid, patch), level);
       this.deliver({ patch, level, box, damaged: false, samples: decoded.samples, validity: decoded.validity }, size);
     } catch (reason) {
       this.decodingFailed(patch, level, size, reason);
@@ -151,21 +151,21 @@ export class Running {
   /** Null where payload is missing, for damage: nothing finer than before can be decoded. */
   private job(payload: PatchPayload, level: number): Parameters<PatchDecoder["decode"]>[0] | null {
     const { patch, levels } = payload;
-    const { info, field } = this.receiver;
+    const { grid, field } = this.receiver;
     if (this.damaged.has(patch) || levels.length === 0) return null;
     if (payload.damaged) this.damaged.add(patch);
-    const target = (this.reached.get(patch) ?? info.levels) - levels.length;
+    const target = (this.reached.get(patch) ?? grid.levels) - levels.length;
     this.reached.set(patch, target);
     return {
-      answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(info, patch)),
-      levels: info.levels, target, payloads: levels, keep: level > this.question.level && !payload.damaged,
-      priority: (this.tier === "prefetch" ? info.levels : 0) + info.levels - level,
+      answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(grid, patch)),
+      levels: grid.levels, target, payloads: levels, keep: level > this.question.level && !payload.damaged,
+      priority: (this.tier === "prefetch" ? grid.levels : 0) + grid.levels - level,
     };
   }
 
   private showCoarser(patch: number, level: number, size: number, decoded: DecodedPatch | null): void {
-    const { info, field } = this.receiver;
-    const whole = patchBox(info, patch);
+    const { grid, field } = this.receiver;
+    const whole = patchBox(grid, patch);
     const box = levelBox(whole, level);
     const other = this.receiver.coarser(patch, level);
     if (decoded !== null && (other === null || decoded.level <= other.level)) {

@@ -1,5 +1,5 @@
 /** The bricks of one field at one step, as a view sees them. */
-import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, LoadStatus, Selection, Vec3, Want } from "../model";
+import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, LoadStatus, Selection, Vec3, Want } from "../model";
 import { ViewerError } from "../model";
 import type { HeaderLevel, ReadHeader } from "../net/answer";
 import { isTransient } from "../net/errors";
@@ -24,6 +24,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   readonly selection: Selection;
   readonly info: DatasetInfo;
   readonly field: FieldInfo;
+  readonly grid: GridInfo;
   readonly step: FieldStepInfo;
   readonly patches: Vec3;
   readonly running = new Set<Running>();
@@ -58,11 +59,11 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   private disconnected: string | null = null;
 
   constructor(opened: Opened, private readonly host: Host) {
-    ({ info: this.info, field: this.field, step: this.step, selection: this.selection } = opened);
+    ({ info: this.info, field: this.field, grid: this.grid, step: this.step, selection: this.selection } = opened);
     ({ holdings: this.holdings, encoding: this.encoding, isNewest: this.isNewest } = opened);
-    const { dims, patch, levels } = this.info;
+    const { dims, patch, levels } = this.grid;
     this.subject = { dims, patch, levels, field: this.field, hasMissing: this.step.hasMissing };
-    this.patches = patchCounts(this.info);
+    this.patches = patchCounts(this.grid);
     this.progress = new Progress(levels, this.visible.patches, this.shown);
     this.traffic = this.newTraffic();
     for (const entry of this.holdings.all()) if (entry.brick.damaged) this.damaged.add(entry.brick.patch);
@@ -151,7 +152,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     this.prefetch = { ...prefetch, patches: new Map([...prefetch.patches].filter(([, need]) => !covered(need))) };
     this.extra = this.extra.filter(({ question }) => question.patches.some((patch) => this.visible.patches.has(patch)));
     const thinned = this.thinBricks();
-    this.progress = new Progress(this.info.levels, this.visible.patches, this.shown);
+    this.progress = new Progress(this.grid.levels, this.visible.patches, this.shown);
     this.traffic.restart(this.visible.patches, this.holdings, this.shown);
     this.apply({ kind: this.progress.kind }, thinned);
   }
@@ -162,7 +163,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
     const needs = tier === "visible" ? this.visible : this.prefetch;
     const has = (patch: number, level: number): boolean => this.has(patch, level, needs.patches.get(patch)!.target);
     const extra = this.extra.filter((one) => one.tier === tier).map((one) => one.question);
-    return [...extra, ...plan(this.info, needs.patches.values(), has)];
+    return [...extra, ...plan(this.grid, needs.patches.values(), has)];
   }
 
   start(running: Running): void {
@@ -206,7 +207,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   // ---- For running questions
 
   header(running: Running, header: ReadHeader): void {
-    this.traffic.measure(header.levels, running.question, this.info);
+    this.traffic.measure(header.levels, running.question, this.grid);
     if (running.tier === "visible") this.apply({ kind: "answered" });
   }
 
@@ -315,7 +316,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
         if (this.holdings.get(patch, target) !== null) continue;
         const finer = this.holdings.finer(patch, target);
         if (finer === null || finer.brick.damaged) continue;
-        const brick = thin(this.field.type, finer.brick, target, levelBox(patchBox(this.info, patch), target));
+        const brick = thin(this.field.type, finer.brick, target, levelBox(patchBox(this.grid, patch), target));
         const { maxError, coverage } = this.step.levels[target]!;
         const entry = { brick, payload: 0, used: 0, maxError, coverage, bytes: brickBytes(this.subject, patch, target) };
         if (this.host.memory.add(this.holdings, entry)) made.push(brick);
@@ -326,7 +327,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
   }
 
   private newTraffic(): Traffic {
-    const patchBytes = this.encoding === "samples" ? volume(this.info.patch) * sizeOf(this.field.type) : null;
+    const patchBytes = this.encoding === "samples" ? volume(this.grid.patch) * sizeOf(this.field.type) : null;
     return new Traffic(this.step, volume(this.patches), patchBytes);
   }
 
@@ -339,7 +340,7 @@ export class PageBricks implements BrickSource, Holder, Receiver {
       const { patches } = tier === "visible" ? this.visible : this.prefetch;
       const needs = due.map(([patch]) => patches.get(patch)).filter((one) => one !== undefined);
       if (needs.length === 0) return;
-      for (const question of halves(this.info, { ...running.question, first }, needs)) this.extra.push({ question, tier });
+      for (const question of halves(this.grid, { ...running.question, first }, needs)) this.extra.push({ question, tier });
     } else if (error.code === "data_loss" && due.length === 1) {
       this.lost(running, due[0]![0]);
     } else if (error.code === "unimplemented" && this.encoding === "patches") {

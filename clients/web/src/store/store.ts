@@ -52,13 +52,14 @@ export class BrickStore implements Host {
     if (field === undefined || step === undefined) {
       throw new ViewerError("not_found", `step ${selection.step} of "${info.name}" has no field "${selection.field}"`);
     }
-    const stamp = JSON.stringify([info.dims, info.patch, info.levels, field, step]);
+    const grid = info.grids[field.grid]!;
+    const stamp = JSON.stringify([grid.dims, grid.patch, grid.levels, field, step]);
     // The decoder here knows the first layer of accuracy.
     const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layer === 0 && !field.refers;
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
     const isNewest = opened.steps.at(-1)?.step === selection.step;
-    const source = new PageBricks({ info, field, step, selection, holdings, encoding, isNewest }, this);
+    const source = new PageBricks({ info, field, grid, step, selection, holdings, encoding, isNewest }, this);
     this.sources.add(source);
     return source;
   }
@@ -164,9 +165,9 @@ export class BrickStore implements Host {
     const running = new Running(question, source, this.options.decoder);
     running.tier = tier;
     source.start(running);
-    const { selection, info, field, encoding } = source;
+    const { selection, field, grid, encoding } = source;
     const events = this.options.reader({
-      selection, info, field, encoding, box: question.box, first: question.first, level: question.level,
+      selection, field, grid, encoding, box: question.box, first: question.first, level: question.level,
       focus: question.focus, priority: (tier === "prefetch" ? 1e6 : 0) + ++this.turn,
     }, running.abort.signal);
     running.run(events).then(() => null, (reason: unknown) => toViewerError(reason)).then((error) => {

@@ -1,5 +1,5 @@
 /** Bytes that have come for what is visible, and how many there will be; and the quality of the levels that came. */
-import type { DatasetInfo, FieldStepInfo } from "../model";
+import type { FieldStepInfo, GridInfo } from "../model";
 import type { HeaderLevel } from "../net/answer";
 import { patchesMeeting, shapeOf, volume } from "./geometry";
 import type { Entry, Holdings } from "./memory";
@@ -35,9 +35,9 @@ export class Traffic {
     return this.qualities[level] ?? null;
   }
 
-  measure(levels: readonly HeaderLevel[], question: Question, info: DatasetInfo): void {
-    const patches = Math.max(1, volume(shapeOf(patchesMeeting(info, question.box))));
-    const whole = volume(info.patch);
+  measure(levels: readonly HeaderLevel[], question: Question, grid: GridInfo): void {
+    const patches = Math.max(1, volume(shapeOf(patchesMeeting(grid, question.box))));
+    const whole = volume(grid.patch);
     for (const { level, bytes, box } of levels) {
       const all = this.patchBytes === null ? bytes : (volume(shapeOf(box)) * this.patchBytes) / whole;
       this.average[level] = all / patches;

@@ -1,5 +1,6 @@
 /** The page: what the user wants to see, what is open, and the parts that show it. */
-import type { BoxStatistics, Brick, BrickSource, ColourState, Source, Vec3, ViewerError, ViewState } from "../model";
+import type { BoxStatistics, Brick, BrickSource, ColourState, GridInfo, Source, Vec3, ViewerError, ViewState } from "../model";
+import { gridOf } from "../model";
 import { kColourMaps } from "../render/colourmaps";
 import type { Bricks } from "../render/compose";
 import { Address, completeLink } from "../state/index";
@@ -14,6 +15,7 @@ import { Footer } from "./footer";
 import { PaneInput } from "./input";
 import { bindKeys } from "./keys";
 import { Motion } from "./motion";
+import { withField } from "./otherfield";
 import { Panel } from "./panel";
 import { Player } from "./player";
 import { savePng } from "./png";
@@ -140,9 +142,11 @@ export class App {
   }
 
   private completed(opened: Opened): ViewState {
-    const { state, problems } = completeLink(this.link, opened, initialState(opened), kColourMaps);
+    const initial = withField(opened.info, initialState(opened), this.link.field ?? "");
+    const { state, problems } = completeLink(this.link, opened, initial, kColourMaps);
     if (problems.length > 0) this.dialogs.say(problems.join("; "));
-    return { ...state, cursor: clampCursor(opened.info, state.cursor), clip: state.clip && clampClip(opened.info, state.clip) };
+    const grid = gridOf(opened.info, state.field);
+    return { ...state, cursor: clampCursor(grid, state.cursor), clip: state.clip && clampClip(grid, state.clip) };
   }
 
   openDataset(name: string, link: LinkValues = { dataset: name }): void {
@@ -178,6 +182,11 @@ export class App {
 
   get opened(): Opened | null {
     return this.data.dataset.opened;
+  }
+
+  /** Of the field that is chosen: what the user sets is on it. */
+  get grid(): GridInfo | null {
+    return this.opened && this.state ? gridOf(this.opened.info, this.state.field) : null;
   }
 
   get opening(): boolean {
@@ -221,6 +230,14 @@ export class App {
     this.schedule();
   }
 
+  /** At once: until then, box and cursor of the new grid would be on the pictures of the old one. */
+  chooseField(name: string): void {
+    if (!this.state || !this.opened) return;
+    this.hovered = null;
+    this.set(withField(this.opened.info, this.state, name));
+    this.refresh();
+  }
+
   setColour(change: Partial<ColourState>): void {
     if (this.state) this.set({ colour: { ...this.state.colour, ...change } });
   }
@@ -255,7 +272,7 @@ export class App {
   }
 
   resetCamera(): void {
-    if (this.opened) this.set({ camera: defaultCamera(this.opened.info) });
+    if (this.grid) this.set({ camera: defaultCamera(this.grid) });
   }
 
   stepTo(at: number): void {
@@ -380,7 +397,7 @@ export class App {
   }
 
   private get input(): StageInput {
-    return { state: this.state!, feeds: this.feeds, scenes: this.data.scenes, moving: this.motion.on };
+    return { state: this.data.showable(this.state!), feeds: this.feeds, scenes: this.data.scenes, moving: this.motion.on };
   }
 
   private refreshing = false;

@@ -34,7 +34,7 @@ export class Bar {
       "aria-label": "Field",
       title: "Field",
       change: () => {
-        app.set({ field: this.field.value });
+        app.chooseField(this.field.value);
       },
     });
     this.slider = h("input", {
@@ -181,8 +181,8 @@ export class Bar {
 
   private updateTabs(): void {
     const { app } = this;
-    const kinds = paneKinds(app.opened!.info).filter((kind) => kind !== "line");
-    const names = app.opened!.info.axisNames;
+    const kinds = paneKinds(app.grid!).filter((kind) => kind !== "line");
+    const names = app.grid!.axisNames;
     const list: ViewState["pane"][] = kinds.length <= 1 ? [] : app.stage.narrow ? [...kinds] : ["all", ...kinds];
     const texts = list.map((pane) =>
       pane === "x" ? names[0] : pane === "y" ? names[1] : pane === "z" ? names[2] : kPaneTexts[pane],

@@ -1,9 +1,9 @@
-import type { Axis } from "../model";
+import type { Axis, GridInfo } from "../model";
 import { gridAxis } from "../render/axes";
-import { longAxes, wholeGrid } from "../render/layout";
+import { longAxes } from "../render/layout";
 import type { App } from "./app";
 import { fillSelect, h, replace, setAttribute, setText } from "./dom";
-import { clampClip, clampCursor } from "./panes";
+import { clampClip, clampCursor, clipOf } from "./panes";
 import type { Part } from "./panel";
 import { short } from "./text";
 
@@ -15,7 +15,8 @@ export class BoxPart implements Part {
   private readonly level: HTMLSelectElement;
   private readonly reset: HTMLButtonElement;
   private readonly caption = h("p", { class: "hint" });
-  private made = "";
+  /** The grid whose axes have rows. */
+  private made: GridInfo | null = null;
 
   constructor(private readonly app: App) {
     this.level = h("select", {
@@ -45,7 +46,7 @@ export class BoxPart implements Part {
   }
 
   get useful(): boolean {
-    return this.app.opened !== null;
+    return this.app.grid !== null;
   }
 
   private input(axis: Axis, what: "begin" | "end" | "cursor", label: string): HTMLInputElement {
@@ -64,24 +65,23 @@ export class BoxPart implements Part {
   }
 
   private change(axis: Axis, what: "begin" | "end" | "cursor", value: number): void {
-    const { state, opened } = this.app;
-    if (!state || !opened || !Number.isFinite(value)) return;
+    const { state, grid } = this.app;
+    if (!state || !grid || !Number.isFinite(value)) return;
     if (what === "cursor") {
       const cursor = state.cursor.map((c, a) => (a === axis ? value : c)) as unknown as typeof state.cursor;
-      this.app.set({ cursor: clampCursor(opened.info, cursor) });
+      this.app.set({ cursor: clampCursor(grid, cursor) });
       return;
     }
-    const box = state.clip ?? wholeGrid(opened.info);
+    const box = clipOf(state, grid);
     const changed = { ...box, [what]: box[what].map((v, a) => (a === axis ? value : v)) };
-    this.app.set({ clip: clampClip(opened.info, changed) });
+    this.app.set({ clip: clampClip(grid, changed) });
   }
 
   update(): void {
-    const { state, opened } = this.app;
-    if (!state || !opened) return;
-    const { info } = opened;
-    if (this.made !== info.name) {
-      this.made = info.name;
+    const { state, grid } = this.app;
+    if (!state || !grid) return;
+    if (this.made !== grid) {
+      this.made = grid;
       const head = h("tr", {}, ...["", "Slice", "From", "Up to"].map((text) => h("th", { scope: "col" }, text)));
       replace(
         this.rows,
@@ -89,36 +89,36 @@ export class BoxPart implements Part {
         h(
           "tbody",
           {},
-          ...longAxes(info).map((axis) =>
+          ...longAxes(grid).map((axis) =>
             h(
               "tr",
               {},
-              h("th", { scope: "row" }, info.axisNames[axis]),
+              h("th", { scope: "row" }, grid.axisNames[axis]),
               ...(["cursor", "begin", "end"] as const).map((what) =>
-                h("td", {}, this.input(axis, what, `${info.axisNames[axis]}, ${what === "cursor" ? "slice" : what}`)),
+                h("td", {}, this.input(axis, what, `${grid.axisNames[axis]}, ${what === "cursor" ? "slice" : what}`)),
               ),
             ),
           ),
         ),
       );
     }
-    const box = state.clip ?? wholeGrid(info);
+    const box = clipOf(state, grid);
     for (const input of this.rows.querySelectorAll("input")) {
       const axis = Number(input.dataset.axis) as Axis;
       const what = input.dataset.what as "begin" | "end" | "cursor";
       const value = what === "cursor" ? state.cursor[axis] : box[what][axis];
       if (document.activeElement !== input) input.value = String(value);
-      setAttribute(input, "title", `${short(gridAxis(info, axis).position(value), 6)} ${info.axisUnits[axis]}`.trim());
+      setAttribute(input, "title", `${short(gridAxis(grid, axis).position(value), 6)} ${grid.axisUnits[axis]}`.trim());
     }
     fillSelect(
       this.level,
       [
         { value: "", text: "as the screen needs" },
-        ...Array.from({ length: info.levels }, (_, l) => ({ value: String(l), text: `level ${l}${l === 0 ? ", full" : ""}` })),
+        ...Array.from({ length: grid.levels }, (_, l) => ({ value: String(l), text: `level ${l}${l === 0 ? ", full" : ""}` })),
       ],
       state.level === null ? "" : String(state.level),
     );
     this.reset.disabled = state.clip === null;
-    setText(this.caption, `${box.end.map((e, a) => e - box.begin[a]!).join(" × ")} of ${info.dims.join(" × ")} samples`);
+    setText(this.caption, `${box.end.map((e, a) => e - box.begin[a]!).join(" × ")} of ${grid.dims.join(" × ")} samples`);
   }
 }

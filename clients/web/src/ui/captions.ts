@@ -1,9 +1,9 @@
 /** What is on screen, in words and as commands. */
 import type { Vec3 } from "../model";
-import { wholeGrid } from "../render/layout";
 import { readingAt } from "../render/probe";
 import { getCommand, grpcAddress, pythonCommand } from "../state/index";
 import type { App } from "./app";
+import { clipOf } from "./panes";
 import { short, withError } from "./text";
 
 /** What a saved picture shows, in a line. */
@@ -12,7 +12,7 @@ export function captionOf(app: App): string {
   if (!a) return "";
   const { level, maxError } = a.status;
   const bound = maxError === null ? "" : `, error ≤ ${short(maxError, 2)} ${a.field.unit}`;
-  const fine = level === null ? "" : ` · level ${level} of ${a.info.levels - 1}${bound}`;
+  const fine = level === null ? "" : ` · level ${level} of ${a.grid.levels - 1}${bound}`;
   return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${fine}`;
 }
 
@@ -26,7 +26,7 @@ export function commandOf(app: App, kind: "get" | "python"): string | null {
   const { level, target } = a.status;
   const { stored, layers } = a.field;
   const what = {
-    selection: { ...a.selection, field: stored }, box: state.clip ?? wholeGrid(a.info), level: target ?? level ?? 0,
+    selection: { ...a.selection, field: stored }, box: clipOf(state, a.grid), level: target ?? level ?? 0,
     layer: layers > 1 ? a.field.layer : undefined,
   };
   return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, app.grpcPort), what);

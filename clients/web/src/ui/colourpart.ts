@@ -113,7 +113,7 @@ export class ColourPart implements Part {
   get useful(): boolean {
     const { a } = this.app.feeds;
     // Differences have a range and a map of their own.
-    return a !== null && longAxes(a.info).length > 1 && this.app.difference === null;
+    return a !== null && longAxes(a.grid).length > 1 && this.app.difference === null;
   }
 
   /** What the histogram and its handles reach over. */

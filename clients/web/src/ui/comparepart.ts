@@ -1,4 +1,5 @@
 import type { ViewState } from "../model";
+import { gridOf } from "../model";
 import type { App } from "./app";
 import { fillSelect, h, setText } from "./dom";
 import type { Part } from "./panel";
@@ -108,7 +109,7 @@ export class ComparePart implements Part {
       ],
       String(compare.step),
     );
-    this.updateLevel(compare, other?.info.levels ?? 0);
+    this.updateLevel(compare, other ? gridOf(other.info, compare.field).levels : 0);
   }
 
   private updateLevel({ difference, level }: NonNullable<ViewState["compare"]>, levels: number): void {

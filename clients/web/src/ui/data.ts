@@ -1,7 +1,8 @@
 /** What is open of a server, and what follows from what the user wants to see: which fields, bricks and statistics to ask for. */
-import type { Brick, BrickSource, Selection, Source, ViewerError, ViewState } from "../model";
-import { wholeGrid } from "../render/layout";
+import type { Brick, BrickSource, DatasetInfo, Selection, Source, ViewerError, ViewState } from "../model";
 import { Ahead } from "./ahead";
+import { whyNotBeside } from "./otherfield";
+import { clipOf } from "./panes";
 import { Scenes } from "./scenes";
 import type { Feeds } from "./scenes";
 import { Feed, OpenDataset, resolveStep } from "./session";
@@ -17,6 +18,11 @@ export interface DataEvents {
   readonly status: () => void;
   /** Another field or step is on screen. */
   readonly swapped: () => void;
+}
+
+/** The first field where the dataset has none of the name. */
+function comparedField({ fields }: DatasetInfo, compare: NonNullable<ViewState["compare"]>): string {
+  return fields.some((each) => each.name === compare.field) ? compare.field : (fields[0]?.name ?? "");
 }
 
 export class Data {
@@ -62,7 +68,18 @@ export class Data {
   /** Why there is no comparison; null if there is one, or none is wanted. */
   compareProblem(state: ViewState | null): string | null {
     if (!state?.compare) return null;
-    return this.otherError?.message ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
+    return this.otherError?.message ?? this.refusal(state) ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
+  }
+
+  /** The view without a comparison that cannot be. */
+  showable(state: ViewState): ViewState {
+    return this.refusal(state) === null ? state : { ...state, compare: null };
+  }
+
+  private refusal({ dataset, field, compare }: ViewState): string | null {
+    const info = this.dataset.opened?.info;
+    if (!compare || !info || compare.dataset !== dataset) return null;
+    return whyNotBeside(info, field, comparedField(info, compare));
   }
 
   otherOpened(state: ViewState | null): Opened | null {
@@ -84,7 +101,9 @@ export class Data {
     this.dataset.follow(state.step === "live");
     const step = resolveStep(opened, state.field, state.step);
     if (step !== null) this.feed.select(opened, { dataset: state.dataset, field: state.field, step });
-    this.selectOther(state);
+    // Box and cursor are on the grid of the field that is chosen, not on that of the one before.
+    else this.feed.close();
+    this.selectOther(this.showable(state));
   }
 
   private selectOther(state: ViewState): void {
@@ -100,8 +119,7 @@ export class Data {
     const opened = this.otherOpened(state);
     if (!opened) return;
     this.other.follow(compare.step === "live");
-    const known = opened.info.fields.some((each) => each.name === compare.field);
-    const field = known ? compare.field : (opened.info.fields[0]?.name ?? "");
+    const field = comparedField(opened.info, compare);
     const step = resolveStep(opened, field, compare.step);
     if (step !== null) this.otherFeed.select(opened, { dataset: compare.dataset, field, step });
   }
@@ -127,8 +145,8 @@ export class Data {
   askStatistics(state: ViewState): void {
     const { shown } = this.feed;
     if (!shown) return;
-    const { info } = shown;
-    const level = Math.min(shown.status.level ?? info.levels - 1, info.levels - 1);
-    this.statistics.ask(this.source, shown.selection, state.clip ?? wholeGrid(info), level, info);
+    const { grid } = shown;
+    const level = Math.min(shown.status.level ?? grid.levels - 1, grid.levels - 1);
+    this.statistics.ask(this.source, shown.selection, clipOf(state, grid), level, grid);
   }
 }

@@ -3,7 +3,7 @@ import { commandOf } from "./captions";
 import { h, iconButton, replace, setAttribute, setText } from "./dom";
 import { keepToken } from "../net/token";
 import { kGestures, kKeys } from "./keys";
-import { counted } from "./text";
+import { counted, shapeText } from "./text";
 
 type Listed = Awaited<ReturnType<App["source"]["list"]>>;
 
@@ -165,7 +165,7 @@ export class Dialogs {
               "span",
               { class: "dataset-facts" },
               [
-                each.dims.filter((n) => n > 1).join(" × ") || "1",
+                shapeText(each.dims, each.grids),
                 counted(each.fields, "field"),
                 counted(each.steps, "step"),
               ].join(" · "),

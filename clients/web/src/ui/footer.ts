@@ -52,7 +52,7 @@ export class Footer {
     const shown =
       feeds.a && source !== feeds.a ? `showing step ${feeds.a.selection.step} of ${feeds.a.field.name} until then · ` : "";
     const message = status.message === null || status.state === "failed" ? "" : `${status.message} · `;
-    setText(this.text, shown + message + statusText(status, source.info.levels, source.field.unit));
+    setText(this.text, shown + message + statusText(status, source.grid.levels, source.field.unit));
     const share = status.state === "settled" || status.expected === 0 ? 0 : Math.min(1, status.received / status.expected);
     this.progress.style.transform = `scaleX(${share})`;
   }
@@ -66,16 +66,16 @@ export class Footer {
       return;
     }
     const index: Vec3 = this.app.hovered?.index ?? state.cursor;
-    const { info, field, step } = source;
+    const { grid, field, step } = source;
     // Of two levels side by side, that of the picture under the pointer: the same bricks may be there finer.
-    const reading = readingAt(source, index, this.app.difference ? 0 : (finestOf(state, side) ?? 0));
-    const axes = longAxes(info).length > 0 ? longAxes(info) : ([0] as const);
+    const reading = readingAt(source, index, this.app.difference ? 0 : finestOf(state, side, grid));
+    const axes = longAxes(grid).length > 0 ? longAxes(grid) : ([0] as const);
     const at = reading?.sample ?? index;
     setText(
       this.places,
       axes
         .map((a) => {
-          const axis = gridAxis(info, a);
+          const axis = gridAxis(grid, a);
           return `${axis.name} ${placeText(axis, at[a])}`;
         })
         .join("   "),

@@ -1,12 +1,12 @@
 /** Pointer, wheel and keys on the panes. */
-import type { Axis, Vec3 } from "../model";
+import type { Axis, GridInfo, Vec3 } from "../model";
 import { turned, zoomed } from "../render/camera";
-import { indexAt, planeAxes, wholeGrid } from "../render/layout";
+import { indexAt, planeAxes } from "../render/layout";
 import { gridAxis } from "../render/axes";
 import type { SliceView, View } from "../render/views";
 import type { App } from "./app";
 import { lineAxis } from "./linepane";
-import { axisOf, clampCursor, moveBox, zoomBox } from "./panes";
+import { axisOf, clampCursor, clipOf, moveBox, zoomBox } from "./panes";
 import type { PaneKind } from "./panes";
 
 interface Point {
@@ -64,6 +64,11 @@ export class PaneInput {
     });
   }
 
+  /** Of the field on screen: cursor and box are on it, also where the pointer is on the field beside it. */
+  private get grid(): GridInfo {
+    return this.app.grid!;
+  }
+
   private focus(element: HTMLElement | null): void {
     const visible = element?.matches(":focus-visible") ?? false;
     this.app.stage.focused = visible && element ? `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}` : null;
@@ -108,7 +113,7 @@ export class PaneInput {
       this.gesture = { kind: "profile", begin: this.indexOn(view, at), last: at, spread: 0 };
     else {
       this.gesture = { kind: "cursor", last: at, spread: 0 };
-      this.app.set({ cursor: clampCursor(view.scene.bricks.info, this.indexOn(view, at)) }, true);
+      this.app.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
     }
   }
 
@@ -148,7 +153,7 @@ export class PaneInput {
     gesture.last = at;
     if (gesture.kind === "turn") this.app.set({ camera: turned(this.app.state!.camera, at.x - from.x, at.y - from.y) }, true);
     if (view.kind !== "slice") return;
-    if (gesture.kind === "cursor") this.app.set({ cursor: clampCursor(view.scene.bricks.info, this.indexOn(view, at)) }, true);
+    if (gesture.kind === "cursor") this.app.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
     if (gesture.kind === "profile") this.app.setProfile([gesture.begin, this.indexOn(view, at)], false);
     if (gesture.kind === "pan") this.pan(view, from, at, gesture);
   }
@@ -160,7 +165,7 @@ export class PaneInput {
     const [a, b] = [this.indexOn(view, from), this.indexOn(view, at)];
     const by = a.map((value, i) => Math.round(value - b[i]!)) as unknown as Vec3;
     if (by.every((value) => value === 0)) gesture.last = from;
-    else this.app.set({ clip: moveBox(view.scene.bricks.info, clip, by) }, true);
+    else this.app.set({ clip: moveBox(this.grid, clip, by) }, true);
   }
 
   private up(event: PointerEvent): void {
@@ -174,16 +179,16 @@ export class PaneInput {
   private lineCursor(event: PointerEvent): void {
     const { app } = this;
     const pane = app.stage.layout.find((each) => each.kind === "line");
-    const source = app.feeds.a;
-    if (!pane || !source || !app.state) return;
-    const axis = lineAxis(source.info);
-    const at = gridAxis(source.info, axis);
-    const box = app.state.clip ?? wholeGrid(source.info);
+    const { grid } = app;
+    if (!pane || !grid || !app.state) return;
+    const axis = lineAxis(grid);
+    const at = gridAxis(grid, axis);
+    const box = clipOf(app.state, grid);
     const share = (this.place(event).x - pane.room.x) / pane.room.width;
     const ends = [at.position(box.begin[axis] - 0.5), at.position(box.end[axis] - 0.5)].sort((p, q) => p - q);
     const cursor: [number, number, number] = [...app.state.cursor];
     cursor[axis] = at.index(ends[0]! + share * (ends[1]! - ends[0]!));
-    app.set({ cursor: clampCursor(source.info, cursor) }, true);
+    app.set({ cursor: clampCursor(grid, cursor) }, true);
   }
 
   private wheel(event: WheelEvent): void {
@@ -200,7 +205,7 @@ export class PaneInput {
     if (view.kind === "volume") this.app.set({ camera: zoomed(state.camera, factor) }, true);
     else
       this.app.set(
-        { clip: zoomBox(view.scene.bricks.info, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) },
+        { clip: zoomBox(this.grid, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) },
         true,
       );
     this.app.stopMoving();
@@ -243,13 +248,13 @@ export class PaneInput {
   }
 
   private sliceKey(event: KeyboardEvent, kind: PaneKind, view: View | null): boolean {
-    const { info } = this.app.feeds.a ?? {};
-    if (!info) return false;
+    const { grid } = this.app;
+    if (!grid) return false;
     const across = axisOf(kind);
-    const [ua, va]: readonly [Axis, Axis] = across === null ? [lineAxis(info), lineAxis(info)] : planeAxes(across);
+    const [ua, va]: readonly [Axis, Axis] = across === null ? [lineAxis(grid), lineAxis(grid)] : planeAxes(across);
     const { cursor, clip } = this.app.state!;
     const step = event.shiftKey ? 10 : 1;
-    const up = (axis: Axis): number => (gridAxis(info, axis).descending ? -step : step);
+    const up = (axis: Axis): number => (gridAxis(grid, axis).descending ? -step : step);
     const moves: Readonly<Record<string, readonly [Axis, number]>> = {
       ArrowRight: [ua, up(ua)],
       ArrowLeft: [ua, -up(ua)],
@@ -261,9 +266,9 @@ export class PaneInput {
     if (move) {
       const next: [number, number, number] = [...cursor];
       next[move[0]] += move[1];
-      this.app.set({ cursor: clampCursor(info, next) }, true);
+      this.app.set({ cursor: clampCursor(grid, next) }, true);
     } else if (event.key === "+" || event.key === "=" || event.key === "-") {
-      this.app.set({ clip: zoomBox(info, clip, view ? [ua, va] : [ua], cursor, event.key === "-" ? 1 / 0.8 : 0.8) }, true);
+      this.app.set({ clip: zoomBox(grid, clip, view ? [ua, va] : [ua], cursor, event.key === "-" ? 1 / 0.8 : 0.8) }, true);
     } else if (event.key === "0") this.app.set({ clip: null });
     else return false;
     this.app.stopMoving();

@@ -1,28 +1,28 @@
-import type { Axis, BrickSource, DatasetInfo } from "../model";
+import type { Axis, BrickSource, GridInfo } from "../model";
 import { axisRange, gridAxis } from "../render/axes";
-import { longAxes, wholeGrid } from "../render/layout";
+import { longAxes } from "../render/layout";
 import type { SliceGeometry } from "../render/layout";
 import type { Context } from "../render/overlay";
 import { drawPlot, plotGeometry, roomFor } from "../render/plot";
 import type { Curve } from "../render/plot";
 import { lineAlong } from "../render/probe";
 import type { Theme } from "../render/theme";
-import { finestOf } from "./panes";
+import { clipOf, finestOf } from "./panes";
 import type { Pane } from "./panes";
 import type { StageInput } from "./stage";
 
 /** Lines are made of at most so many samples; more would be below the pixels. */
 const kMost = 20000;
 
-export function lineAxis(info: DatasetInfo): Axis {
-  return longAxes(info)[0] ?? 0;
+export function lineAxis(grid: GridInfo): Axis {
+  return longAxes(grid)[0] ?? 0;
 }
 
 function curveOf(source: BrickSource, side: "a" | "b", input: StageInput, colour: string): Curve {
-  const axis = lineAxis(source.info);
-  const box = input.state.clip ?? wholeGrid(source.info);
-  const points = lineAlong(source, axis, [0, 0, 0], box.begin[axis], box.end[axis], kMost, finestOf(input.state, side) ?? 0);
-  const at = gridAxis(source.info, axis);
+  const axis = lineAxis(source.grid);
+  const box = clipOf(input.state, source.grid);
+  const points = lineAlong(source, axis, [0, 0, 0], box.begin[axis], box.end[axis], kMost, finestOf(input.state, side, source.grid));
+  const at = gridAxis(source.grid, axis);
   const distinct = points.filter((point, i) => i === 0 || point.index !== points[i - 1]!.index);
   return {
     values: distinct.map((point) => point.value),
@@ -34,12 +34,12 @@ function curveOf(source: BrickSource, side: "a" | "b", input: StageInput, colour
 export function lineGeometry(pane: Pane, input: StageInput, curves: readonly Curve[]): SliceGeometry | null {
   const source = input.feeds.a;
   if (!source) return null;
-  const axis = lineAxis(source.info);
-  const box = input.state.clip ?? wholeGrid(source.info);
-  const range = axisRange(gridAxis(source.info, axis), box.begin[axis], box.end[axis]);
+  const axis = lineAxis(source.grid);
+  const box = clipOf(input.state, source.grid);
+  const range = axisRange(gridAxis(source.grid, axis), box.begin[axis], box.end[axis]);
   const { low, high } = input.state.colour.mode === "locked" ? input.state.colour : { low: null, high: null };
   const values = low !== null && high !== null && high > low ? { low, high } : roomFor(curves);
-  return plotGeometry(pane.room, gridAxis(source.info, axis), range, source.field.name, source.field.unit, values);
+  return plotGeometry(pane.room, gridAxis(source.grid, axis), range, source.field.name, source.field.unit, values);
 }
 
 export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: StageInput): void {
@@ -51,6 +51,6 @@ export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: 
   ];
   const geometry = lineGeometry(pane, input, curves);
   if (!geometry) return;
-  const axis = lineAxis(a.info);
-  drawPlot(context, theme, geometry, curves, gridAxis(a.info, axis).position(input.state.cursor[axis]));
+  const axis = lineAxis(a.grid);
+  drawPlot(context, theme, geometry, curves, gridAxis(a.grid, axis).position(input.state.cursor[axis]));
 }

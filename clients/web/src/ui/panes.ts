@@ -1,5 +1,5 @@
 /** Which pictures are on the stage, and where. */
-import type { Axis, Box, DatasetInfo, Vec3, ViewState } from "../model";
+import type { Axis, Box, GridInfo, Vec3, ViewState } from "../model";
 import { longAxes, sliceAxes, wholeGrid } from "../render/layout";
 import type { Rect } from "../render/layout";
 
@@ -26,14 +26,14 @@ export function axisOf(kind: PaneKind): Axis | null {
 }
 
 /** The panes that a grid has, in the order of their tabs. */
-export function paneKinds(info: DatasetInfo): readonly PaneKind[] {
-  if (longAxes(info).length <= 1) return ["line"];
-  const slices = sliceAxes(info).map((axis) => kSlices[axis]);
+export function paneKinds(grid: GridInfo): readonly PaneKind[] {
+  if (longAxes(grid).length <= 1) return ["line"];
+  const slices = sliceAxes(grid).map((axis) => kSlices[axis]);
   return slices.length === 1 ? slices : [...slices, "volume"];
 }
 
-export function visibleKinds(info: DatasetInfo, pane: ViewState["pane"], narrow: boolean): readonly PaneKind[] {
-  const all = paneKinds(info);
+export function visibleKinds(grid: GridInfo, pane: ViewState["pane"], narrow: boolean): readonly PaneKind[] {
+  const all = paneKinds(grid);
   if (pane !== "all" && (all as readonly string[]).includes(pane)) return [pane];
   if (all.length === 1) return all;
   return narrow ? [all[0]!] : ["z", "volume", "y", "x"];
@@ -43,9 +43,10 @@ export function sidesOf(compare: ViewState["compare"]): readonly Side[] {
   return compare === null ? ["a"] : compare.difference ? ["difference"] : ["a", "b"];
 }
 
-/** The finest level that the user lets a side have; null: as the screen needs. */
-export function finestOf({ level, compare }: ViewState, side: Side): number | null {
-  return side === "b" && compare?.difference === false ? (compare.level ?? level) : level;
+/** The finest level that the user lets a side have; 0: as the screen needs. */
+export function finestOf({ level, compare }: ViewState, side: Side, grid: GridInfo): number {
+  const wanted = side === "b" && compare?.difference === false ? (compare.level ?? level) : level;
+  return Math.min(wanted ?? 0, grid.levels - 1);
 }
 
 /** Parts of a rectangle between shares of its width and height. */
@@ -106,27 +107,35 @@ export function layOut(
   return best!.panes;
 }
 
-export function clampCursor(info: DatasetInfo, cursor: Vec3): Vec3 {
-  return cursor.map((c, a) => Math.min(info.dims[a]! - 1, Math.max(0, Math.round(c)))) as unknown as Vec3;
+/** What is shown of a grid: of another one than the box is for, the part of the box that it has. */
+export function clipOf(state: ViewState, grid: GridInfo): Box {
+  const whole = wholeGrid(grid);
+  if (!state.clip) return whole;
+  const end = state.clip.end.map((e, a) => Math.min(e, whole.end[a]!)) as unknown as Vec3;
+  return { begin: state.clip.begin.map((b, a) => Math.min(b, end[a]! - 1)) as unknown as Vec3, end };
+}
+
+export function clampCursor(grid: GridInfo, cursor: Vec3): Vec3 {
+  return cursor.map((c, a) => Math.min(grid.dims[a]! - 1, Math.max(0, Math.round(c)))) as unknown as Vec3;
 }
 
 /** A box of whole samples within the grid, of at least two along each axis that has them; null where it is the whole grid. */
-export function clampClip(info: DatasetInfo, box: Box): Box | null {
+export function clampClip(grid: GridInfo, box: Box): Box | null {
   const begin = [0, 0, 0];
   const end = [0, 0, 0];
-  info.dims.forEach((n, a) => {
+  grid.dims.forEach((n, a) => {
     const least = Math.min(2, n);
     const length = Math.min(n, Math.max(least, Math.round(box.end[a]!) - Math.round(box.begin[a]!)));
     const first = Math.min(n - length, Math.max(0, Math.round(box.begin[a]!)));
     [begin[a], end[a]] = [first, first + length];
   });
   const result: Box = { begin: [begin[0]!, begin[1]!, begin[2]!], end: [end[0]!, end[1]!, end[2]!] };
-  return info.dims.every((n, a) => begin[a] === 0 && end[a] === n) ? null : result;
+  return grid.dims.every((n, a) => begin[a] === 0 && end[a] === n) ? null : result;
 }
 
 /** The box after its axes were made shorter by a factor, around a point that stays where it is. */
-export function zoomBox(info: DatasetInfo, clip: Box | null, axes: readonly Axis[], around: Vec3, factor: number): Box | null {
-  const box = clip ?? wholeGrid(info);
+export function zoomBox(grid: GridInfo, clip: Box | null, axes: readonly Axis[], around: Vec3, factor: number): Box | null {
+  const box = clip ?? wholeGrid(grid);
   const begin: [number, number, number] = [...box.begin];
   const end: [number, number, number] = [...box.end];
   for (const axis of axes) {
@@ -138,11 +147,11 @@ export function zoomBox(info: DatasetInfo, clip: Box | null, axes: readonly Axis
     begin[axis] = Math.round(begin[axis] + share * (length - wish));
     end[axis] = begin[axis] + wish;
   }
-  return clampClip(info, { begin, end });
+  return clampClip(grid, { begin, end });
 }
 
-export function moveBox(info: DatasetInfo, clip: Box, by: Vec3): Box | null {
+export function moveBox(grid: GridInfo, clip: Box, by: Vec3): Box | null {
   const begin = clip.begin.map((b, a) => b + Math.round(by[a]!)) as unknown as Vec3;
   const end = clip.end.map((e, a) => e + Math.round(by[a]!)) as unknown as Vec3;
-  return clampClip(info, { begin, end });
+  return clampClip(grid, { begin, end });
 }

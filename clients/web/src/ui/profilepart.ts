@@ -1,4 +1,4 @@
-import type { Vec3 } from "../model";
+import type { GridInfo, Vec3 } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { drawPlot, plotGeometry, roomFor } from "../render/plot";
@@ -25,6 +25,8 @@ export class ProfilePart implements Part {
   private readonly probe: HTMLElement;
   private readonly caption = h("p", { class: "hint" });
   private curve: Curve | null = null;
+  /** The grid whose axes have buttons. */
+  private made: GridInfo | null = null;
   private key = "";
   private abort = new AbortController();
 
@@ -84,32 +86,32 @@ export class ProfilePart implements Part {
   }
 
   private makeAlong(): void {
-    const { info } = this.app.feeds.a!;
-    const axes = longAxes(info);
-    if (this.along.childElementCount === axes.length && this.along.dataset.name === info.name) return;
-    this.along.dataset.name = info.name;
+    const { grid } = this.app.feeds.a!;
+    const axes = longAxes(grid);
+    if (this.made === grid) return;
+    this.made = grid;
     this.along.replaceChildren(
       ...axes.map((axis) =>
         h(
           "button",
           {
             type: "button",
-            title: `Along ${info.axisNames[axis]}, through the cursor`,
+            title: `Along ${grid.axisNames[axis]}, through the cursor`,
             click: () => {
               const { cursor } = this.app.state!;
               const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
-              this.app.setProfile([end(0), end(info.dims[axis] - 1)], true);
+              this.app.setProfile([end(0), end(grid.dims[axis] - 1)], true);
             },
           },
-          info.axisNames[axis],
+          grid.axisNames[axis],
         ),
       ),
     );
   }
 
   private positions(index: Vec3): readonly number[] {
-    const { info } = this.app.feeds.a!;
-    return index.map((i, a) => gridAxis(info, a as 0 | 1 | 2).position(Math.min(info.dims[a]! - 1, Math.max(0, i))));
+    const { grid } = this.app.feeds.a!;
+    return index.map((i, a) => gridAxis(grid, a as 0 | 1 | 2).position(Math.min(grid.dims[a]! - 1, Math.max(0, i))));
   }
 
   private async fetch(profile: readonly [Vec3, Vec3]): Promise<void> {
@@ -122,7 +124,7 @@ export class ProfilePart implements Part {
       return from[i % 3]! + (to[i % 3]! - from[i % 3]!) * share;
     });
     const moving = [0, 1, 2].filter((a) => from[a] !== to[a]);
-    const units = new Set(moving.map((a) => source.info.axisUnits[a as 0 | 1 | 2]));
+    const units = new Set(moving.map((a) => source.grid.axisUnits[a as 0 | 1 | 2]));
     try {
       const answer = await this.app.source.points(source.selection, points, signal);
       if (signal.aborted) return;

@@ -41,7 +41,7 @@ export class Scenes {
 
   /** Why there is no difference to show; null if there is one. */
   problem(feeds: Feeds): string | null {
-    return feeds.a && feeds.b ? whyNotComparable(feeds.a.info, feeds.b.info) : null;
+    return feeds.a && feeds.b ? whyNotComparable(feeds.a.grid, feeds.b.grid) : null;
   }
 
   bricks(feeds: Feeds, side: Side): Bricks | null {

@@ -1,6 +1,6 @@
 /** What is open: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
-import type { Box, Brick, BrickSource, DatasetInfo, Selection, Source, StepInfo, ViewState, Want } from "../model";
-import { ViewerError } from "../model";
+import type { Box, Brick, BrickSource, DatasetInfo, GridInfo, Selection, Source, StepInfo, Vec3, ViewState, Want } from "../model";
+import { gridOf, ViewerError } from "../model";
 import { fittingDistance } from "../render/camera";
 import { patchNumber } from "../render/compose";
 import { extents, wholeGrid } from "../render/layout";
@@ -51,7 +51,7 @@ export class Feed {
       return;
     }
     const next = this.source.bricks(opened, selection);
-    const sameGrid = this.shown?.info.name === opened.info.name && this.shown.selection.dataset === selection.dataset;
+    const sameGrid = this.shown?.grid === next.grid;
     this.next = next;
     this.endNext = next.subscribe((bricks) => {
       this.arrived(next, bricks);
@@ -117,7 +117,7 @@ export class Feed {
 }
 
 export function patchesOf(source: BrickSource, box: Box): readonly number[] {
-  const { patch } = source.info;
+  const { patch } = source.grid;
   const result: number[] = [];
   const first = box.begin.map((b, a) => Math.floor(b / patch[a]!));
   const last = box.end.map((e, a) => Math.min(source.patches[a]!, Math.ceil(e / patch[a]!)) - 1);
@@ -194,9 +194,13 @@ export class OpenDataset {
 }
 
 /** From the front and above, as near as the whole box allows. */
-export function defaultCamera(info: DatasetInfo): ViewState["camera"] {
+export function defaultCamera(grid: GridInfo): ViewState["camera"] {
   const camera = { azimuth: 300, elevation: 24, distance: 2 };
-  return { ...camera, distance: fittingDistance(camera, extents(info, wholeGrid(info)), 1.1) };
+  return { ...camera, distance: fittingDistance(camera, extents(grid, wholeGrid(grid)), 1.1) };
+}
+
+export function middleOf(grid: GridInfo): Vec3 {
+  return grid.dims.map((n) => Math.floor(n / 2)) as unknown as Vec3;
 }
 
 export function initialState(opened: Opened): ViewState {
@@ -204,6 +208,7 @@ export function initialState(opened: Opened): ViewState {
   const field = info.fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? info.fields[0];
   const newest = opened.steps.filter((step) => step.fields.has(field?.name ?? "")).at(-1);
   const values = newest?.fields.get(field?.name ?? "");
+  const grid = gridOf(info, field?.name ?? "");
   // Values of both signs, and neither of them rare: zero is the middle of the colours.
   const signed =
     values !== undefined
@@ -214,10 +219,10 @@ export function initialState(opened: Opened): ViewState {
     dataset: info.name,
     field: field?.name ?? "",
     step: newest?.step ?? 0,
-    cursor: info.dims.map((n) => Math.floor(n / 2)) as unknown as ViewState["cursor"],
+    cursor: middleOf(grid),
     clip: null,
     pane: "all",
-    camera: defaultCamera(info),
+    camera: defaultCamera(grid),
     colour: { map: signed ? "balance" : "viridis", mode: "auto", low: null, high: null },
     volume: { threshold: 0.25, opacity: 0.6, mode: "ray" },
     level: null,

@@ -1,9 +1,9 @@
 /** The pictures and what is drawn over them: decides what is where, what it needs, and draws it. */
-import type { Box, BrickSource, DatasetInfo, Vec3, ViewState, Want } from "../model";
+import type { Box, BrickSource, Vec3, ViewState, Want } from "../model";
 import { gridAxis } from "../render/axes";
 import { sliceLevelWithin } from "../render/compose";
 import { drawLegends } from "../render/legend";
-import { levelForPixels, longAxes, planeAxes, sliceGeometry, wholeGrid } from "../render/layout";
+import { levelForPixels, longAxes, planeAxes, sliceGeometry } from "../render/layout";
 import type { Rect } from "../render/layout";
 import { drawSlice, drawVolume } from "../render/overlay";
 import type { Context } from "../render/overlay";
@@ -14,7 +14,7 @@ import { levelWithin, regionOf } from "../render/volume";
 import type { Scene, Stage as RenderStage, View } from "../render/views";
 import { h, setAttribute } from "./dom";
 import { drawLinePane, lineAxis } from "./linepane";
-import { axisOf, finestOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
+import { axisOf, clipOf, finestOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
 import type { Feeds, Scenes } from "./scenes";
 import { placeText } from "./text";
@@ -103,8 +103,9 @@ export class Stage {
   update(input: StageInput): void {
     this.input = input;
     const source = input.feeds.a ?? input.feeds.b;
-    if (!source || this.root.clientWidth === 0) return;
-    this.places = this.place(source, input.state);
+    if (this.root.clientWidth === 0) return;
+    // Of a field without a step nothing is shown: what was there is of another field.
+    this.places = source ? this.place(source, input.state) : [];
     this.views = this.places.flatMap((pane) => this.viewOf(pane, input) ?? []);
     this.renderer.show(this.views, this.renderStage());
     this.placeElements(input);
@@ -112,15 +113,15 @@ export class Stage {
   }
 
   private place(source: BrickSource, state: ViewState): readonly Pane[] {
-    const { info } = source;
-    const clip = clipOf(state, info);
+    const { grid } = source;
+    const clip = clipOf(state, grid);
     const size = (kind: PaneKind, room: Rect): number => {
       const axis = axisOf(kind);
       if (axis === null) return Math.min(room.width, room.height * 1.3);
-      const { plot } = sliceGeometry(info, axis, clip, room);
+      const { plot } = sliceGeometry(grid, axis, clip, room);
       return Math.sqrt(plot.width * plot.height);
     };
-    return layOut(visibleKinds(info, state.pane, this.narrow), sidesOf(state.compare), this.picturesRect(), size);
+    return layOut(visibleKinds(grid, state.pane, this.narrow), sidesOf(state.compare), this.picturesRect(), size);
   }
 
   private scene(pane: Pane, input: StageInput): Scene | null {
@@ -131,35 +132,35 @@ export class Stage {
     const scene = pane.kind === "line" ? null : this.scene(pane, input);
     if (!scene) return null;
     const { state } = input;
-    const { info } = scene.bricks;
-    const clip = clipOf(state, info);
+    const { grid } = scene.bricks;
+    const clip = clipOf(state, grid);
     const axis = axisOf(pane.kind);
     const key = `${pane.kind}-${pane.side}`;
-    const finest = Math.min(finestOf(state, pane.side) ?? 0, info.levels - 1);
+    const finest = finestOf(state, pane.side, grid);
     if (axis === null) {
       const level = Math.max(finest, this.volumeLevel(scene, clip, pane.room));
       return { kind: "volume", key, scene, clip, level, plot: pane.room, camera: state.camera, volume: state.volume };
     }
-    const geometry = sliceGeometry(info, axis, clip, pane.room);
+    const geometry = sliceGeometry(grid, axis, clip, pane.room);
     const [ua, va] = planeAxes(axis);
     const { ratio } = this.renderStage();
     const level = Math.max(
       finest,
       Math.min(
-        levelForPixels(clip.end[ua] - clip.begin[ua], geometry.plot.width * ratio, info.levels),
-        levelForPixels(clip.end[va] - clip.begin[va], geometry.plot.height * ratio, info.levels),
+        levelForPixels(clip.end[ua] - clip.begin[ua], geometry.plot.width * ratio, grid.levels),
+        levelForPixels(clip.end[va] - clip.begin[va], geometry.plot.height * ratio, grid.levels),
       ),
     );
-    const index = Math.min(info.dims[axis] - 1, state.cursor[axis]);
+    const index = Math.min(grid.dims[axis] - 1, state.cursor[axis]);
     return { kind: "slice", key, scene, clip, level: sliceLevelWithin(scene.bricks, axis, clip, level), axis, index, geometry };
   }
 
   /** As fine as the pixels of the pane, and as the memory of the graphics card allows. */
   private volumeLevel(scene: Scene, clip: Box, room: Rect): number {
-    const { info } = scene.bricks;
-    const longest = Math.max(...info.dims.map((_, a) => clip.end[a]! - clip.begin[a]!));
+    const { grid } = scene.bricks;
+    const longest = Math.max(...grid.dims.map((_, a) => clip.end[a]! - clip.begin[a]!));
     const pixels = Math.min(room.width, room.height) * this.renderStage().ratio;
-    const level = levelForPixels(longest, pixels * kVolumePixels, info.levels);
+    const level = levelForPixels(longest, pixels * kVolumePixels, grid.levels);
     return levelWithin(
       scene.bricks,
       regionOf(scene.bricks, clip),
@@ -178,10 +179,11 @@ export class Stage {
   }
 
   private lineWant(source: BrickSource, side: "a" | "b", { state }: StageInput): Want {
-    const box = state.clip ?? wholeGrid(source.info);
-    const axis = lineAxis(source.info);
-    const level = levelForPixels((box.end[axis] - box.begin[axis]) / 4, this.root.clientWidth, source.info.levels);
-    return { box, level: Math.max(finestOf(state, side) ?? 0, level), focus: state.cursor, tier: "visible" };
+    const { grid } = source;
+    const box = clipOf(state, grid);
+    const axis = lineAxis(grid);
+    const level = levelForPixels((box.end[axis] - box.begin[axis]) / 4, this.root.clientWidth, grid.levels);
+    return { box, level: Math.max(finestOf(state, side, grid), level), focus: state.cursor, tier: "visible" };
   }
 
   /** The overlay is drawn in the next frame. */
@@ -261,13 +263,6 @@ export class Stage {
   }
 }
 
-export function clipOf(state: ViewState, info: DatasetInfo): Box {
-  const whole = wholeGrid(info);
-  if (!state.clip) return whole;
-  const end = state.clip.end.map((e, a) => Math.min(e, whole.end[a]!)) as unknown as Vec3;
-  return { begin: state.clip.begin.map((b, a) => Math.min(b, end[a]! - 1)) as unknown as Vec3, end };
-}
-
 /** Titles have levels where these are what is compared. */
 function levelText(view: View, { state: { compare } }: StageInput): string {
   return compare === null || compare.level === null ? "" : `, level ${view.level}`;
@@ -292,8 +287,8 @@ export function titleOf(view: View, panes: readonly Pane[], input: StageInput): 
   const pane = panes.find((each) => `${each.kind}-${each.side}` === view.key);
   const side = pane ? sideTitle(pane, view, input) : "";
   if (view.kind === "volume") return `${side}volume`;
-  const axis = gridAxis(view.scene.bricks.info, view.axis);
-  if (longAxes(view.scene.bricks.info).length < 3) return side.replace(/: $/, "") || (input.feeds.a?.field.name ?? "");
+  const axis = gridAxis(view.scene.bricks.grid, view.axis);
+  if (longAxes(view.scene.bricks.grid).length < 3) return side.replace(/: $/, "") || (input.feeds.a?.field.name ?? "");
   return `${side}${axis.name} = ${placeText(axis, view.index)}`;
 }
 

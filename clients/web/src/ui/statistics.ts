@@ -1,4 +1,4 @@
-import type { Box, BoxStatistics, DatasetInfo, Selection, Source } from "../model";
+import type { Box, BoxStatistics, GridInfo, Selection, Source } from "../model";
 
 /** Statistics read at most so many samples on the server: they must be there while one looks. */
 const kSamples = 2 ** 21;
@@ -14,11 +14,11 @@ export class StatisticsFeed {
 
   constructor(private readonly onChange: () => void) {}
 
-  ask(source: Source, selection: Selection, box: Box, level: number, info: DatasetInfo): void {
+  ask(source: Source, selection: Selection, box: Box, level: number, grid: GridInfo): void {
     const samples = (at: number): number =>
       box.end.reduce((product, end, a) => product * Math.ceil((end - box.begin[a]!) / 2 ** at), 1);
     let coarse = level;
-    while (coarse < info.levels - 1 && samples(coarse) > kSamples) ++coarse;
+    while (coarse < grid.levels - 1 && samples(coarse) > kSamples) ++coarse;
     const key = JSON.stringify([selection, box, coarse]);
     if (key === this.key) return;
     this.key = key;

@@ -1,4 +1,4 @@
-import type { LoadStatus, StepInfo } from "../model";
+import type { LoadStatus, StepInfo, Vec3 } from "../model";
 import type { GridAxis } from "../render/axes";
 
 function power(text: string): string {
@@ -76,6 +76,12 @@ export function statusText(status: LoadStatus, levels: number, unit: string): st
 /** "1 step", "2 steps". */
 export function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** Samples along the axes that have several; of several grids those of the first one. */
+export function shapeText(dims: Vec3, grids: number): string {
+  const shape = dims.filter((n) => n > 1).join(" × ") || "1";
+  return grids === 1 ? shape : `${shape} and ${counted(grids - 1, "other grid")}`;
 }
 
 /** A number with its unit, where it has one. */

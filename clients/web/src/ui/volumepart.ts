@@ -70,8 +70,8 @@ export class VolumePart implements Part {
   }
 
   get useful(): boolean {
-    const { opened } = this.app;
-    return opened !== null && paneKinds(opened.info).includes("volume");
+    const { grid } = this.app;
+    return grid !== null && paneKinds(grid).includes("volume");
   }
 
   private set(change: Partial<ViewState["volume"]>): void {

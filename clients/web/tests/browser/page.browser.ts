@@ -172,6 +172,33 @@ describe("what the user sees", () => {
     expect(await state("dataset")).toBe("ball");
   });
 
+  it("is on the grid of the field that is chosen, in the same place", async () => {
+    await open("#d=ocean&f=temp&t=0&at=20,10,5&box=8:40,0:32,0:16", { size: kDesk });
+    await page.selectOption("select[aria-label='Field']", "ssh");
+    await settled(page);
+    expect(await state("cursor")).toEqual([20, 10, 0]);
+    expect(await state("clip")).toEqual({ begin: [8, 0, 0], end: [40, 32, 1] });
+    expect(await page.evaluate(() => window.app.stage.shown.map((view) => view.key))).toEqual(["z-a"]);
+    expect(await page.textContent(".value")).toContain("ssh 0.93");
+
+    await page.selectOption("select[aria-label='Field']", "temp");
+    await settled(page);
+    expect(await state("clip")).toEqual({ begin: [8, 0, 0], end: [40, 32, 16] });
+    expect((await page.evaluate(() => window.app.stage.shown.map((view) => view.key))).sort()).toEqual(["volume-a", "x-a", "y-a", "z-a"]);
+  });
+
+  it("is not beside a field of another grid, and the page says why", async () => {
+    await open("#d=ocean&f=temp&t=0&with=0;ssh;ocean", { size: kDesk });
+    expect(await page.textContent(".banner")).toContain('"temp" and "ssh" are on different grids');
+    expect((await page.evaluate(() => window.app.stage.shown.map((view) => view.key))).sort()).toEqual(["volume-a", "x-a", "y-a", "z-a"]);
+  });
+
+  it("begins with a list that says how many grids a dataset has", async () => {
+    page = await viewer.open("");
+    expect(await page.textContent(".dataset-row:has-text('ocean') .dataset-facts")).toContain("64 × 32 × 16 and 3 other grids");
+    expect(await page.textContent(".dataset-row:has-text('ball') .dataset-facts")).toMatch(/^96 × 96 × 96 · /);
+  });
+
   it("has value, unit, place, level and error at the cursor", async () => {
     await open("#d=ramp&at=10,20,30");
     expect(await page.textContent(".places")).toMatch(/x 10 m\s+y 20 m\s+z 30 m/);

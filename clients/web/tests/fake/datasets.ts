@@ -10,6 +10,26 @@ const kWake = (x: number, y: number, z: number, step: number): number => {
 
 const kLatitudes = Float64Array.from({ length: 65 }, (_, i) => -80 + 160 * (i / 64) + 8 * Math.sin((i / 64) * Math.PI * 2));
 
+/** Fields on four grids: centres of cells, their sides along x, their surface, and cells twice as long whose y goes downwards. */
+export const kOcean: FakeDataset = {
+  name: "ocean",
+  dims: [64, 32, 16],
+  patch: [16, 16, 16],
+  levels: 5,
+  moreGrids: [
+    { dims: [65, 32, 16], patch: [16, 16, 16], levels: 5, origin: [-0.5, 0, 0], axisNames: ["xu", "y", "z"] },
+    { dims: [64, 32, 1], patch: [16, 16, 1], levels: 3 },
+    { dims: [32, 32, 16], patch: [16, 16, 16], levels: 5, origin: [0, 31, 0], spacing: [2, -1, 1], axisNames: ["half", "south", "z"] },
+  ],
+  steps: 2,
+  fields: [
+    { name: "temp", unit: "K", min: 270, max: 300, value: (x, y, z) => 270 + x / 8 + y / 4 + z / 2 },
+    { name: "u", unit: "m/s", min: 0, max: 65, grid: 1, value: (x) => x },
+    { name: "ssh", unit: "m", min: 0, max: 3, grid: 2, value: (x, y) => x / 32 + y / 32 },
+    { name: "ice", unit: "1", min: 0, max: 32, grid: 3, value: (_, y) => y },
+  ],
+};
+
 /** Datasets for the tests of the page. */
 export const kFakes: readonly FakeDataset[] = [
   {
@@ -108,4 +128,5 @@ export const kFakes: readonly FakeDataset[] = [
       },
     ],
   },
+  kOcean,
 ];

@@ -9,6 +9,7 @@ import type {
   DatasetInfo,
   FieldInfo,
   FieldStepInfo,
+  GridInfo,
   LoadStatus,
   Selection,
   Source,
@@ -16,19 +17,20 @@ import type {
   Vec3,
   Want,
 } from "../../src/model";
-import { ViewerError } from "../../src/model";
+import { gridOf, ViewerError } from "../../src/model";
 
 export interface FakeField {
   readonly name: string;
   readonly unit: string;
   readonly min: number;
   readonly max: number;
+  /** Among all of the dataset; left out: the first. */
+  readonly grid?: number;
   /** Of level-0 samples and the step; NaN is missing. */
   value(x: number, y: number, z: number, step: number): number;
 }
 
-export interface FakeDataset {
-  readonly name: string;
+export interface FakeGrid {
   readonly dims: Vec3;
   readonly patch: Vec3;
   readonly levels: number;
@@ -36,7 +38,13 @@ export interface FakeDataset {
   readonly origin?: Vec3;
   readonly axisNames?: readonly [string, string, string];
   readonly axisUnits?: readonly [string, string, string];
-  readonly coordinates?: DatasetInfo["coordinates"];
+  readonly coordinates?: GridInfo["coordinates"];
+}
+
+/** With its first grid. */
+export interface FakeDataset extends FakeGrid {
+  readonly name: string;
+  readonly moreGrids?: readonly FakeGrid[];
   readonly steps: number;
   readonly fields: readonly FakeField[];
   /** Patches whose payload is damaged from this level on. */
@@ -53,26 +61,40 @@ export interface FakeOptions {
   readonly token?: boolean;
 }
 
-function hasMissing(field: FakeField, dataset: FakeDataset): boolean {
+function gridsOf(dataset: FakeDataset): readonly FakeGrid[] {
+  return [dataset, ...(dataset.moreGrids ?? [])];
+}
+
+function fakeGridOf(dataset: FakeDataset, field: FakeField): FakeGrid {
+  return gridsOf(dataset)[field.grid ?? 0]!;
+}
+
+function hasMissing(field: FakeField, grid: FakeGrid): boolean {
   for (let i = 0; i < 4096; ++i) {
-    const at = dataset.dims.map((n, a) => ((i * 7919 * (a + 1)) >> a) % n);
+    const at = grid.dims.map((n, a) => ((i * 7919 * (a + 1)) >> a) % n);
     if (Number.isNaN(field.value(at[0]!, at[1]!, at[2]!, 0))) return true;
   }
   return false;
 }
 
+export function fakeGrid(grid: FakeGrid): GridInfo {
+  return {
+    dims: grid.dims,
+    patch: grid.patch,
+    levels: grid.levels,
+    origin: grid.origin ?? [0, 0, 0],
+    spacing: grid.spacing ?? [1, 1, 1],
+    axisNames: grid.axisNames ?? ["x", "y", "z"],
+    axisUnits: grid.axisUnits ?? ["m", "m", "m"],
+    coordinates: grid.coordinates ?? [null, null, null],
+  };
+}
+
 export function fakeInfo(dataset: FakeDataset): DatasetInfo {
   return {
     name: dataset.name,
-    dims: dataset.dims,
-    patch: dataset.patch,
-    levels: dataset.levels,
-    origin: dataset.origin ?? [0, 0, 0],
-    spacing: dataset.spacing ?? [1, 1, 1],
-    axisNames: dataset.axisNames ?? ["x", "y", "z"],
-    axisUnits: dataset.axisUnits ?? ["m", "m", "m"],
+    grids: gridsOf(dataset).map(fakeGrid),
     timeUnit: "",
-    coordinates: dataset.coordinates ?? [null, null, null],
     fields: dataset.fields.map((field) => ({
       name: field.name,
       type: "float32",
@@ -84,39 +106,39 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       layer: 0,
       layers: 1,
       refers: false,
+      grid: field.grid ?? 0,
+    })),
+  };
+}
+
+function fakeFieldStep(field: FakeField, grid: FakeGrid): FieldStepInfo {
+  return {
+    min: field.min,
+    max: field.max,
+    valid: grid.dims[0] * grid.dims[1] * grid.dims[2],
+    tolerance: 0.001,
+    hasMissing: hasMissing(field, grid),
+    levels: Array.from({ length: grid.levels }, (_, level) => ({
+      maxError: 0.001 * 3 ** level,
+      bytes: 40000 / 4 ** level,
+      coverage: 1,
     })),
   };
 }
 
 function fakeStep(dataset: FakeDataset, step: number): StepInfo {
-  const levels = Array.from({ length: dataset.levels }, (_, level) => ({
-    maxError: 0.001 * 3 ** level,
-    bytes: 40000 / 4 ** level,
-    coverage: 1,
-  }));
   const fields = new Map<string, FieldStepInfo>(
-    dataset.fields.map((field) => [
-      field.name,
-      {
-        min: field.min,
-        max: field.max,
-        valid: dataset.dims[0] * dataset.dims[1] * dataset.dims[2],
-        tolerance: 0.001,
-        hasMissing: hasMissing(field, dataset),
-        levels,
-      },
-    ]),
+    dataset.fields.map((field) => [field.name, fakeFieldStep(field, fakeGridOf(dataset, field))]),
   );
   return { step, time: step * 0.25, date: "", fields };
 }
 
 export function makeBrick(dataset: FakeDataset, field: FakeField, step: number, patch: number, level: number): Brick {
-  const counts = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!));
+  const { dims, patch: size } = fakeGridOf(dataset, field);
+  const counts = dims.map((n, a) => Math.ceil(n / size[a]!));
   const at = [patch % counts[0]!, Math.floor(patch / counts[0]!) % counts[1]!, Math.floor(patch / (counts[0]! * counts[1]!))];
-  const begin = at.map((p, a) => Math.ceil((p * dataset.patch[a]!) / 2 ** level)) as unknown as Vec3;
-  const end = at.map((p, a) =>
-    Math.ceil(Math.min((p + 1) * dataset.patch[a]!, dataset.dims[a]!) / 2 ** level),
-  ) as unknown as Vec3;
+  const begin = at.map((p, a) => Math.ceil((p * size[a]!) / 2 ** level)) as unknown as Vec3;
+  const end = at.map((p, a) => Math.ceil(Math.min((p + 1) * size[a]!, dims[a]!) / 2 ** level)) as unknown as Vec3;
   const [nx, ny, nz] = [0, 1, 2].map((a) => end[a]! - begin[a]!) as [number, number, number];
   const samples = new Float32Array(nx * ny * nz);
   let missing = 0;
@@ -133,6 +155,7 @@ export function makeBrick(dataset: FakeDataset, field: FakeField, step: number, 
 class FakeBricks implements BrickSource {
   readonly patches: Vec3;
   readonly field: FieldInfo;
+  readonly grid: GridInfo;
   readonly step: FieldStepInfo;
   private readonly have = new Map<number, Brick[]>();
   private readonly listeners = new Set<(bricks: readonly Brick[] | null) => void>();
@@ -149,7 +172,8 @@ class FakeBricks implements BrickSource {
     steps: readonly StepInfo[],
     private readonly options: FakeOptions,
   ) {
-    this.patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Vec3;
+    this.grid = gridOf(info, selection.field);
+    this.patches = this.grid.dims.map((n, a) => Math.ceil(n / this.grid.patch[a]!)) as unknown as Vec3;
     this.field = info.fields.find((field) => field.name === selection.field)!;
     this.step = steps.find((step) => step.step === selection.step)!.fields.get(selection.field)!;
   }
@@ -168,7 +192,7 @@ class FakeBricks implements BrickSource {
 
   private next(): { readonly level: number; readonly patches: readonly number[] } | null {
     const [nx, ny, nz] = this.patches;
-    for (let level = this.info.levels - 1; level >= (this.options.stopAt ?? 0); --level) {
+    for (let level = this.grid.levels - 1; level >= (this.options.stopAt ?? 0); --level) {
       const patches: number[] = [];
       for (let p = 0; p < nx * ny * nz; ++p) {
         const at = [p % nx, Math.floor(p / nx) % ny, Math.floor(p / (nx * ny))];
@@ -176,7 +200,7 @@ class FakeBricks implements BrickSource {
           (want) =>
             want.level <= level
             && [0, 1, 2].every(
-              (a) => at[a]! * this.info.patch[a]! < want.box.end[a]! && (at[a]! + 1) * this.info.patch[a]! > want.box.begin[a]!,
+              (a) => at[a]! * this.grid.patch[a]! < want.box.end[a]! && (at[a]! + 1) * this.grid.patch[a]! > want.box.begin[a]!,
             ),
         );
         if (wanted && level >= (this.options.stopFor?.(p) ?? 0) && !this.have.get(p)?.some((brick) => brick.level === level))
@@ -218,10 +242,10 @@ class FakeBricks implements BrickSource {
 
   get status(): LoadStatus {
     const next = this.next();
-    const target = Math.min(...this.wants.map((want) => want.level), this.info.levels - 1);
-    const level = next ? Math.min(this.info.levels - 1, next.level + 1) : Math.max(target, this.options.stopAt ?? 0);
+    const target = Math.min(...this.wants.map((want) => want.level), this.grid.levels - 1);
+    const level = next ? Math.min(this.grid.levels - 1, next.level + 1) : Math.max(target, this.options.stopAt ?? 0);
     return {
-      state: this.wants.length === 0 ? "idle" : next ? (next.level === this.info.levels - 1 ? "coarse" : "refining") : "settled",
+      state: this.wants.length === 0 ? "idle" : next ? (next.level === this.grid.levels - 1 ? "coarse" : "refining") : "settled",
       message: null,
       level,
       target,
@@ -311,7 +335,13 @@ export function fakeSource(
       await Promise.resolve();
       if (options.token === true && source.token !== "secret")
         throw new ViewerError("unauthenticated", "this server requires a token");
-      return datasets.map((each) => ({ name: each.name, dims: each.dims, steps: each.steps, fields: each.fields.length }));
+      return datasets.map((each) => ({
+        name: each.name,
+        dims: each.dims,
+        grids: gridsOf(each).length,
+        steps: each.steps,
+        fields: each.fields.length,
+      }));
     },
     async open(name: string) {
       await Promise.resolve();
@@ -351,13 +381,13 @@ export function fakeSource(
     async points(selection: Selection, coordinates: readonly number[]) {
       await Promise.resolve();
       const dataset = find(selection.dataset);
-      const info = fakeInfo(dataset);
+      const { origin, spacing } = gridOf(fakeInfo(dataset), selection.field);
       const field = dataset.fields.find((each) => each.name === selection.field)!;
       const values: number[] = [];
       for (let i = 0; i < coordinates.length; i += 3)
         values.push(
           field.value(
-            ...([0, 1, 2].map((a) => (coordinates[i + a]! - info.origin[a]!) / info.spacing[a]!) as [number, number, number]),
+            ...([0, 1, 2].map((a) => (coordinates[i + a]! - origin[a]!) / spacing[a]!) as [number, number, number]),
             selection.step,
           ),
         );

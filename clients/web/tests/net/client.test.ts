@@ -2,8 +2,9 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import type { DatasetManifest, DataType } from "../../build/proto/quarry/v1/dataset_pb";
-import { GridCoordinatesSchema } from "../../build/proto/quarry/v1/dataset_pb";
-import type { Source, StepInfo } from "../../src/model";
+import { GridCoordinatesSchema, GridSchema } from "../../build/proto/quarry/v1/dataset_pb";
+import type { GridInfo, Source, StepInfo } from "../../src/model";
+import { gridOf } from "../../src/model";
 import { createSource } from "../../src/net/index";
 import { type FakeOptions, FakeServer, settle } from "./fake_server";
 
@@ -30,13 +31,39 @@ async function errorOf(promise: Promise<unknown>): Promise<{ code: string; messa
 const kSelection = { dataset: "run42", field: "speed", step: 0 };
 const kBox = { begin: [0, 0, 0], end: [4, 4, 4] } as const;
 
+const kGrid: GridInfo = {
+  dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
+  axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
+};
+
 describe("lists", () => {
   it("have all pages", async () => {
     const { server, source } = open();
     server.datasets = Array.from({ length: 8 }, (_, i) => `run${i}`);
 
-    expect(await source.list()).toEqual(server.datasets.map((name) => ({ name, dims: [20, 12, 9], steps: 4, fields: 1 })));
+    expect(await source.list()).toEqual(server.datasets.map((name) => ({ name, dims: [20, 12, 9], grids: 1, steps: 4, fields: 1 })));
     expect(server.calls.length).toBe(3);
+  });
+
+  it("say how many grids there are, and the shape of the first", async () => {
+    const { source } = open({ second: true });
+
+    expect(await source.list()).toEqual([{ name: "run42", dims: [5, 4, 1], grids: 2, steps: 4, fields: 1 }]);
+  });
+
+  it.each([
+    ["no grid", (m: DatasetManifest) => { m.grids = []; }],
+    ["more grids than a dataset can have", (m: DatasetManifest) => { m.grids = Array.from({ length: 4097 }, () => m.grids[0]!); }],
+    ["a grid of two axes", (m: DatasetManifest) => { m.grids[0]!.dims = [20, 12]; }],
+  ] as const)("with %s are refused", async (_, change) => {
+    const { server, source } = open();
+    server.manifest = () => {
+      const manifest = server.goodManifest();
+      change(manifest);
+      return manifest;
+    };
+
+    expect(await errorOf(source.list())).toMatchObject({ code: "internal" });
   });
 
   it("that turn in a circle are ended", async () => {
@@ -65,15 +92,47 @@ describe("opening", () => {
     const { info, steps } = await source.open("run42");
 
     expect(info).toEqual({
-      name: "run42", dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
-      axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
-      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false }],
+      name: "run42", grids: [kGrid],
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false, grid: 0 }],
       timeUnit: "days since 2001-01-01",
     });
     expect(steps.map((step) => [step.step, step.time, step.date])).toEqual(
       [[0, 0, "date 0"], [2, 0.2, "date 2"], [5, 0.5, "date 5"], [7, 0.7, "date 7"]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
     expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
+  });
+
+  it("gives each field its grid: one that lacks an axis has one sample along it", async () => {
+    const { server, source } = open({ second: true });
+    const good = server.goodManifest();
+    const height = { ...good.fields[0]!, name: "height", grid: 0 };
+    server.manifest = () => ({ ...good, fields: [...good.fields, height] });
+    const { info } = await source.open("run42");
+
+    expect(info.grids).toEqual([{ ...kGrid, dims: [5, 4, 1], patch: [2, 2, 1], levels: 2 }, kGrid]);
+    expect(info.fields.map(({ name, grid }) => [name, grid])).toEqual([["speed", 1], ["height", 0]]);
+    expect([gridOf(info, "speed"), gridOf(info, "height"), gridOf(info, "nothing")]).toEqual([info.grids[1], info.grids[0], info.grids[0]]);
+  });
+
+  it("checks a step by the grid of its field", async () => {
+    const { server, source } = open({ second: true });
+    expect((await source.open("run42")).steps[0]!.fields.get("speed")!.levels.length).toBe(3);
+
+    const wrong = server.goodManifest();
+    server.manifest = () => ({ ...wrong, fields: [{ ...wrong.fields[0]!, grid: 0 }] });
+    expect((await errorOf(source.open("run42"))).message).toContain('"speed" has 3 of 2 levels');
+  });
+
+  it("leaves out a field of a step that the dataset had not when it was opened", async () => {
+    const { server, source } = open();
+    const good = server.stepManifest.bind(server);
+    server.stepManifest = (step) => {
+      const manifest = good(step);
+      const { levels } = manifest.fields[0]!;
+      return { ...manifest, fields: [...manifest.fields, { ...manifest.fields[0]!, name: "new", levels: levels.slice(1) }] };
+    };
+
+    expect([...(await source.open("run42")).steps[0]!.fields.keys()]).toEqual(["speed"]);
   });
 
   it("shows layers of accuracy as fields of their own", async () => {
@@ -115,22 +174,27 @@ describe("opening", () => {
   });
 
   const hostile: [string, (manifest: DatasetManifest) => void][] = [
-    ["a grid without a sample", (m) => { m.grid!.dims = [0, 12, 9]; }],
-    ["a grid of two axes", (m) => { m.grid!.dims = [20, 12]; }],
-    ["a grid of four axes", (m) => { m.grid!.dims = [20, 12, 9, 1]; }],
-    ["no grid", (m) => { delete m.grid; }],
-    ["too many patches", (m) => { m.grid!.dims = [2 ** 31, 2 ** 31, 2 ** 31]; m.patch = [1, 1, 1]; m.levels = 1; }],
-    ["patches of no power of two", (m) => { m.patch = [8, 6, 4]; }],
-    ["patches without a sample", (m) => { m.patch = [0, 4, 4]; }],
-    ["vast patches", (m) => { m.patch = [2 ** 20, 2 ** 20, 4]; }],
-    ["more levels than patches have", (m) => { m.levels = 4; }],
-    ["no levels", (m) => { m.levels = 0; }],
-    ["an origin that is no number", (m) => { m.grid!.origin = [NaN, 0, 0]; }],
-    ["a spacing of 0", (m) => { m.grid!.spacing = [1, 0, 1]; }],
-    ["a spacing that is infinite", (m) => { m.grid!.spacing = [1, Infinity, 1]; }],
-    ["coordinates of another number", (m) => { m.grid!.coordinates = create(GridCoordinatesSchema, { y: [1, 2, 3] }); }],
+    ["a grid without a sample", (m) => { m.grids[0]!.dims = [0, 12, 9]; }],
+    ["a grid of two axes", (m) => { m.grids[0]!.dims = [20, 12]; }],
+    ["a grid of four axes", (m) => { m.grids[0]!.dims = [20, 12, 9, 1]; }],
+    ["no grid", (m) => { m.grids = []; }],
+    ["more grids than a dataset can have", (m) => { m.grids = Array.from({ length: 4097 }, () => m.grids[0]!); }],
+    ["a field on a grid that there is not", (m) => { m.fields[0]!.grid = 1; }],
+    ["a bad grid after a good one", (m) => { m.grids.push(create(GridSchema, { ...m.grids[0]!, patch: [8, 6, 4] })); }],
+    ["a grid that lacks an axis with samples", (m) => { m.grids[0]!.hasAxis = [true, true, false]; }],
+    ["a grid that says of two axes whether it has them", (m) => { m.grids[0]!.hasAxis = [true, true]; }],
+    ["too many patches", (m) => { m.grids[0]!.dims = [2 ** 31, 2 ** 31, 2 ** 31]; m.grids[0]!.patch = [1, 1, 1]; m.grids[0]!.levels = 1; }],
+    ["patches of no power of two", (m) => { m.grids[0]!.patch = [8, 6, 4]; }],
+    ["patches without a sample", (m) => { m.grids[0]!.patch = [0, 4, 4]; }],
+    ["vast patches", (m) => { m.grids[0]!.patch = [2 ** 20, 2 ** 20, 4]; }],
+    ["more levels than patches have", (m) => { m.grids[0]!.levels = 4; }],
+    ["no levels", (m) => { m.grids[0]!.levels = 0; }],
+    ["an origin that is no number", (m) => { m.grids[0]!.origin = [NaN, 0, 0]; }],
+    ["a spacing of 0", (m) => { m.grids[0]!.spacing = [1, 0, 1]; }],
+    ["a spacing that is infinite", (m) => { m.grids[0]!.spacing = [1, Infinity, 1]; }],
+    ["coordinates of another number", (m) => { m.grids[0]!.coordinates = create(GridCoordinatesSchema, { y: [1, 2, 3] }); }],
     ["coordinates that turn", (m) => {
-      m.grid!.coordinates = create(GridCoordinatesSchema, { z: [1, 2, 3, 4, 5, 6, 7, 8, 7] });
+      m.grids[0]!.coordinates = create(GridCoordinatesSchema, { z: [1, 2, 3, 4, 5, 6, 7, 8, 7] });
     }],
     ["an unknown type", (m) => { m.fields[0]!.dtype = 99 as DataType; }],
     ["a name without end", (m) => { m.fields[0]!.name = "x".repeat(100_000); }],
@@ -155,11 +219,11 @@ describe("opening", () => {
     const { server, source } = open();
     server.manifest = () => {
       const manifest = server.goodManifest();
-      manifest.grid!.coordinates = create(GridCoordinatesSchema, { z: [9, 8, 7, 6, 5, 4, 3, 2.5, 0] });
+      manifest.grids[0]!.coordinates = create(GridCoordinatesSchema, { z: [9, 8, 7, 6, 5, 4, 3, 2.5, 0] });
       return manifest;
     };
 
-    expect([...(await source.open("run42")).info.coordinates[2]!]).toEqual([9, 8, 7, 6, 5, 4, 3, 2.5, 0]);
+    expect([...(await source.open("run42")).info.grids[0]!.coordinates[2]!]).toEqual([9, 8, 7, 6, 5, 4, 3, 2.5, 0]);
   });
 
   const hostileSteps: [string, (step: ReturnType<FakeServer["stepManifest"]>) => void][] = [

@@ -18,6 +18,8 @@ export interface FakeOptions {
   readonly coder?: string;
   /** Tolerances of the layers of accuracy before the last. Their samples are larger than those of the last by these. */
   readonly rougher?: readonly number[];
+  /** There is another grid before that of the field. */
+  readonly second?: boolean;
   /** Of the field, by place and step. */
   readonly value?: (x: number, y: number, z: number, step: number) => number;
   /** Patches whose payload of a level and of finer ones is damaged. */
@@ -48,6 +50,7 @@ export class FakeServer {
   readonly levels: number;
   readonly coder: string;
   readonly rougher: readonly number[];
+  readonly second: boolean;
   steps: number[];
   readonly reads: ReadRecord[] = [];
   calls: string[] = [];
@@ -78,6 +81,7 @@ export class FakeServer {
     this.levels = options.levels ?? 3;
     this.steps = [...(options.steps ?? [0])];
     this.rougher = options.rougher ?? [];
+    this.second = options.second ?? false;
     this.coder = options.coder ?? "interpolate";
     this.value = options.value ?? ((x, y, z, step) => x + 100 * y + 10_000 * z + 0.5 * step);
     this.damage = new Map(options.damage);
@@ -118,12 +122,13 @@ export class FakeServer {
   }
 
   goodManifest(): DatasetManifest {
+    const axes = { origin: [1, 2, 3], spacing: [0.5, 0.25, 2], axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"] };
+    const other = { ...axes, dims: [5, 4, 1], patch: [2, 2, 1], levels: 2, hasAxis: [true, true, false] };
     return create(DatasetManifestSchema, {
-      formatVersion: 3, grid: {
-        dims: this.dims, origin: [1, 2, 3], spacing: [0.5, 0.25, 2], axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"],
-      },
-      patch: this.patch, levels: this.levels, order: 1,
+      formatVersion: 4, order: 1,
+      grids: [...(this.second ? [other] : []), { ...axes, dims: this.dims, patch: this.patch, levels: this.levels }],
       fields: [{
+        grid: this.second ? 1 : 0,
         name: "speed", dtype: DataType.FLOAT32, units: "m/s", codec: this.coder, bound: { case: "tolerance", value: 0.01 },
         rougher: [...this.rougher],
       }],
@@ -135,7 +140,7 @@ export class FakeServer {
     const levels = (tolerance: number, bytes: number) => Array.from({ length: this.levels }, (_, level) => (
       { level, maxError: tolerance * 4 ** level, bytes: BigInt(Math.floor(bytes / 8 ** level)), coverage: 1 }));
     return create(StepManifestSchema, {
-      formatVersion: 3, step: BigInt(step), time: step / 10, fields: [{
+      formatVersion: 4, step: BigInt(step), time: step / 10, fields: [{
         name: "speed", tolerance: 0.01, min: 0, max: 90_000, valid: BigInt(this.dims[0] * this.dims[1] * this.dims[2]),
         levels: levels(0.01, 4000),
         rougher: this.rougher.map((tolerance) => ({ tolerance, levels: levels(tolerance, 1000) })),
@@ -161,7 +166,7 @@ export class FakeServer {
           const to = Math.min(this.datasets.length, from + this.pageSize);
           return {
             datasets: this.datasets.slice(from, to).map((name) => (
-              { name, grid: this.goodManifest().grid!, steps: BigInt(this.steps.length), fields: 1n })),
+              { name, grids: this.manifest().grids, steps: BigInt(this.steps.length), fields: 1n })),
             nextPageToken: this.nextPage(to < this.datasets.length ? `${to}` : ""),
           };
         },

@@ -24,7 +24,7 @@ function open(): { server: FakeServer; client: QuarryClient; waits: number[] } {
 async function query(client: QuarryClient, encoding: ReadEncoding, box = kBox): Promise<ReadQuery> {
   const { info } = await client.open("run42");
   const selection = { dataset: "run42", field: "speed", step: 0 };
-  return { selection, info, field: info.fields[0]!, box, first: 2, level: 0, focus: null, encoding, priority: 0 };
+  return { selection, field: info.fields[0]!, grid: info.grids[0]!, box, first: 2, level: 0, focus: null, encoding, priority: 0 };
 }
 
 async function readAll(client: QuarryClient, encoding: ReadEncoding): Promise<ReadEvent[]> {

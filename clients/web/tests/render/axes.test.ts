@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fakeInfo } from "../fake/source";
+import { fakeGrid } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import { axisRange, gridAxis, niceStep, ticks, tickText } from "../../src/render/axes";
 
@@ -17,15 +17,15 @@ const kGrid: FakeDataset = {
 
 describe("gridAxis", () => {
   it("places samples of even axes by origin and spacing, also downwards", () => {
-    const x = gridAxis(fakeInfo(kGrid), 0);
-    const z = gridAxis(fakeInfo(kGrid), 2);
+    const x = gridAxis(fakeGrid(kGrid), 0);
+    const z = gridAxis(fakeGrid(kGrid), 2);
 
     expect([x.position(0), x.position(4), x.index(10.75)]).toEqual([10, 12, 1.5]);
     expect([z.position(2), z.index(5), z.descending]).toEqual([4, 1.5, true]);
   });
 
   it("places samples of uneven axes by their coordinates, and goes back", () => {
-    const y = gridAxis(fakeInfo(kGrid), 1);
+    const y = gridAxis(fakeGrid(kGrid), 1);
 
     expect([0, 1, 2, 3].map((i) => y.position(i))).toEqual([0, 1, 10, 100]);
     expect(y.position(1.5)).toBe(5.5);
@@ -33,7 +33,7 @@ describe("gridAxis", () => {
   });
 
   it("places samples of uneven axes that go down", () => {
-    const down = gridAxis(fakeInfo({ ...kGrid, coordinates: [null, new Float64Array([100, 10, 1, 0]), null] }), 1);
+    const down = gridAxis(fakeGrid({ ...kGrid, coordinates: [null, new Float64Array([100, 10, 1, 0]), null] }), 1);
 
     expect(down.descending).toBe(true);
     expect(down.index(55)).toBe(0.5);
@@ -41,9 +41,9 @@ describe("gridAxis", () => {
   });
 
   it("shows each sample with half of the way to its neighbours", () => {
-    expect(axisRange(gridAxis(fakeInfo(kGrid), 0), 1, 3)).toEqual({ low: 10.25, high: 11.25 });
-    expect(axisRange(gridAxis(fakeInfo(kGrid), 1), 0, 4)).toEqual({ low: -0.5, high: 145 });
-    expect(axisRange(gridAxis(fakeInfo(kGrid), 2), 0, 3)).toEqual({ low: 3, high: 9 });
+    expect(axisRange(gridAxis(fakeGrid(kGrid), 0), 1, 3)).toEqual({ low: 10.25, high: 11.25 });
+    expect(axisRange(gridAxis(fakeGrid(kGrid), 1), 0, 4)).toEqual({ low: -0.5, high: 145 });
+    expect(axisRange(gridAxis(fakeGrid(kGrid), 2), 0, 3)).toEqual({ low: 3, high: 9 });
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fakeInfo, makeBrick } from "../fake/source";
+import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import type { Brick } from "../../src/model";
 import { composeTile, kAbsent, kMissing, Lattice, mix, normalise, sliceFrame, sliceLevelWithin } from "../../src/render/compose";
@@ -26,11 +26,11 @@ function linear(a: number, b: number, c: number): FakeDataset {
 
 /** Patches have exactly one brick, of the level that is given; null: none. */
 function bricksOf(dataset: FakeDataset, level: (patch: number) => number | null): Bricks {
-  const info = fakeInfo(dataset);
+  const grid = fakeGrid(dataset);
   const patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Bricks["patches"];
   const made = new Map<number, Brick>();
   return {
-    info,
+    grid,
     patches,
     best: (patch, finest) => {
       const at = level(patch);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fakeInfo, makeBrick } from "../fake/source";
+import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import type { Brick, Vec3 } from "../../src/model";
 import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
@@ -41,7 +41,7 @@ function bricksOf(dataset: FakeDataset, level = 0): Bricks {
   const patches = dataset.dims.map((n, a) => Math.ceil(n / dataset.patch[a]!)) as unknown as Vec3;
   const made = new Map<number, Brick>();
   return {
-    info: fakeInfo(dataset),
+    grid: fakeGrid(dataset),
     patches,
     best: (patch, finest) => {
       const key = patch * 100 + Math.max(level, finest);
@@ -77,9 +77,9 @@ describe("colour maps", () => {
 
 describe("slices on screen", () => {
   const geometry = sliceGeometry(
-    fakeInfo(grid([64, 32, 16], { spacing: [0.5, 0.5, 2] })),
+    fakeGrid(grid([64, 32, 16], { spacing: [0.5, 0.5, 2] })),
     2,
-    wholeGrid(fakeInfo(grid([64, 32, 16]))),
+    wholeGrid(fakeGrid(grid([64, 32, 16]))),
     { x: 10, y: 20, width: 400, height: 400 },
   );
 
@@ -105,7 +105,7 @@ describe("slices on screen", () => {
   });
 
   it("stretch axes of different units", () => {
-    const info = fakeInfo(grid([64, 32, 16], { axisUnits: ["degrees", "degrees", "m"] }));
+    const info = fakeGrid(grid([64, 32, 16], { axisUnits: ["degrees", "degrees", "m"] }));
     expect(sliceGeometry(info, 1, wholeGrid(info), { x: 0, y: 0, width: 300, height: 300 }).plot).toEqual({
       x: 0,
       y: 0,
@@ -123,7 +123,7 @@ describe("slices on screen", () => {
         [8, 1, 8],
         [1, 8, 8],
         [8, 1, 1],
-      ].map((dims) => sliceAxes(fakeInfo(grid(dims as unknown as Vec3)))),
+      ].map((dims) => sliceAxes(fakeGrid(grid(dims as unknown as Vec3)))),
     ).toEqual([[2, 1, 0], [2], [1], [0], []]);
   });
 
@@ -189,7 +189,7 @@ describe("volumes", () => {
   });
 
   it("are as fine as the memory of the graphics card allows", () => {
-    const region = regionOf(bricks, wholeGrid(bricks.info));
+    const region = regionOf(bricks, wholeGrid(bricks.grid));
     expect(levelWithin(bricks, region, 0, 70 * 33 * 16)).toBe(0);
     expect(levelWithin(bricks, region, 0, 70 * 33 * 16 - 1)).toBe(1);
     expect(levelWithin(bricks, region, 2, 1e9)).toBe(2);
@@ -270,8 +270,8 @@ describe("differences", () => {
   });
 
   it("exist for like grids alone", () => {
-    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 8])))).toBeNull();
-    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 9])))).toContain("8 x 8 x 8 and 8 x 8 x 9");
-    expect(whyNotComparable(fakeInfo(grid([8, 8, 8])), fakeInfo(grid([8, 8, 8], { patch: [8, 8, 8] })))).toContain("patches");
+    expect(whyNotComparable(fakeGrid(grid([8, 8, 8])), fakeGrid(grid([8, 8, 8])))).toBeNull();
+    expect(whyNotComparable(fakeGrid(grid([8, 8, 8])), fakeGrid(grid([8, 8, 9])))).toContain("8 x 8 x 8 and 8 x 8 x 9");
+    expect(whyNotComparable(fakeGrid(grid([8, 8, 8])), fakeGrid(grid([8, 8, 8], { patch: [8, 8, 8] })))).toContain("patches");
   });
 });

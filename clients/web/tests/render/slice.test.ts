@@ -3,7 +3,7 @@ import type { Brick } from "../../src/model";
 import type { Bricks } from "../../src/render/compose";
 import type { Gl } from "../../src/render/gl";
 import { SlicePicture } from "../../src/render/slice";
-import { fakeInfo, makeBrick } from "../fake/source";
+import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 
 const kDataset: FakeDataset = {
@@ -31,7 +31,7 @@ function card(): { readonly gl: Gl; readonly samples: () => readonly number[] } 
 }
 
 class Store implements Bricks {
-  readonly info = fakeInfo(kDataset);
+  readonly grid = fakeGrid(kDataset);
   readonly patches = [4, 4, 2] as const;
   private readonly have = new Map<number, Brick>();
 

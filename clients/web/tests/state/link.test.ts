@@ -117,11 +117,12 @@ describe("a link", () => {
 });
 
 describe("a view of a dataset", () => {
-  const fields = [{ name: "speed" }, { name: "p" }];
-  const info = { name: "run42", dims: [100, 50, 20], levels: 4, fields } as unknown as DatasetInfo;
+  const fields = [{ name: "speed", grid: 0 }, { name: "p", grid: 0 }, { name: "height", grid: 1 }];
+  const grids = [{ dims: [100, 50, 20], levels: 4 }, { dims: [60, 70, 1], levels: 2 }];
+  const info = { name: "run42", grids, fields } as unknown as DatasetInfo;
   const step = (number: number, ...fields: string[]): StepInfo =>
     ({ step: number, time: null, fields: new Map(fields.map((name) => [name, {}])) }) as unknown as StepInfo;
-  const opened = { info, steps: [step(0, "speed"), step(3, "speed", "p")] };
+  const opened = { info, steps: [step(0, "speed"), step(3, "speed", "p", "height")] };
   const nothing = { clip: null, level: null, profile: null, compare: null };
   const initial: ViewState = { ...kState, ...nothing, dataset: "run42", step: 0, cursor: [50, 25, 10] };
 
@@ -139,6 +140,16 @@ describe("a view of a dataset", () => {
 
     expect(completeLink({ clip: { begin: [100, 0, 0], end: [200, 50, 20] } }, opened, initial).state.clip).toBeNull();
     expect(completeLink({ clip: { begin: [0, 0, 0], end: [200, 60, 20] } }, opened, initial).state.clip).toBeNull();
+  });
+
+  it("stays inside the grid of its field", () => {
+    const clip = { begin: [50, 10, 0], end: [90, 70, 20] } as const;
+    const profile = [[0, 60, 5], [99, 0, 5]] as const;
+    const values = { field: "height", cursor: [99, 60, 19], clip, level: 31, profile } as const;
+    const { state } = completeLink(values, opened, initial);
+
+    expect([state.cursor, state.clip, state.level]).toEqual([[59, 60, 0], { begin: [50, 10, 0], end: [60, 70, 1] }, 1]);
+    expect(state.profile).toEqual([[0, 60, 0], [59, 0, 0]]);
   });
 
   it("says what the dataset does not have", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { DatasetInfo, Vec3 } from "../../src/model";
+import type { GridInfo, Vec3 } from "../../src/model";
 import { Assembler } from "../../src/store/assemble";
 import { levelBox, patchBox, patchNumber, patchPosition } from "../../src/store/geometry";
 import { samplesFrom, spread, thin, validityOf } from "../../src/store/samples";
@@ -70,12 +70,12 @@ describe("validity", () => {
 });
 
 describe("blocks", () => {
-  const info = { dims: [6, 2, 1], patch: [4, 4, 4], levels: 1 } as unknown as DatasetInfo;
-  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, bound: "", layers: 1, layer: 0, stored: "f", refers: false } as const;
+  const grid = { dims: [6, 2, 1], patch: [4, 4, 4], levels: 1 } as unknown as GridInfo;
+  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, bound: "", layers: 1, layer: 0, stored: "f", refers: false, grid: 0 } as const;
   const bytes = (...values: number[]): Uint8Array => new Uint8Array(Uint16Array.from(values).buffer);
 
   it("become bricks when these are whole, whatever the cut", () => {
-    const assembler = new Assembler(info, field);
+    const assembler = new Assembler(grid, field);
     expect(assembler.add(0, [{ box: boxOf([0, 0, 0], [6, 1, 1]), shown: null, data: bytes(1, 2, 3, 4, 5, 6) }])).toEqual([]);
     const bricks = assembler.add(0, [{ box: boxOf([0, 1, 0], [5, 2, 1]), shown: null, data: bytes(7, 8, 9, 10, 11) }]);
     expect(bricks.map((brick) => [brick.patch, ...brick.samples])).toEqual([[0, 1, 2, 3, 4, 7, 8, 9, 10]]);
@@ -89,7 +89,7 @@ describe("blocks", () => {
     const message = new Uint8Array(25);
     message.set(bytes(...Array.from({ length: 12 }, (_, i) => i)), 1);
     const block = { box: boxOf([0, 0, 0], [6, 2, 1]), shown: null, data: message.subarray(1) };
-    const [one] = new Assembler(info, field).add(0, [block]);
+    const [one] = new Assembler(grid, field).add(0, [block]);
 
     expect([...one!.samples]).toEqual([0, 1, 2, 3, 6, 7, 8, 9]);
   });

@@ -25,6 +25,19 @@ describe("a want", () => {
     });
   }
 
+  it("is about the grid of its field, whatever other grids the dataset has", async () => {
+    for (const samples of [false, true]) {
+      const t = await Harness.open({ samples, second: true });
+      const bricks = t.bricks();
+      bricks.want([wantOf(t.whole, 0)]);
+      await settle();
+
+      expect([bricks.grid.dims, bricks.patches]).toEqual([[20, 12, 9], [3, 3, 3]]);
+      for (const patch of t.patchesIn(t.whole)) t.check(bricks.best(patch, 0), patch, 0);
+      expect(bricks.status).toMatchObject({ state: "settled", level: 0 });
+    }
+  });
+
   it("of a layer of accuracy is filled with that layer, and the first is decoded here", async () => {
     const t = await Harness.open({ rougher: [10, 1] });
     for (const [field, layer] of [["speed, layer 0", 0], ["speed, layer 1", 1], ["speed", 2]] as const) {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { fakeInfo, fakeSource } from "../fake/source";
+import { fakeGrid, fakeSource } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
-import type { BrickSource, LoadStatus, Vec3, Want } from "../../src/model";
-import { clampClip, clampCursor, layOut, moveBox, paneKinds, sidesOf, visibleKinds, zoomBox } from "../../src/ui/panes";
+import type { BrickSource, LoadStatus, Vec3, ViewState, Want } from "../../src/model";
+import { clampClip, clampCursor, clipOf, finestOf, layOut, moveBox, paneKinds, sidesOf, visibleKinds, zoomBox } from "../../src/ui/panes";
 import { fullRange, rangeOf } from "../../src/ui/scenes";
 import { Feed, initialState, resolveStep } from "../../src/ui/session";
-import { bytes, bytesOf, position, short, statusText, timeText, withError } from "../../src/ui/text";
+import { bytes, bytesOf, position, shapeText, short, statusText, timeText, withError } from "../../src/ui/text";
 import { sliceBox } from "../../src/ui/wants";
 
 function dataset(dims: Vec3): FakeDataset {
@@ -19,7 +19,7 @@ function dataset(dims: Vec3): FakeDataset {
   };
 }
 
-const kInfo = fakeInfo(dataset([64, 32, 16]));
+const kGrid = fakeGrid(dataset([64, 32, 16]));
 
 describe("texts", () => {
   it("have the digits that mean something", () => {
@@ -44,6 +44,15 @@ describe("texts", () => {
     expect(timeText({ time: 0.25, date: "" }, "s")).toBe("t = 0.25 s");
     expect(timeText({ time: 0.25, date: "" }, "")).toBe("t = 0.25");
     expect(timeText({ time: null, date: "" }, "s")).toBe("");
+  });
+
+  it("have the shape of a dataset, and say where it has others", () => {
+    expect([shapeText([64, 32, 1], 1), shapeText([1, 1, 1], 1), shapeText([4, 3, 2], 2), shapeText([4, 3, 2], 3)]).toEqual([
+      "64 × 32",
+      "1",
+      "4 × 3 × 2 and 1 other grid",
+      "4 × 3 × 2 and 2 other grids",
+    ]);
   });
 
   it("share a unit between a part and the whole", () => {
@@ -80,21 +89,21 @@ describe("panes", () => {
   const square = (_: string, room: { width: number; height: number }): number => Math.min(room.width, room.height);
 
   it("follow from the grid", () => {
-    expect(paneKinds(kInfo)).toEqual(["z", "y", "x", "volume"]);
-    expect(paneKinds(fakeInfo(dataset([64, 1, 16])))).toEqual(["y"]);
-    expect(paneKinds(fakeInfo(dataset([1, 1, 16])))).toEqual(["line"]);
-    expect(paneKinds(fakeInfo(dataset([1, 1, 1])))).toEqual(["line"]);
+    expect(paneKinds(kGrid)).toEqual(["z", "y", "x", "volume"]);
+    expect(paneKinds(fakeGrid(dataset([64, 1, 16])))).toEqual(["y"]);
+    expect(paneKinds(fakeGrid(dataset([1, 1, 16])))).toEqual(["line"]);
+    expect(paneKinds(fakeGrid(dataset([1, 1, 1])))).toEqual(["line"]);
   });
 
   it("are one at a time on small screens, and where one is asked for", () => {
-    expect(visibleKinds(kInfo, "all", false)).toEqual(["z", "volume", "y", "x"]);
-    expect(visibleKinds(kInfo, "all", true)).toEqual(["z"]);
-    expect(visibleKinds(kInfo, "volume", false)).toEqual(["volume"]);
-    expect(visibleKinds(fakeInfo(dataset([64, 32, 1])), "volume", false)).toEqual(["z"]);
+    expect(visibleKinds(kGrid, "all", false)).toEqual(["z", "volume", "y", "x"]);
+    expect(visibleKinds(kGrid, "all", true)).toEqual(["z"]);
+    expect(visibleKinds(kGrid, "volume", false)).toEqual(["volume"]);
+    expect(visibleKinds(fakeGrid(dataset([64, 32, 1])), "volume", false)).toEqual(["z"]);
   });
 
   it.each([["a"], ["a", "b"]] as const)("cover the stage without overlap, sides %s %s", (...sides) => {
-    const panes = layOut(visibleKinds(kInfo, "all", false), sides.filter(Boolean), stage, square);
+    const panes = layOut(visibleKinds(kGrid, "all", false), sides.filter(Boolean), stage, square);
     const area = panes.reduce((sum, { cell }) => sum + cell.width * cell.height, 0);
     expect(area).toBe(1000 * 800);
     for (const p of panes)
@@ -124,39 +133,45 @@ describe("panes", () => {
 
 describe("boxes", () => {
   it("stay within the grid, and are null when they are all of it", () => {
-    expect(clampClip(kInfo, { begin: [-5, 0, 0], end: [100, 32, 16] })).toBeNull();
-    expect(clampClip(kInfo, { begin: [60, 31, 3], end: [80, 31, 4] })).toEqual({ begin: [44, 30, 3], end: [64, 32, 5] });
-    expect(clampClip(fakeInfo(dataset([64, 1, 1])), { begin: [3, 0, 0], end: [9, 1, 1] })).toEqual({
+    expect(clampClip(kGrid, { begin: [-5, 0, 0], end: [100, 32, 16] })).toBeNull();
+    expect(clampClip(kGrid, { begin: [60, 31, 3], end: [80, 31, 4] })).toEqual({ begin: [44, 30, 3], end: [64, 32, 5] });
+    expect(clampClip(fakeGrid(dataset([64, 1, 1])), { begin: [3, 0, 0], end: [9, 1, 1] })).toEqual({
       begin: [3, 0, 0],
       end: [9, 1, 1],
     });
-    expect(clampCursor(kInfo, [-3, 99, 7.6])).toEqual([0, 31, 8]);
+    expect(clampCursor(kGrid, [-3, 99, 7.6])).toEqual([0, 31, 8]);
+  });
+
+  it("and levels for another grid are cut to it", () => {
+    const state = { clip: { begin: [10, 40, 3], end: [60, 50, 9] }, level: 9, compare: null } as unknown as ViewState;
+    expect(clipOf(state, fakeGrid(dataset([32, 32, 1])))).toEqual({ begin: [10, 31, 0], end: [32, 32, 1] });
+    expect([finestOf(state, "a", kGrid), finestOf({ ...state, level: null }, "a", kGrid)]).toEqual([3, 0]);
   });
 
   it("become smaller around a point, also when they are small, and whole again", () => {
-    const half = zoomBox(kInfo, null, [0, 1], [32, 0, 0], 0.5);
+    const half = zoomBox(kGrid, null, [0, 1], [32, 0, 0], 0.5);
     expect(half).toEqual({ begin: [16, 0, 0], end: [48, 16, 16] });
     expect(
-      zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.end[0]
-        - zoomBox(kInfo, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.begin[0],
+      zoomBox(kGrid, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.end[0]
+        - zoomBox(kGrid, { begin: [10, 0, 0], end: [13, 32, 16] }, [0], [11, 0, 0], 0.99)!.begin[0],
     ).toBe(2);
     let box = half;
-    for (let i = 0; i < 20; ++i) box = zoomBox(kInfo, box, [0, 1], [32, 0, 0], 1.3);
+    for (let i = 0; i < 20; ++i) box = zoomBox(kGrid, box, [0, 1], [32, 0, 0], 1.3);
     expect(box).toBeNull();
   });
 
   it("move, and stop at the edge", () => {
-    expect(moveBox(kInfo, { begin: [0, 0, 0], end: [10, 32, 16] }, [5.4, 0, 0])).toEqual({ begin: [5, 0, 0], end: [15, 32, 16] });
-    expect(moveBox(kInfo, { begin: [0, 0, 0], end: [10, 32, 16] }, [500, 0, 0])).toEqual({
+    expect(moveBox(kGrid, { begin: [0, 0, 0], end: [10, 32, 16] }, [5.4, 0, 0])).toEqual({ begin: [5, 0, 0], end: [15, 32, 16] });
+    expect(moveBox(kGrid, { begin: [0, 0, 0], end: [10, 32, 16] }, [500, 0, 0])).toEqual({
       begin: [54, 0, 0],
       end: [64, 32, 16],
     });
   });
 
   it("of a slice hold the two planes around it where it lies between samples", () => {
-    expect(sliceBox(kInfo, 2, 8, { begin: [0, 0, 0], end: [64, 32, 16] }, 3)).toEqual({ begin: [0, 0, 8], end: [64, 32, 9] });
-    expect(sliceBox(kInfo, 2, 5, { begin: [0, 0, 0], end: [64, 32, 16] }, 2)).toEqual({ begin: [0, 0, 4], end: [64, 32, 9] });
-    expect(sliceBox(kInfo, 2, 15, { begin: [0, 0, 0], end: [64, 32, 16] }, 2).end[2]).toBe(16);
+    expect(sliceBox(kGrid, 2, 8, { begin: [0, 0, 0], end: [64, 32, 16] }, 3)).toEqual({ begin: [0, 0, 8], end: [64, 32, 9] });
+    expect(sliceBox(kGrid, 2, 5, { begin: [0, 0, 0], end: [64, 32, 16] }, 2)).toEqual({ begin: [0, 0, 4], end: [64, 32, 9] });
+    expect(sliceBox(kGrid, 2, 15, { begin: [0, 0, 0], end: [64, 32, 16] }, 2).end[2]).toBe(16);
   });
 });
 

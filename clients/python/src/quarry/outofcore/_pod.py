@@ -92,9 +92,9 @@ def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps
     """
     names = [fields] if isinstance(fields, str) else list(fields)
     numbers = list(dataset[names[0]].steps if steps is None else steps)
-    if not 0 <= level < dataset.levels:
-        raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to "
-                         f"{dataset.levels - 1}")
+    grid = dataset.common_grid(names)
+    if not 0 <= level < grid.levels:
+        raise ValueError(f"there is no level {level}; the fields have levels 0, full resolution, to {grid.levels - 1}")
     if not 1 <= modes < len(numbers):
         raise ValueError(f"{modes} modes of {len(numbers)} steps: there can be from 1 to {len(numbers) - 1}")
     folder = _new_folder(output)
@@ -168,8 +168,9 @@ def _bounded(dataset: Dataset) -> Dataset:
 def _coarse(series: Series, run: Local | Distributed) -> Array | None:
     """Products of the steps with each other at a level with every fourth sample along an axis. None: there is none."""
     dataset = series.dataset
-    level = min(series.level + 2, dataset.levels - 1)
-    if level <= series.level or np.prod([-(-length // 2**level) for length in dataset.shape]) < 8 * len(series.steps):
+    grid = dataset.common_grid(series.fields)
+    level = min(series.level + 2, grid.levels - 1)
+    if level <= series.level or np.prod([-(-length // 2**level) for length in grid.shape]) < 8 * len(series.steps):
         return None
     small = Series(dataset, series.fields, series.steps, level, 12 * max(series.sizes.values()))
     total = np.zeros((len(series.steps), len(series.steps)))

@@ -32,17 +32,18 @@ class Series:
         self._missing = {name: _missing_steps(dataset, name, self.steps) for name in self.fields}
         self._types = {name: _computed(dataset[name].dtype) for name in self.fields}
         self._spacing = 2**level
-        self.shape = (ceil_div(dataset.shape[0], self._spacing), ceil_div(dataset.shape[1], self._spacing),
-                      ceil_div(dataset.shape[2], self._spacing))
+        grid = dataset.common_grid(self.fields)
+        self.shape = (ceil_div(grid.shape[0], self._spacing), ceil_div(grid.shape[1], self._spacing),
+                      ceil_div(grid.shape[2], self._spacing))
         """[z, y, x] of the samples of the level."""
-        patch = dataset.native.patch
+        patch = grid.patch
         self.working = _STORE_PER_SAMPLE * int(np.prod(patch)) + 2 * _TILE_BYTES
         """[bytes] Beside blocks and vectors."""
         widest = max(np.dtype(kind).itemsize for kind in self._types.values())
-        size = _box_size(patch, dataset.shape, self._spacing, memory // 12 // (len(self.steps) * widest))
+        size = _box_size(patch, grid.shape, self._spacing, memory // 12 // (len(self.steps) * widest))
         self._boxes: dict[str, tuple[str, Box]] = {}
         for name in self.fields:
-            for box in _boxes(dataset.shape, size):
+            for box in _boxes(grid.shape, size):
                 self._boxes[f"{name} {box}"] = (name, box)
         self.tasks: Sequence[Task] = [Task(block, ("steps",)) for block in self._boxes]
         self.sizes: Mapping[str, int] = {
