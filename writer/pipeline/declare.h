@@ -16,7 +16,7 @@ inline constexpr CoderId kDefaultFloatCoder = CoderId::kInterpolate;
 inline constexpr CoderId kDefaultIntegerCoder = CoderId::kInterpolate;
 
 /// A field. Floats need one of tolerance, relative and lossless; integers without a bound are lossless.
-struct FieldRequest {
+struct FieldRequest {  // NOLINT(clang-analyzer-optin.performance.Padding): by subject
   std::string name;
   DataType type = DataType::kFloat32;
   std::optional<double> tolerance;  ///< largest absolute error of any sample, [unit of the field]

@@ -79,6 +79,7 @@ Result<FieldMask> FieldFiles::WriteMask() const {
 
 std::vector<SubfileDescription> SubfilesOf(const std::vector<SubfileSummary>& summaries) {
   std::vector<SubfileDescription> subfiles;
+  subfiles.reserve(summaries.size());
   for (const SubfileSummary& summary : summaries) {
     subfiles.push_back({format::SubfileName(subfiles.size()), summary.bytes, summary.patches, summary.bounds,
                         summary.table_checksum});
