@@ -14,9 +14,9 @@ namespace quarry {
 /// The dimensions of all fields. No two that differ have one name, and none has that of a field.
 struct DimensionNames {
   std::string step;
-  /// Of each grid: x, y, z. Axes of two grids have one name if they have the same name in the dataset, or
-  /// both none, and the same samples, positions and unit. An axis that a grid lacks has its letter too, or
-  /// what is free.
+  /// Names of x, y, z, for each grid. Axes of two grids have one name if they have the same name in the
+  /// dataset, or both none, and the same samples, positions and unit. An axis that a grid lacks has its
+  /// letter too, or what is free.
   std::vector<std::array<std::string, 3>> axes;
   std::string time;  ///< of the times of the steps, which are along `step`
 };

@@ -91,7 +91,7 @@ struct Chunk {
   /// Its samples that the array has: half-open.
   Shape begin() const;
   Shape end() const;
-  /// Of a field's chunk: numbers along z, y, x out of those along its dimensions, of which the step is the
+  /// Numbers of a field's chunk along z, y, x out of those along its dimensions, of which the step is the
   /// first. Axes that the grid lacks have `value`.
   std::array<std::uint64_t, 3> AlongAxes(const Shape& of_dimensions, std::uint64_t value) const;
 };

@@ -104,7 +104,7 @@ export class Stage {
     this.input = input;
     const source = input.feeds.a ?? input.feeds.b;
     if (this.root.clientWidth === 0) return;
-    // Of a field without a step nothing is shown: what was there is of another field.
+    // A field without a step shows nothing: the picture that was there is another field's.
     this.places = source ? this.place(source, input.state) : [];
     this.views = this.places.flatMap((pane) => this.viewOf(pane, input) ?? []);
     this.renderer.show(this.views, this.renderStage());
