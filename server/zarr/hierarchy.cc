@@ -362,7 +362,8 @@ std::vector<Place> PlacesOf(std::string_view path) {
     if (n > 2 && is_level(n - 2)) lengths.push_back(2);
     lengths.push_back(1);
   }
-  for (const std::size_t axes : {std::size_t{4}, std::size_t{1}}) {
+  // The step, and the axes that the grid has; 1 is a coordinate as well.
+  for (std::size_t axes = kAxes + 1; axes > 0; --axes) {
     const std::size_t length = axes + 3;
     if (n <= length || parts[n - axes - 1] != "c" || !is_level(n - length)) continue;
     if (std::ranges::all_of(parts.end() - static_cast<std::ptrdiff_t>(axes), parts.end(),

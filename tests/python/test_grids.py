@@ -98,6 +98,16 @@ class Grids(qt.QuarryTest):
         for name, array in data.data_vars.items():
             np.testing.assert_array_equal(group[f"0/{name}"][:], array.values, name)
 
+    def test_zarr_of_the_server_gives_the_same(self):
+        data = ocean()
+        self.write(data)
+        with qt.Server(self.tmp, "--http", "127.0.0.1:0", "--client-rate", 0) as server:
+            group = zarr.open_group(f"http://{server.http_address()}/zarr/ocean", mode="r")
+            for name, array in data.data_vars.items():
+                np.testing.assert_array_equal(group[f"0/{name}"][:], array.values, name)
+                np.testing.assert_array_equal(
+                    group[f"1/{name}"][:], array.values[(slice(None), *[slice(None, None, 2)] * (array.ndim - 1))], name)
+
     def test_the_command_shows_and_cuts_each_field_on_its_grid(self):
         data = ocean()
         path = self.write(data)
