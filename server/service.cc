@@ -368,8 +368,11 @@ Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::
       // Of many datasets, or a large one: a list that nobody wants any more ends, and with it a drain.
       if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
       if (dataset.ok()) {
-        for (const GridDescription& grid : (*dataset)->description().grids)
-          *summary->add_grids() = format::ToProto(grid);
+        for (const GridDescription& grid : (*dataset)->description().grids) {
+          pb::Grid* const shown = summary->add_grids();
+          *shown = format::ToProto(grid);
+          shown->clear_axis_attributes();  // a list is short
+        }
         summary->set_steps((*dataset)->steps().size());
         summary->set_fields((*dataset)->description().fields.size());
       }

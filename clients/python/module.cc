@@ -23,6 +23,7 @@
 
 #include "clients/cpp/client.h"
 #include "clients/cpp/grpc/client_grpc.h"
+#include "clients/python/attributes.h"
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "clients/python/write.h"
@@ -421,6 +422,14 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("pointwise_relative_tolerance", &FieldDescription::pointwise_relative_tolerance,
               "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
       .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
+      .def_prop_ro(
+          "attributes", [](const FieldDescription& field) { return ToPython(field.attributes); },
+          nb::for_getter(nb::sig("def attributes(self, /) -> dict[str, typing.Any]")),
+          "What its source says of it besides.")
+      .def_ro("still", &FieldDescription::still,
+              "Whether it does not change with time: one step has it, and stands for all.")
+      .def_ro("coordinate", &FieldDescription::coordinate,
+              "Whether it says where, when or under which conditions the samples of others are.")
       .def_ro("grid", &FieldDescription::grid, "On which its samples lie: position in the list of grids.")
       .def_ro("keyframe", &FieldDescription::keyframe,
               "At least one in so many steps refers to no other; 0 if none ever does.")
@@ -595,6 +604,10 @@ void BindTotals(nb::module_& m) {
       "answers"_a);
 }
 
+std::tuple<std::string, std::string, std::string> Triple(const StepNames& names) {
+  return {names.dimension, names.numbers, names.times};
+}
+
 void BindDataset(nb::module_& m) {
   nb::class_<Feed<Streamed>>(m, "Stream", nb::is_weak_referenceable())
       .def("next",
@@ -617,6 +630,20 @@ void BindDataset(nb::module_& m) {
       .def_prop_ro("axis_names", [](const FieldGrid& self) { return ToZyx(self.grid.axis_names); })
       .def_prop_ro("axis_units", [](const FieldGrid& self) { return ToZyx(self.grid.axis_units); })
       .def_prop_ro("coordinates", [](const FieldGrid& self) { return ToZyx(self.grid.coordinates); })
+      .def_prop_ro(
+          "axis_attributes",
+          [](const FieldGrid& self) {
+            const auto& [x, y, z] = self.grid.axis_attributes;
+            return std::tuple(ToPython(z), ToPython(y), ToPython(x));
+          },
+          nb::for_getter(nb::sig("def axis_attributes(self, /) -> tuple[dict[str, typing.Any], dict[str, "
+                                 "typing.Any], dict[str, typing.Any]]")))
+      .def_prop_ro("unplaced", [](const FieldGrid& self) { return ToZyx(self.grid.unplaced); })
+      .def_prop_ro("position_dtypes",
+                   [](const FieldGrid& self) {
+                     const auto& [x, y, z] = self.grid.position_types;
+                     return std::tuple(std::string(Name(z)), std::string(Name(y)), std::string(Name(x)));
+                   })
       .def_prop_ro("dim_names", [](const FieldGrid& self) { return ToZyx(self.dim_names); })
       .def(
           "find_axis",
@@ -645,21 +672,35 @@ void BindDataset(nb::module_& m) {
                        grids.push_back({self.description().grids[g], names[g]});
                      return grids;
                    })
-      .def_prop_ro("step_names",
-                   [](const Dataset& self) {
-                     const DimensionNames names = NamesOfDimensions(self.description());
-                     return std::pair(names.step, names.time);
-                   })
-      .def("own_step_names",
-           [](const Dataset& self, const std::string& field) {
-             const StepNames names = NamesOfSteps(self.description(), field);
-             return std::pair(names.step, names.time);
-           })
+      .def_prop_ro(
+          "step_names",
+          [](const Dataset& self) { return Triple(NamesOfDimensions(self.description()).steps); },
+          "Of the dimension of the steps, of the variable with their numbers, and of that with their times.")
+      .def(
+          "own_step_names",
+          [](const Dataset& self, const std::string& field) {
+            return Triple(NamesOfSteps(self.description(), field));
+          },
+          "field"_a, "The same of a field that has steps of its own.")
+      .def_prop_ro(
+          "attributes", [](const Dataset& self) { return ToPython(self.description().attributes); },
+          nb::for_getter(nb::sig("def attributes(self, /) -> dict[str, typing.Any]")),
+          "What its source says of the whole.")
+      .def_prop_ro(
+          "time_name", [](const Dataset& self) { return self.description().time_name; },
+          "Of the dimension whose coordinate the times are; empty: the steps lie along their numbers.")
       .def_prop_ro("time_units", [](const Dataset& self) { return self.description().time_unit.units; })
       .def_prop_ro("calendar", [](const Dataset& self) { return self.description().time_unit.calendar; })
       .def_prop_ro(
-          "time_attributes", [](const Dataset& self) { return TimeAttributes(self.description().time_unit); },
+          "time_attributes",
+          [](const Dataset& self) { return ToPython(TimeAttributesOf(self.description())); },
+          nb::for_getter(nb::sig("def time_attributes(self, /) -> dict[str, typing.Any]")),
           "Attributes of a variable with the times of the steps, as CF has them.")
+      .def_prop_ro(
+          "kept_time_attributes",
+          [](const Dataset& self) { return ToPython(self.description().time_attributes); },
+          nb::for_getter(nb::sig("def kept_time_attributes(self, /) -> dict[str, typing.Any]")),
+          "What the source says of the time besides, without unit and calendar.")
       .def(
           "date_of",
           [](const Dataset& self, double time) { return DateOfTime(time, self.description().time_unit); },
@@ -781,6 +822,7 @@ NB_MODULE(_quarry, m) {
   // Objects may outlive the interpreter in caches of other packages; that is no leak of ours.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(&RaiseStatus);
+  BindAttributes(m);
   BindDescriptions(m);
   BindAnswers(m);
   BindStatistics(m);

@@ -13,15 +13,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "clients/python/attributes.h"
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
 #include "quarry/base/version.h"
 #include "quarry/format/description.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/format/manifest.h"
 #include "quarry/input/input.h"
 #include "writer/pipeline/dataset_writer.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/replace.h"
+#include "writer/pipeline/source_grid.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -32,12 +35,17 @@ namespace {
 using writer::BoxView;
 using writer::DatasetWriter;
 
-/// What the samples say about their grid.
+/// What the samples say about their grid, and how it is to be cut.
 struct Grid {
-  GridDescription description;
-  bool placed;  ///< whether they say where they lie
+  SourceGrid source;
   std::optional<Index3> patch;
   std::optional<int> levels;
+};
+
+/// A field that is to be written.
+struct Request {
+  writer::FieldRequest field;
+  bool moves;  ///< it is another one at another moment, as all are that do not describe others
 };
 
 /// How it is written.
@@ -47,7 +55,15 @@ struct WriteSettings {
   std::optional<int> files;
   bool break_lock;
   bool accept_range;
-  bool goes_on;  ///< nobody has chosen the numbers of the steps
+  bool goes_on;           ///< nobody has chosen the numbers of the steps
+  Attributes attributes;  ///< of the dataset
+};
+
+/// What the times of the steps mean.
+struct TimeAxis {
+  TimeUnit unit;
+  std::string name;  ///< see DatasetDescription::time_name
+  Attributes attributes;
 };
 
 using Step = std::pair<std::uint64_t, std::optional<double>>;  ///< number and time
@@ -127,89 +143,73 @@ class ArraySource final : public writer::FieldSource {
   std::vector<Array> arrays_;  ///< behind the views
 };
 
-/// Refuses another grid than that of a field of the dataset, and positions elsewhere.
-Status CheckPlace(const Grid& grid, const GridDescription& there) {
-  const GridDescription& here = grid.description;
-  for (std::size_t axis = 0; axis < 3 && grid.placed; ++axis) {
-    if (here.origin[axis] == there.origin[axis] && here.spacing[axis] == there.spacing[axis] &&
-        here.coordinates[axis] == there.coordinates[axis])
-      continue;
-    const Status elsewhere = InvalidArgument(
-        "the samples lie elsewhere along {} (origin {}, spacing {}) than in the dataset (origin {}, spacing "
-        "{}); write "
-        "another dataset, or leave the positions out to continue this one",
-        kAxisNames[axis], here.origin[axis], here.spacing[axis], there.origin[axis], there.spacing[axis]);
-    return WithAxes(elsewhere, there);
-  }
-  return Status::Ok();
-}
-
-/// Whether samples lie on a grid of the dataset: those that say where they lie do, by name and place. Arrays
-/// without names seem to have all axes.
-bool IsOn(const Grid& grid, const GridDescription& there) {
-  const GridDescription& here = grid.description;
-  if (here.dims != there.dims) return false;
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    if (!here.has_axis[axis] && there.has_axis[axis]) return false;
-    const std::string& name = here.axis_names[axis];
-    const bool is_named = here.has_axis[axis] && !name.empty() && name != std::string(1, kAxisNames[axis]);
-    if (is_named && name != there.axis_names[axis]) return false;
-  }
-  if (!grid.placed) return true;
-  return CheckPlace(grid, there).ok() && here.axis_names == there.axis_names &&
-         here.axis_units == there.axis_units;
-}
-
-/// The grid of a field in the dataset, which gets a new one if none is the same.
-Result<std::size_t> ChooseGrid(const Grid& grid, const std::string& field, DatasetDescription* dataset) {
-  QUARRY_RETURN_IF_ERROR(CheckPlaces(grid.description));
-  const writer::LayoutRequest layout{{}, {}, grid.patch, grid.levels, {}};
-  const Index3& dims = grid.description.dims;
-  if (const std::optional<std::size_t> known = dataset->FindField(field)) {
-    const std::size_t g = dataset->fields[*known].grid;
-    QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(dims, layout, *dataset, g));
-    QUARRY_RETURN_IF_ERROR(CheckPlace(grid, dataset->grids[g]));
-    return g;
-  }
-  for (std::size_t g = 0; g < dataset->grids.size(); ++g) {
-    if (!IsOn(grid, dataset->grids[g])) continue;
-    QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(dims, layout, *dataset, g));
-    return g;
-  }
-  return writer::AddGrid(grid.description, layout, dataset);
-}
-
 /// The description of a dataset after this writing.
 /// @param grids  of the fields
 Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<writer::FieldRequest> fields,
+                                    const Attributes& attributes, const TimeAxis& time,
                                     const std::optional<DatasetDescription>& existing) {
   DatasetDescription dataset = existing ? *existing : writer::DescribeDataset({});
-  if (!existing) dataset.created_by = fmt::format("quarry-python {}", kVersion);
+  if (!existing) {
+    dataset.created_by = fmt::format("quarry-python {}", kVersion);
+    dataset.attributes = attributes;
+    dataset.time_name = time.name;
+    dataset.time_attributes = time.attributes;
+  }
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    Result<std::size_t> grid = ChooseGrid(grids[f], fields[f].name, &dataset);
+    const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, {}};
+    Result<std::size_t> grid = writer::ChooseGrid(
+        grids[f].source, layout, fields[f].name,
+        "write another dataset, or leave the positions out to continue this one", &dataset);
     if (!grid.ok()) return std::move(grid).status().Annotate(fmt::format("field \"{}\"", fields[f].name));
     const std::optional<std::size_t> known = dataset.FindField(fields[f].name);
     if (known) fields[f] = writer::ContinueField(std::move(fields[f]), dataset.fields[*known]);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(fields[f]));
     wanted.grid = *grid;
-    if (known) {
-      QUARRY_RETURN_IF_ERROR(writer::CheckSameField(wanted, dataset.fields[*known]));
-    } else {
-      dataset.fields.push_back(std::move(wanted));
-    }
+    QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));
   }
   return dataset;
 }
 
+/// Which fields are to stand still and are in the dataset already. Where nothing changes that is appended,
+/// and it is there, the caller goes on with the next step.
+/// @errors kInvalidArgument: one changes in the dataset
+Result<std::vector<bool>> FindWritten(writer::OpenMode mode,
+                                      const std::optional<DatasetDescription>& existing,
+                                      std::vector<Request>* requests) {
+  const auto changes = [](const Request& request) { return !request.field.still; };
+  const bool goes_on = mode == writer::OpenMode::kAppend && std::ranges::none_of(*requests, changes);
+  std::vector<bool> written;
+  for (Request& request : *requests) {
+    writer::FieldRequest& field = request.field;
+    const auto known = existing ? existing->FindField(field.name) : std::nullopt;
+    if (known && goes_on && request.moves) field.still = false;
+    if (known && field.still && !existing->fields[*known].still)
+      return InvalidArgument(
+          "field \"{}\" has no steps here, and changes with time in the dataset; write it by itself, which "
+          "adds a "
+          "step, or leave it out",
+          field.name);
+    written.push_back(known && field.still);
+  }
+  return written;
+}
+
+/// What a call has written.
+struct Outcome {
+  std::vector<Written> written;
+  std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
+  /// Attributes that the dataset has otherwise, or not, and keeps so: of a field, or of the whole, "".
+  std::vector<std::pair<std::string, std::vector<std::string>>> others;
+};
+
 /// One call of `quarry.write`, on a thread without Python's lock.
 class Run {
  public:
-  Run(const std::vector<writer::FieldRequest>& fields, std::vector<Step> steps, const Loader& load,
-      Interruption* interruption)
-      : fields_(fields), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
+  Run(std::vector<Request> requests, std::vector<Step> steps, const Loader& load, Interruption* interruption)
+      : requests_(std::move(requests)), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
 
-  Result<std::vector<Written>> Execute(const std::string& path, const WriteSettings& settings,
-                                       const std::vector<Grid>& grids, const TimeUnit& unit) {
+  Result<Outcome> Execute(const std::string& path, const WriteSettings& settings,
+                          const std::vector<Grid>& grids, const TimeAxis& time) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
@@ -219,37 +219,58 @@ class Run {
     goes_on_ = settings.goes_on && settings.mode == writer::OpenMode::kAppend;
     mode_ = settings.mode;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
-    Status status = Write(path, grids, unit);
+    Status status = Write(path, grids, settings.attributes, time);
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
-    return std::move(written_);
+    return std::move(outcome_);
   }
 
  private:
-  Status Write(const std::string& path, const std::vector<Grid>& grids, const TimeUnit& unit) {
-    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grids, fields_, writer_->existing()));
+  Status Write(const std::string& path, const std::vector<Grid>& grids, const Attributes& attributes,
+               const TimeAxis& axis) {
+    const TimeUnit& unit = axis.unit;
+    QUARRY_ASSIGN_OR_RETURN(there_, FindWritten(mode_, writer_->existing(), &requests_));
+    for (std::size_t f = 0; f < requests_.size(); ++f) {
+      fields_.push_back(requests_[f].field);
+      if (there_[f] && mode_ == writer::OpenMode::kAppend) outcome_.there.push_back(fields_[f].name);
+    }
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
+                            Describe(grids, fields_, attributes, axis, writer_->existing()));
     QUARRY_ASSIGN_OR_RETURN(dataset.time_unit, writer_->ChooseTimeUnit(unit));
     for (auto& [step, time] : steps_) {
       QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
       QUARRY_ASSIGN_OR_RETURN(time, writer::TimeInUnit(time, unit, dataset.time_unit));
     }
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
+    ListOthers(attributes);
     if (goes_on_) QUARRY_RETURN_IF_ERROR(GoOn());
     std::vector<writer::PublishedStep> published(steps_.size());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       if (!writer_->existing()) break;
       QUARRY_ASSIGN_OR_RETURN(published[s], writer_->Published(steps_[s].first));
-      QUARRY_RETURN_IF_ERROR(CheckNew(path, steps_[s], published[s]));
+      QUARRY_RETURN_IF_ERROR(CheckNew(path, s, published[s]));
     }
     for (std::size_t s = 0; s < steps_.size(); ++s) QUARRY_RETURN_IF_ERROR(WriteStep(s, published[s]));
     return Status::Ok();
   }
 
+  void ListOthers(const Attributes& attributes) {
+    const DatasetDescription& dataset = writer_->dataset();
+    const auto add = [&](const std::string& owner, const Attributes& said, const Attributes& kept) {
+      std::vector<std::string> names = OtherAttributes(said, kept);
+      if (!names.empty()) outcome_.others.emplace_back(owner, std::move(names));
+    };
+    add("", attributes, dataset.attributes);
+    for (const writer::FieldRequest& field : fields_)
+      add(field.name, field.attributes, dataset.fields[*dataset.FindField(field.name)].attributes);
+  }
+
   /// The steps come after the last one that has any of the fields.
   Status GoOn() {
     std::uint64_t first = 0;
-    for (const writer::FieldRequest& field : fields_) {
-      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, writer_->LastStep(field.name));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (there_[f]) continue;
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, writer_->LastStep(fields_[f].name));
       if (last) first = std::max(first, *last + 1);
     }
     for (auto& [step, time] : steps_) step += first;
@@ -257,9 +278,11 @@ class Run {
   }
 
   /// Before anything is written.
-  Status CheckNew(const std::string& path, const Step& step, const writer::PublishedStep& published) const {
-    for (const writer::FieldRequest& field : fields_) {
-      if (!published.has(field.name)) continue;
+  Status CheckNew(const std::string& path, std::size_t number, const writer::PublishedStep& published) const {
+    const Step& step = steps_[number];
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const writer::FieldRequest& field = fields_[f];
+      if (!IsWritten(number, f) || !published.has(field.name)) continue;
       if (mode_ == writer::OpenMode::kResume) {
         QUARRY_RETURN_IF_ERROR(
             CheckSameInput(path, step.first, published, field.name, kSourceName, step.second));
@@ -274,11 +297,16 @@ class Run {
     return Status::Ok();
   }
 
+  /// Whether a step gets a field: the first one gets those that stand still.
+  bool IsWritten(std::size_t number, std::size_t field) const {
+    return !there_[field] && (number == 0 || !fields_[field].still);
+  }
+
   Status WriteStep(std::size_t number, const writer::PublishedStep& published) {
     const auto& [step, time] = steps_[number];
     std::vector<Written> written;
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (published.has(fields_[f].name)) continue;
+      if (!IsWritten(number, f) || published.has(fields_[f].name)) continue;
       ArraySource source(load_, number, f, fields_[f].type, &interruption_);
       QUARRY_ASSIGN_OR_RETURN(
           writer::FieldOutcome outcome,
@@ -288,32 +316,36 @@ class Run {
     }
     if (written.empty()) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
-    written_.insert(written_.end(), written.begin(), written.end());
+    outcome_.written.insert(outcome_.written.end(), written.begin(), written.end());
     return Status::Ok();
   }
 
-  const std::vector<writer::FieldRequest>& fields_;
+  std::vector<Request> requests_;
+  std::vector<writer::FieldRequest> fields_;  ///< of the requests, as they are written
   std::vector<Step> steps_;
+  std::vector<bool> there_;  ///< of each field, whether it stands still and the dataset has it
   const Loader& load_;
   Interruption& interruption_;
   static constexpr const char* kSourceName = "array";
   writer::OpenMode mode_ = writer::OpenMode::kCreate;
   bool goes_on_ = false;
   std::unique_ptr<DatasetWriter> writer_;
-  std::vector<Written> written_;
+  Outcome outcome_;
 };
 
-std::vector<Written> Write(const std::string& path, const WriteSettings& settings,
-                           const std::vector<Grid>& grids, const std::vector<writer::FieldRequest>& fields,
-                           const std::vector<Step>& steps,
-                           const std::pair<std::string, std::string>& time_unit, const Loader& load) {
+/// @returns  see Outcome
+std::tuple<std::vector<Written>, std::vector<std::string>,
+           std::vector<std::pair<std::string, std::vector<std::string>>>>
+Write(const std::string& path, const WriteSettings& settings, const std::vector<Grid>& grids,
+      const std::vector<Request>& requests, const std::vector<Step>& steps, const TimeAxis& time,
+      const Loader& load) {
   Interruption interruption;
-  auto written = RunInBackground(interruption.cancel, false, [&]() -> Result<std::vector<Written>> {
-    return Run(fields, steps, load, &interruption)
-        .Execute(path, settings, grids, {time_unit.first, time_unit.second});
+  auto outcome = RunInBackground(interruption.cancel, false, [&]() -> Result<Outcome> {
+    return Run(requests, steps, load, &interruption).Execute(path, settings, grids, time);
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
-  return Take(std::move(written));
+  Outcome taken = Take(std::move(outcome));
+  return {std::move(taken.written), std::move(taken.there), std::move(taken.others)};
 }
 
 writer::OpenMode ToMode(const std::string& mode) {
@@ -338,52 +370,81 @@ void BindWriting(nb::module_& m) {
       [](Grid* self, const Zyx<std::int64_t>& shape, const Zyx<double>& origin, const Zyx<double>& spacing,
          const Zyx<std::string>& names, const Zyx<std::string>& units,
          const Zyx<std::vector<double>>& coordinates, const Zyx<bool>& has_axis, bool placed,
+         const Zyx<bool>& unplaced, const Zyx<std::string>& dtypes, const Zyx<GivenAttributes>& attributes,
          const std::optional<Zyx<std::int64_t>>& patch, std::optional<int> levels) {
-        GridDescription description{ToXyz(shape), ToXyz(origin), ToXyz(spacing),
-                                    ToXyz(names), ToXyz(units),  ToXyz(coordinates)};
-        description.has_axis = ToXyz(has_axis);
-        new (self)
-            Grid{std::move(description), placed, patch ? std::optional(ToXyz(*patch)) : std::nullopt, levels};
+        SourceGrid source;
+        source.dims = ToXyz(shape);
+        for (std::size_t a = 0; a < 3; ++a) {
+          SourceAxis& axis = source.axes[a];
+          axis.name = ToXyz(names)[a];
+          axis.units = ToXyz(units)[a];
+          axis.exists = ToXyz(has_axis)[a];
+          axis.unplaced = ToXyz(unplaced)[a];
+          axis.type = Take(ParseDataType(ToXyz(dtypes)[a]));
+          axis.attributes = ToXyz(attributes)[a].kept;
+          if (!placed) continue;
+          axis.origin = ToXyz(origin)[a];
+          axis.spacing = ToXyz(spacing)[a];
+          axis.coordinates = ToXyz(coordinates)[a];
+        }
+        new (self) Grid{std::move(source), patch ? std::optional(ToXyz(*patch)) : std::nullopt, levels};
       },
       nb::kw_only(), "shape"_a, "origin"_a, "spacing"_a, "names"_a, "units"_a, "coordinates"_a, "has_axis"_a,
-      "placed"_a, "patch"_a.none(), "levels"_a.none());
+      "placed"_a, "unplaced"_a, "dtypes"_a, "attributes"_a, "patch"_a.none(), "levels"_a.none());
+  nb::class_<TimeAxis>(m, "TimeAxis")
+      .def(
+          "__init__",
+          [](TimeAxis* self, std::string units, std::string calendar, std::string name,
+             const GivenAttributes& attributes) {
+            Attributes kept = attributes.kept;
+            std::erase_if(kept, [](const Attribute& one) { return one.name == "calendar"; });
+            new (self) TimeAxis{{std::move(units), std::move(calendar)}, std::move(name), std::move(kept)};
+          },
+          nb::kw_only(), "units"_a, "calendar"_a, "name"_a, "attributes"_a);
   nb::class_<WriteSettings>(m, "WriteSettings")
       .def(
           "__init__",
           [](WriteSettings* self, const std::string& mode, std::optional<std::uint64_t> memory,
-             std::optional<int> files, bool break_lock, bool accept_range, bool goes_on) {
-            new (self) WriteSettings{ToMode(mode), memory, files, break_lock, accept_range, goes_on};
+             std::optional<int> files, bool break_lock, bool accept_range, bool goes_on,
+             const GivenAttributes& attributes) {
+            new (self) WriteSettings{ToMode(mode), memory,  files,          break_lock,
+                                     accept_range, goes_on, attributes.kept};
           },
           nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a, "accept_range"_a,
-          "goes_on"_a);
-  nb::class_<writer::FieldRequest>(m, "FieldRequest")
+          "goes_on"_a, "attributes"_a);
+  nb::class_<Request>(m, "FieldRequest")
       .def(
           "__init__",
-          [](writer::FieldRequest* self, std::string name, const std::string& dtype,
-             std::optional<double> tolerance, std::optional<double> relative,
-             std::optional<double> pointwise_relative, bool lossless, std::vector<double> layers,
-             bool relative_layers, std::string units, const std::optional<nb::object>& fill,
-             const std::string& codec, std::optional<int> keyframe) {
+          [](Request* self, std::string name, const std::string& dtype, std::optional<double> tolerance,
+             std::optional<double> relative, std::optional<double> pointwise_relative, bool lossless,
+             std::vector<double> layers, bool relative_layers, std::string units,
+             const std::optional<nb::object>& fill, const std::string& codec, std::optional<int> keyframe,
+             const GivenAttributes& attributes, bool still, bool coordinate, bool moves) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
             const auto [type, given] = Take(ParseNamedType(dtype));
-            new (self) writer::FieldRequest{std::move(name),
-                                            type,
-                                            tolerance,
-                                            relative,
-                                            lossless,
-                                            std::move(units),
-                                            ToFill(type, fill),
-                                            coder,
-                                            std::move(layers),
-                                            relative_layers,
-                                            pointwise_relative,
-                                            keyframe,
-                                            given};
+            writer::FieldRequest field{std::move(name),
+                                       type,
+                                       tolerance,
+                                       relative,
+                                       lossless,
+                                       std::move(units),
+                                       ToFill(type, fill),
+                                       coder,
+                                       std::move(layers),
+                                       relative_layers,
+                                       pointwise_relative,
+                                       keyframe,
+                                       given,
+                                       attributes.kept,
+                                       still,
+                                       coordinate};
+            new (self) Request{std::move(field), moves};
           },
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
-          "fill"_a.none(), "codec"_a, "keyframe"_a.none());
+          "fill"_a.none(), "codec"_a, "keyframe"_a.none(), "attributes"_a, "still"_a, "coordinate"_a,
+          "moves"_a);
   nb::class_<writer::Replacement>(m, "Replacement")
       .def(nb::new_([](const std::string& path, bool break_lock) {
              auto begun = [&] {
@@ -404,6 +465,9 @@ void BindWriting(nb::module_& m) {
              Check(std::move(status));
            })
       .def("abandon", &writer::Replacement::Abandon, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "is_field_name", [](const std::string& name) { return format::CheckFieldName(name).ok(); }, "name"_a,
+      "Whether a field can have this name.");
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
   m.def("brings_steps", &input::BringsSteps, "name"_a, "is_slowest"_a, "axis"_a, "units"_a,
@@ -418,7 +482,7 @@ void BindWriting(nb::module_& m) {
       "place_axis",
       [](const std::vector<double>& positions,
          bool is_float32) -> std::optional<std::tuple<double, double, bool>> {
-        input::InputAxis axis;
+        SourceAxis axis;
         input::PlaceAxis(positions, is_float32 ? DataType::kFloat32 : DataType::kFloat64, &axis);
         if (!axis.origin) return std::nullopt;
         return std::tuple(*axis.origin, axis.spacing.value_or(1), axis.coordinates.empty());
@@ -439,7 +503,7 @@ void BindWriting(nb::module_& m) {
       "variables"_a,
       "Which of these variables, (name, dimensions, texts of attributes), are never fields: bounds, grid "
       "mappings, and coordinates that others name.");
-  m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_unit"_a, "load"_a,
+  m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_axis"_a, "load"_a,
         "Writes the fields of steps, each on its grid; `load(step, field, box)` gives the samples [z, y, x] "
         "of a box, by their "
         "places in "

@@ -43,7 +43,7 @@ def main():
     quarry.write("t2m.quarry", original, tolerance=TOLERANCE)
 
     with xr.open_dataset("t2m.quarry", engine="quarry", chunks={}) as run:
-        t2m = run.t2m.swap_dims(step="time")
+        t2m = run.t2m
         print(f"{t2m.sizes['time']} months in {t2m.data.npartitions} chunks of dask")
         climatology, anomaly = dask.compute(*anomalies(t2m))  # one pass over the data for both
 

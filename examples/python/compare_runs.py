@@ -31,7 +31,7 @@ def difference(level):
     """The second run less the first, and how far that of the original samples is from it at most."""
     with (xr.open_dataset("first.quarry", engine="quarry", level=level) as first,
           xr.open_dataset("second.quarry", engine="quarry", level=level) as second):
-        bound = first.w.attrs["tolerance"] + second.w.attrs["tolerance"]
+        bound = first.w.encoding["tolerance"] + second.w.encoding["tolerance"]
         return (second.w - first.w).isel(step=0).load(), bound
 
 

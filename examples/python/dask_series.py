@@ -69,13 +69,13 @@ def shells(shape):
 
 def compute(array, low, high):
     """All results, of one pass over the data."""
-    axes = list(array.dims[1:])
-    whole = array.chunk({"step": 1, **dict.fromkeys(axes, -1)})
+    steps, *axes = array.dims
+    whole = array.chunk({steps: 1, **dict.fromkeys(axes, -1)})
     counts, edges = dask.array.histogram(whole.data, bins=BINS, range=(low, high))
     powers = xr.apply_ufunc(spectrum, whole, input_core_dims=[axes], output_core_dims=[["wavenumber"]],
                             dask="parallelized", output_dtypes=["f8"],
                             dask_gufunc_kwargs={"output_sizes": {"wavenumber": shells(array.shape[1:])}})
-    mean, std, counts, power = dask.compute(whole.mean(dtype="f8"), whole.std(dtype="f8"), counts, powers.mean("step"))
+    mean, std, counts, power = dask.compute(whole.mean(dtype="f8"), whole.std(dtype="f8"), counts, powers.mean(steps))
     return {"mean": float(mean), "std": float(std), "percentiles": percentiles(counts, edges), "spectrum": power.values}
 
 
@@ -87,8 +87,8 @@ def main():
         with xr.open_dataset(options.target, engine="quarry", chunks={}, token=options.token, ca=options.ca,
                              **level) as dataset:
             array = dataset[options.field]
-            results = compute(array, *value_range(options, array.attrs["max_error"]))
-            print(f"{dataset.sizes['step']} steps at level {dataset.attrs['level']}")
+            results = compute(array, *value_range(options, array.attrs.get("max_error", 0)))
+            print(f"{len(array)} steps at level {dataset.attrs.get('level', 0)}")
     if not options.scheduler:
         cluster.close()
     print(f"mean {results['mean']:.6g}, standard deviation {results['std']:.6g}")

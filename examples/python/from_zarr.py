@@ -60,7 +60,7 @@ def main():
     with xr.open_datatree(options.target, engine="quarry") as tree:
         for name, level in tree.children.items():
             print(f"group /{name}: {tuple(level[options.field].shape)}, every sample within "
-                  f"{level[options.field].attrs['max_error']:.3g}")
+                  f"{level[options.field].attrs.get('max_error', 0):.3g}")
 
 
 def show(old, new):

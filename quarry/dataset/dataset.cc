@@ -151,8 +151,10 @@ Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) co
   if (request.step) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
     if (step->FindField(request.field) != nullptr) return *request.step;
-    return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field,
-                    *request.step, root_);
+    const std::optional<std::size_t> field = description_.FindField(request.field);
+    if (!field || !description_.fields[*field].still)
+      return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field,
+                      *request.step, root_);
   }
   for (const std::uint64_t candidate : steps_) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));

@@ -20,19 +20,25 @@ std::uint64_t MemoryOf(const std::vector<SubfileDescription>& subfiles) {
   return bytes;
 }
 
+std::uint64_t MemoryOf(const Attributes& attributes) {
+  return attributes.capacity() * sizeof(Attribute) + 2 * SizeOf(attributes);
+}
+
 }  // namespace
 
 std::uint64_t MemoryOf(const DatasetDescription& dataset) {
   std::uint64_t bytes = kObject + dataset.fields.capacity() * sizeof(FieldDescription);
   for (const FieldDescription& field : dataset.fields)
-    bytes += field.name.capacity() + field.units.capacity() + field.rougher.capacity() * sizeof(double);
+    bytes += field.name.capacity() + field.units.capacity() + field.rougher.capacity() * sizeof(double) +
+             MemoryOf(field.attributes);
   for (const GridDescription& grid : dataset.grids) {
     bytes += sizeof(GridDescription);
     for (std::size_t a = 0; a < 3; ++a)
       bytes += grid.coordinates[a].capacity() * sizeof(double) + grid.axis_names[a].capacity() +
-               grid.axis_units[a].capacity();
+               grid.axis_units[a].capacity() + MemoryOf(grid.axis_attributes[a]);
   }
-  bytes += dataset.time_unit.units.capacity() + dataset.time_unit.calendar.capacity();
+  bytes += dataset.time_unit.units.capacity() + dataset.time_unit.calendar.capacity() +
+           dataset.time_name.capacity() + MemoryOf(dataset.time_attributes) + MemoryOf(dataset.attributes);
   return bytes;
 }
 

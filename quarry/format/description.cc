@@ -87,6 +87,33 @@ Status CheckTimeUnit(const TimeUnit& unit) {
   return Status::Ok();
 }
 
+Status CheckTimeName(const std::string& name) {
+  if (name.size() <= kMaxAttributeName && IsUtf8(name)) return Status::Ok();
+  return InvalidArgument("the name of time has {} bytes; it is to be UTF-8 of at most {}", name.size(),
+                         kMaxAttributeName);
+}
+
+std::size_t SizeOfAttributes(const DatasetDescription& dataset) {
+  std::size_t bytes = SizeOf(dataset.attributes) + SizeOf(dataset.time_attributes);
+  for (const FieldDescription& field : dataset.fields) bytes += SizeOf(field.attributes);
+  for (const GridDescription& grid : dataset.grids) {
+    for (const Attributes& attributes : grid.axis_attributes) bytes += SizeOf(attributes);
+  }
+  return bytes;
+}
+
+Attributes TimeAttributesOf(const DatasetDescription& dataset) {
+  const TimeUnit& unit = dataset.time_unit;
+  Attributes attributes = dataset.time_attributes;
+  if (attributes.empty() && dataset.time_name.empty()) {
+    for (auto& [name, text] : TimeAttributes(unit)) attributes.push_back({name, text});
+    return attributes;
+  }
+  if (!unit.units.empty()) attributes.push_back({"units", unit.units});
+  if (!unit.calendar.empty()) attributes.push_back({"calendar", unit.calendar});
+  return attributes;
+}
+
 std::string_view Name(GivenType given) {
   switch (given) {
     case GivenType::kStored:

@@ -11,6 +11,7 @@
 #include "quarry/base/data_type.h"
 #include "quarry/base/missing.h"
 #include "quarry/codec/coder.h"
+#include "quarry/format/attributes.h"
 #include "quarry/format/subfile.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -31,6 +32,11 @@ struct GridDescription {
   int levels = 1;
   /// Which axes its fields have: the others have one sample, and are no dimension of theirs.
   std::array<bool, 3> has_axis = {true, true, true};
+  std::array<Attributes, 3> axis_attributes;
+  /// Axes of which the source says no positions: samples lie at 0, 1, 2, ... for want of any.
+  std::array<bool, 3> unplaced = {false, false, false};
+  /// In which the source has the positions; all are float64 here.
+  std::array<DataType, 3> position_types = {DataType::kFloat64, DataType::kFloat64, DataType::kFloat64};
 
   Box domain() const { return {{0, 0, 0}, dims}; }
   std::uint64_t samples() const { return static_cast<std::uint64_t>(Volume(dims)); }
@@ -38,6 +44,26 @@ struct GridDescription {
 
 /// Whether axes of two grids have the same samples, positions and unit.
 bool IsSameAxis(const GridDescription& a, std::size_t of_a, const GridDescription& b, std::size_t of_b);
+
+/// One axis of a source's grid, as far as the source says.
+struct SourceAxis {
+  std::string name;   ///< empty: unknown
+  std::string units;  ///< empty: unknown
+  std::optional<double> origin;
+  std::optional<double> spacing;
+  /// Positions of all samples along the axis, if they are not evenly spaced; empty otherwise.
+  std::vector<double> coordinates;
+  bool exists = true;                  ///< false: the source names its axes, and this is none of them
+  bool unplaced = false;               ///< the source names the axis, and says no positions
+  DataType type = DataType::kFloat64;  ///< of the positions in the source
+  Attributes attributes;
+};
+
+/// Where the samples of a source lie.
+struct SourceGrid {
+  Index3 dims{};
+  std::array<SourceAxis, 3> axes;  ///< x, y, z
+};
 
 /// The patches of a grid. @errors see PatchGrid::Create
 Result<PatchGrid> PatchesOf(const GridDescription& grid);
@@ -55,6 +81,10 @@ double PositionOf(const GridDescription& grid, std::size_t axis, std::int64_t sa
 /// Checks that every sample of a grid has a place: for all who make a grid, and all who read one.
 /// @errors kInvalidArgument: an axis whose origin, spacing or coordinates say none
 Status CheckPlaces(const GridDescription& grid);
+
+/// Checks the name of the dimension of time, for all who make one, and all who read one.
+/// @errors kInvalidArgument: not UTF-8, or longer than kMaxAttributeName
+Status CheckTimeName(const std::string& name);
 
 /// Checks the time of a step, for all who make one, and all who read one.
 /// @errors kInvalidArgument: NaN or infinite
@@ -108,6 +138,9 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   int keyframe = 0;  ///< steps may refer to others, but none needs so many; 0: none ever does
   GivenType given = GivenType::kStored;
   std::size_t grid = 0;  ///< on which its samples lie: position in DatasetDescription::grids
+  Attributes attributes;
+  bool still = false;       ///< it does not change with time: one step has it, and stands for all
+  bool coordinate = false;  ///< it says where, when or under which conditions the samples of others are
 
   /// "float32", or "bool" of what is stored as another type: the type that users gave, and get.
   std::string_view given_type() const {
@@ -130,6 +163,11 @@ struct DatasetDescription {
   format::PayloadOrder order = format::PayloadOrder::kPatch;
   std::vector<FieldDescription> fields;
   TimeUnit time_unit;  ///< of the steps' times
+  /// Of the dimension along which the steps lie, whose coordinate their times are; empty: they lie along
+  /// their numbers.
+  std::string time_name;
+  Attributes time_attributes;
+  Attributes attributes;
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;
@@ -214,6 +252,13 @@ struct StepDescription {
 
   const FieldStepDescription* FindField(const std::string& name) const;
 };
+
+/// [bytes] of all attributes, as they count for their bounds.
+std::size_t SizeOfAttributes(const DatasetDescription& dataset);
+
+/// The attributes of a variable with the times of the steps: those of the source, its unit and calendar; of a
+/// source that says no more than these, what CF asks for.
+Attributes TimeAttributesOf(const DatasetDescription& dataset);
 
 /// Peak signal-to-noise ratio of a field, in dB; infinite when nothing was lost.
 double Psnr(double min, double max, double rmse);

@@ -107,12 +107,26 @@ void NameLacking(const std::vector<GridDescription>& grids, Taken* taken,
   }
 }
 
-DimensionNames TakeAll(const std::vector<GridDescription>& grids, Taken* taken) {
+StepNames InOrder(bool along_times, std::string numbers, std::string times) {
+  std::string dimension = along_times ? times : numbers;
+  return {std::move(dimension), std::move(numbers), std::move(times)};
+}
+
+DimensionNames TakeAll(const DatasetDescription& dataset, Taken* taken) {
   DimensionNames names;
-  names.step = taken->TakeUsual("step");
-  names.axes = AxisNames(grids, taken).Take();
-  names.time = taken->TakeUsual("time");
-  NameLacking(grids, taken, &names.axes);
+  const bool along_times = !dataset.time_name.empty();
+  // What is a dimension is named before the axes.
+  std::string times = taken->Take(dataset.time_name);
+  if (along_times && times.empty()) times = taken->TakeUsual("time");
+  std::string numbers = along_times ? "" : taken->TakeUsual("step");
+  names.axes = AxisNames(dataset.grids, taken).Take();
+  if (along_times) {
+    numbers = taken->TakeUsual("step");
+  } else {
+    times = taken->TakeUsual("time");
+  }
+  names.steps = InOrder(along_times, std::move(numbers), std::move(times));
+  NameLacking(dataset.grids, taken, &names.axes);
   return names;
 }
 
@@ -120,7 +134,7 @@ DimensionNames TakeAll(const std::vector<GridDescription>& grids, Taken* taken) 
 
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset) {
   Taken taken(dataset);
-  return TakeAll(dataset.grids, &taken);
+  return TakeAll(dataset, &taken);
 }
 
 std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
@@ -137,8 +151,9 @@ std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::arra
 
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field) {
   Taken taken(dataset);
-  TakeAll(dataset.grids, &taken);
-  return {taken.TakeUsual("step_" + field), taken.TakeUsual("time_" + field)};
+  TakeAll(dataset, &taken);
+  std::string numbers = taken.TakeUsual("step_" + field);
+  return InOrder(!dataset.time_name.empty(), std::move(numbers), taken.TakeUsual("time_" + field));
 }
 
 Status WithAxes(Status status, const GridDescription& grid) {

@@ -11,14 +11,22 @@
 /// exports.
 namespace quarry {
 
+/// The names of what is along the steps.
+struct StepNames {
+  std::string dimension;
+  std::string
+      numbers;  ///< of the variable with the numbers of the steps; that of the dimension, or beside it
+  std::string
+      times;  ///< of the one with their times; that of the dimension where the dataset has a name of time
+};
+
 /// The dimensions of all fields. No two that differ have one name, and none has that of a field.
 struct DimensionNames {
-  std::string step;
+  StepNames steps;
   /// Names of x, y, z, for each grid. Axes of two grids have one name if they have the same name in the
   /// dataset, or both none, and the same samples, positions and unit. An axis that a grid lacks has its
   /// letter too, or what is free.
   std::vector<std::array<std::string, 3>> axes;
-  std::string time;  ///< of the times of the steps, which are along `step`
 };
 
 /// An axis is called as the dataset calls it. It is called by its letter if nobody has named it, if something
@@ -33,11 +41,7 @@ DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
 std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
                                     const std::string& name);
 
-/// The steps and times that one field has for itself: "step_NAME" and "time_NAME".
-struct StepNames {
-  std::string step;
-  std::string time;
-};
+/// Those that one field has for itself: "step_NAME" and "time_NAME".
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field);
 
 /// An error that speaks of x, y and z, with what the dataset calls them: "... along z; z is depth, y is lat".

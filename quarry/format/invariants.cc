@@ -105,10 +105,24 @@ Status CheckGrid(const GridDescription& grid) {
     return InvalidArgument("{} levels with patches of {}; there can be 1 to {}", grid.levels,
                            ToString(grid.patch), MaxLevels(grid.dims, grid.patch));
   for (std::size_t a = 0; a < 3; ++a) {
+    if (SizeOf(grid.position_types[a]) == 0)
+      return InvalidArgument("the positions along {} have the unknown type {}", kAxisNames[a],
+                             static_cast<int>(grid.position_types[a]));
+    QUARRY_RETURN_IF_ERROR(
+        CheckAttributes(grid.axis_attributes[a]).Annotate(fmt::format("axis {}", kAxisNames[a])));
     if (grid.has_axis[a] || (grid.dims[a] == 1 && grid.coordinates[a].empty())) continue;
     return InvalidArgument("it has no axis {}, but {} samples along it", kAxisNames[a], grid.dims[a]);
   }
   return Status::Ok();
+}
+
+/// All attributes of a dataset together: every reader holds them.
+Status CheckAllAttributes(const DatasetDescription& dataset) {
+  QUARRY_RETURN_IF_ERROR(CheckAttributes(dataset.attributes));
+  QUARRY_RETURN_IF_ERROR(CheckAttributes(dataset.time_attributes).Annotate("time"));
+  const std::size_t bytes = SizeOfAttributes(dataset);
+  if (bytes <= kMaxAllAttributeBytes) return Status::Ok();
+  return InvalidArgument("all attributes have {} bytes; {} are the most", bytes, kMaxAllAttributeBytes);
 }
 
 }  // namespace
@@ -156,6 +170,7 @@ Status CheckField(const FieldDescription& field) {
     return InvalidArgument("field \"{}\": {} cannot be the fill value of {}", field.name, *field.fill,
                            Name(field.type));
   QUARRY_RETURN_IF_ERROR(CheckGiven(field));
+  QUARRY_RETURN_IF_ERROR(CheckAttributes(field.attributes).Annotate(fmt::format("field \"{}\"", field.name)));
   return CheckBound(field);
 }
 
@@ -167,6 +182,9 @@ Status CheckDataset(const DatasetDescription& dataset) {
       return InvalidArgument("field \"{}\" is on grid {}; there are {}", field.name, field.grid,
                              dataset.grids.size());
   }
+  QUARRY_RETURN_IF_ERROR(CheckTimeUnit(dataset.time_unit));
+  QUARRY_RETURN_IF_ERROR(CheckTimeName(dataset.time_name));
+  QUARRY_RETURN_IF_ERROR(CheckAllAttributes(dataset));
   return CheckNames(dataset.fields);
 }
 

@@ -16,12 +16,13 @@ inline constexpr std::size_t kMaxGrids = 4096;
 /// @errors kInvalidArgument
 Status CheckGrids(const std::vector<GridDescription>& grids);
 
-/// A field by itself: name, type, coder, layers of accuracy and bound go together.
+/// A field by itself: name, type, coder, layers of accuracy and bound go together; attributes within their
+/// bounds.
 /// @errors kInvalidArgument
 Status CheckField(const FieldDescription& field);
 
-/// Grids and fields together: at least one field, no more than kMaxFields, no two with one name, each on a
-/// grid that is there.
+/// Grids, fields, time and attributes together: at least one field, no more than kMaxFields, no two with one
+/// name, each on a grid that is there; a unit and a name of time, and attributes within their bounds.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields and grids
 Status CheckDataset(const DatasetDescription& dataset);

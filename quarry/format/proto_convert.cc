@@ -36,6 +36,22 @@ Result<std::uint64_t> ParseChecksum(const std::string& text) {
   return value;
 }
 
+template <typename List>
+void AttributesToProto(const Attributes& attributes, List* out) {
+  for (const Attribute& attribute : attributes) *out->Add() = ToProto(attribute);
+}
+
+template <typename List>
+Result<Attributes> AttributesFromProto(const List& attributes) {
+  if (static_cast<std::size_t>(attributes.size()) > kMaxAttributes)
+    return DataLoss("there are {} attributes; {} are the most", attributes.size(), kMaxAttributes);
+  Attributes out;
+  for (const pb::Attribute& attribute : attributes) {
+    QUARRY_ASSIGN_OR_RETURN(out.emplace_back(), FromProto(attribute));
+  }
+  return out;
+}
+
 pb::FieldDescription FieldToProto(const FieldDescription& field) {
   pb::FieldDescription out;
   out.set_name(field.name);
@@ -54,6 +70,9 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   out.set_rougher_relative(field.rougher_relative);
   out.set_keyframe(static_cast<std::uint32_t>(field.keyframe));
   out.set_grid(static_cast<std::uint32_t>(field.grid));
+  AttributesToProto(field.attributes, out.mutable_attributes());
+  out.set_still(field.still);
+  out.set_coordinate(field.coordinate);
   return out;
 }
 
@@ -85,6 +104,9 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   constexpr std::uint32_t kMost = std::numeric_limits<int>::max();
   out.keyframe = static_cast<int>(std::min(field.keyframe(), kMost));
   out.grid = field.grid();
+  QUARRY_ASSIGN_OR_RETURN(out.attributes, AttributesFromProto(field.attributes()));
+  out.still = field.still();
+  out.coordinate = field.coordinate();
   QUARRY_RETURN_IF_ERROR(Damaged(CheckField(out)));
   return out;
 }
@@ -241,6 +263,67 @@ Result<Box> FromProto(const pb::Box& box) {
   return out;
 }
 
+pb::Attribute ToProto(const Attribute& attribute) {
+  pb::Attribute out;
+  out.set_name(attribute.name);
+  if (const auto* text = std::get_if<std::string>(&attribute.value)) out.set_text(*text);
+  if (const auto* json = std::get_if<JsonText>(&attribute.value)) out.set_json(json->text);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute.value)) {
+    out.mutable_texts();
+    for (const std::string& text : *texts) out.mutable_texts()->add_texts(text);
+  }
+  const auto* numbers = std::get_if<AttributeNumbers>(&attribute.value);
+  if (numbers == nullptr) return out;
+  pb::AttributeNumbers* const to = out.mutable_numbers();
+  to->set_dtype(static_cast<pb::DataType>(numbers->type));
+  to->set_is_list(numbers->is_list);
+  for (const SampleValue& value : numbers->values) {
+    if (IsFloat(numbers->type)) {
+      to->add_floats(value.nearest());
+    } else if (numbers->type == DataType::kUint64) {
+      to->add_naturals(value.As<std::uint64_t>().value_or(0));
+    } else {
+      to->add_integers(value.As<std::int64_t>().value_or(0));
+    }
+  }
+  return out;
+}
+
+Result<Attribute> FromProto(const pb::Attribute& attribute) {
+  Attribute out;
+  out.name = attribute.name();
+  switch (attribute.value_case()) {
+    case pb::Attribute::kText:
+      out.value = attribute.text();
+      return out;
+    case pb::Attribute::kTexts:
+      out.value =
+          std::vector<std::string>(attribute.texts().texts().begin(), attribute.texts().texts().end());
+      return out;
+    case pb::Attribute::kJson:
+      out.value = JsonText{attribute.json()};
+      return out;
+    case pb::Attribute::kNumbers:
+      break;
+    case pb::Attribute::VALUE_NOT_SET:
+      return DataLoss("attribute \"{}\" has no value that is known; use a newer Quarry", out.name);
+  }
+  const pb::AttributeNumbers& from = attribute.numbers();
+  AttributeNumbers numbers;
+  numbers.type = static_cast<DataType>(from.dtype());
+  numbers.is_list = from.is_list();
+  const auto take = [&](const auto& list) { numbers.values.assign(list.begin(), list.end()); };
+  if (IsFloat(numbers.type)) {
+    take(from.floats());
+  } else if (numbers.type == DataType::kUint64) {
+    take(from.naturals());
+  } else {
+    take(from.integers());
+  }
+  out.value = std::move(numbers);
+  return out;
+}
+
 pb::Grid ToProto(const GridDescription& grid) {
   pb::Grid out;
   for (std::size_t a = 0; a < 3; ++a) {
@@ -259,6 +342,13 @@ pb::Grid ToProto(const GridDescription& grid) {
   for (const std::int64_t n : grid.patch) out.add_patch(static_cast<std::uint32_t>(n));
   out.set_levels(static_cast<std::uint32_t>(grid.levels));
   for (const bool has : grid.has_axis) out.add_has_axis(has);
+  if (grid.unplaced != GridDescription().unplaced)
+    for (const bool unplaced : grid.unplaced) out.add_unplaced(unplaced);
+  if (grid.position_types != GridDescription().position_types)
+    for (const DataType type : grid.position_types) out.add_position_types(static_cast<pb::DataType>(type));
+  if (std::ranges::all_of(grid.axis_attributes, &Attributes::empty)) return out;
+  for (const Attributes& attributes : grid.axis_attributes)
+    AttributesToProto(attributes, out.add_axis_attributes()->mutable_attributes());
   return out;
 }
 
@@ -288,6 +378,21 @@ Result<GridDescription> FromProto(const pb::Grid& grid) {
     QUARRY_RETURN_IF_ERROR(CheckThree(grid.has_axis(), "grid.has_axis"));
     for (int a = 0; a < 3; ++a) out.has_axis[static_cast<std::size_t>(a)] = grid.has_axis(a);
   }
+  if (grid.unplaced_size() > 0) {
+    QUARRY_RETURN_IF_ERROR(CheckThree(grid.unplaced(), "grid.unplaced"));
+    std::ranges::copy(grid.unplaced(), out.unplaced.begin());
+  }
+  if (grid.position_types_size() > 0) {
+    QUARRY_RETURN_IF_ERROR(CheckThree(grid.position_types(), "grid.position_types"));
+    for (int a = 0; a < 3; ++a)
+      out.position_types[static_cast<std::size_t>(a)] = static_cast<DataType>(grid.position_types(a));
+  }
+  if (grid.axis_attributes_size() == 0) return out;
+  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_attributes(), "grid.axis_attributes"));
+  for (int a = 0; a < 3; ++a) {
+    QUARRY_ASSIGN_OR_RETURN(out.axis_attributes[static_cast<std::size_t>(a)],
+                            AttributesFromProto(grid.axis_attributes(a).attributes()));
+  }
   return out;
 }
 
@@ -312,9 +417,13 @@ pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
   for (const GridDescription& grid : dataset.grids) *out.add_grids() = ToProto(grid);
   out.set_order(static_cast<pb::PayloadOrder>(dataset.order));
   for (const FieldDescription& field : dataset.fields) *out.add_fields() = FieldToProto(field);
-  if (dataset.time_unit != TimeUnit{}) {
-    out.mutable_time()->set_units(dataset.time_unit.units);
-    out.mutable_time()->set_calendar(dataset.time_unit.calendar);
+  AttributesToProto(dataset.attributes, out.mutable_attributes());
+  if (dataset.time_unit != TimeUnit{} || !dataset.time_name.empty() || !dataset.time_attributes.empty()) {
+    pb::TimeAxis* const time = out.mutable_time();
+    time->set_units(dataset.time_unit.units);
+    time->set_calendar(dataset.time_unit.calendar);
+    time->set_name(dataset.time_name);
+    AttributesToProto(dataset.time_attributes, time->mutable_attributes());
   }
   return out;
 }
@@ -334,9 +443,11 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   for (const pb::FieldDescription& field : manifest.fields()) {
     QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(), FieldFromProto(field));
   }
-  QUARRY_RETURN_IF_ERROR(Damaged(CheckDataset(out)));
   out.time_unit = {manifest.time().units(), manifest.time().calendar()};
-  QUARRY_RETURN_IF_ERROR(Damaged(CheckTimeUnit(out.time_unit)));
+  out.time_name = manifest.time().name();
+  QUARRY_ASSIGN_OR_RETURN(out.time_attributes, AttributesFromProto(manifest.time().attributes()));
+  QUARRY_ASSIGN_OR_RETURN(out.attributes, AttributesFromProto(manifest.attributes()));
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckDataset(out)));
   return out;
 }
 

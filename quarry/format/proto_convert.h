@@ -13,11 +13,13 @@ pb::DatasetManifest ToProto(const DatasetDescription& dataset);
 pb::StepManifest ToProto(const StepDescription& step);
 pb::Box ToProto(const Box& box);
 pb::Grid ToProto(const GridDescription& grid);
+pb::Attribute ToProto(const Attribute& attribute);
 
 /// @errors kDataLoss: a value is missing or impossible
 Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest);
 Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset);
 Result<Box> FromProto(const pb::Box& box);
 Result<GridDescription> FromProto(const pb::Grid& grid);
+Result<Attribute> FromProto(const pb::Attribute& attribute);
 
 }  // namespace quarry::format

@@ -17,18 +17,24 @@
 namespace quarry::input::internal {
 
 /// The value of an attribute: numbers or texts.
-struct Attribute {
+struct FileAttribute {
   std::vector<double> numbers;
   std::vector<std::string> texts;
-  bool is_double = false;          ///< numbers have another type than float32
-  std::vector<SampleValue> exact;  ///< the numbers with all digits, of integers of 64 bits alone
+  DataType type = DataType::kFloat64;  ///< of the numbers
+  bool is_list = false;                ///< one value is a list of one
+  std::vector<SampleValue> exact;      ///< the numbers with all digits, of integers of 64 bits alone
 };
-using Attributes = std::map<std::string, Attribute>;
+
+/// By name.
+struct FileAttributes : std::map<std::string, FileAttribute> {
+  std::vector<std::string>
+      left;  ///< names of those that are neither numbers nor texts, or longer than a dataset keeps
+};
 
 /// An attribute of one text; empty if there is none.
-std::string Text(const Attributes& attributes, const std::string& name);
+std::string Text(const FileAttributes& attributes, const std::string& name);
 /// The first number of an attribute.
-std::optional<double> Number(const Attributes& attributes, const std::string& name);
+std::optional<double> Number(const FileAttributes& attributes, const std::string& name);
 
 struct ArrayDimension {
   std::string name;  ///< empty: unknown
@@ -37,7 +43,7 @@ struct ArrayDimension {
   /// The array with the positions along it, by its place in the file's list.
   std::optional<std::size_t> coordinate;
   /// What the file says of positions without such an array.
-  InputAxis described;
+  SourceAxis described;
   Role role = Role::kUnknown;  ///< that the format itself tells
 };
 
@@ -51,7 +57,7 @@ struct ArrayInfo {
   GivenType given = GivenType::kStored;    ///< what `type` stands for
   std::string type_name;                   ///< in the words of the format, for messages
   std::vector<ArrayDimension> dimensions;  ///< slowest first
-  Attributes attributes;
+  FileAttributes attributes;
   std::vector<std::int64_t> chunk;  ///< by dimension; empty: the array lies in one piece
   /// What the format gives back for samples that nobody has written, if that value then means "missing".
   std::optional<SampleValue> unwritten;
@@ -83,6 +89,8 @@ class ArrayFile {
   /// @errors kDataLoss: parts are missing, with their names; kUnavailable: a filter is not installed
   virtual Status CheckWhole(std::size_t array, const std::string& path,
                             std::vector<std::string>* warnings) const = 0;
+  /// Of the groups around an array; those of inner ones take the place of outer ones. Some formats have none.
+  virtual FileAttributes ReadAround(std::size_t /*array*/) const { return {}; }
 
  protected:
   std::vector<ArrayInfo> arrays_;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "quarry/base/natural_order.h"
+#include "quarry/base/utf8.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
 
@@ -231,31 +232,38 @@ std::vector<double> Positions(const ArrayFile& file, std::size_t coordinate) {
   return positions;
 }
 
-InputAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
-                       std::vector<std::string>* warnings) {
-  InputAxis axis = dimension.described;
+SourceAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
+                        std::vector<std::string>* warnings) {
+  SourceAxis axis = dimension.described;
   if (axis.name.empty()) axis.name = dimension.name;
-  if (!dimension.coordinate) return axis;
+  if (!dimension.coordinate) {
+    axis.unplaced = !axis.name.empty() && !axis.origin;
+    return axis;
+  }
   const ArrayInfo& coordinate = file.arrays()[*dimension.coordinate];
   PlaceAxis(Positions(file, *dimension.coordinate), coordinate.type, &axis);
   if (axis.origin) {
     axis.units = UnitsOf(coordinate.attributes);
+    axis.type = coordinate.type && !FindPacking(coordinate) ? StoredType(coordinate) : DataType::kFloat64;
+    axis.attributes = KeptAttributes(coordinate.attributes, coordinate.name, {}, warnings);
     return axis;
   }
-  // A name and a unit without positions would make 0, 1, 2, ... look like them.
+  // A unit without positions would make 0, 1, 2, ... look like them.
   warnings->push_back(fmt::format(
-      "the coordinate {} {}; its axis has no name, and its samples lie at 0, 1, 2, ... (--origin and "
+      "the coordinate {} {}; its axis has no positions, and its samples lie at 0, 1, 2, ... (--origin and "
       "--spacing "
       "place them)",
       coordinate.name,
       coordinate.kind == ArrayInfo::Kind::kNumbers ? "is not finite, or neither ascends nor descends"
                                                    : fmt::format("holds {}", coordinate.type_name)));
-  return {};
+  axis.unplaced = true;
+  return axis;
 }
 
 struct Times {
   std::vector<double> values;  ///< by index of the dimension; empty: unknown
   TimeUnit unit;
+  std::optional<std::size_t> coordinate;  ///< where the file has them
 };
 
 /// Dates as text: WRF's Times.
@@ -277,6 +285,7 @@ Times FindTimes(const ArrayFile& file, const Conventions& conventions, const Arr
   if (found) {
     const ArrayInfo& coordinate = file.arrays()[*found];
     times.values = Positions(file, *found);
+    times.coordinate = found;
     times.unit = {Text(coordinate.attributes, "units"), Text(coordinate.attributes, "calendar")};
     const auto is_finite = [](double time) { return std::isfinite(time); };
     if (times.values.empty() || !std::ranges::all_of(times.values, is_finite)) {
@@ -301,12 +310,13 @@ Times FindTimes(const ArrayFile& file, const Conventions& conventions, const Arr
 
 /// The one moment of an array without a dimension of time: a time of the format, or a coordinate of no
 /// dimension.
-void FindMoment(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& array,
-                InputInfo* info) {
+/// @returns  that coordinate
+std::optional<std::size_t> FindMoment(const ArrayFile& file, const Conventions& conventions,
+                                      const ArrayInfo& array, InputInfo* info) {
   if (array.time) {
     info->time = array.time;
     info->time_unit = array.time_unit;
-    return;
+    return std::nullopt;
   }
   const std::vector<std::size_t> found = conventions.Moments(array);
   if (found.size() > 1) {
@@ -316,12 +326,33 @@ void FindMoment(const ArrayFile& file, const Conventions& conventions, const Arr
     info->warnings.push_back(fmt::format("{}: its time may be any of {}, and none is taken; give --time",
                                          array.name, fmt::join(names, ", ")));
   }
-  if (found.size() != 1) return;
+  if (found.size() != 1) return std::nullopt;
   const std::vector<double> positions = Positions(file, found.front());
-  if (positions.size() != 1 || !std::isfinite(positions.front())) return;
-  const Attributes& attributes = file.arrays()[found.front()].attributes;
+  if (positions.size() != 1 || !std::isfinite(positions.front())) return std::nullopt;
+  const FileAttributes& attributes = file.arrays()[found.front()].attributes;
   info->time = positions.front();
   info->time_unit = {Text(attributes, "units"), Text(attributes, "calendar")};
+  return found.front();
+}
+
+/// What the file says of the field, of the time and of itself.
+/// @param time  the coordinate with the times
+std::shared_ptr<const FileWords> ReadWords(const ArrayFile& file, std::size_t number, const AxisRoles& roles,
+                                           std::optional<std::size_t> time,
+                                           std::vector<std::string>* warnings) {
+  const ArrayInfo& array = file.arrays()[number];
+  auto words = std::make_shared<FileWords>();
+  words->dataset = KeptAttributes(file.ReadAround(number), "the file", {}, warnings);
+  std::set<std::string_view> applied = {"valid_min", "valid_max", "valid_range"};
+  if (GivenTypeOf(array) == GivenType::kBool) applied.insert("dtype");
+  words->field = KeptAttributes(array.attributes, array.name, applied, warnings);
+  if (!time) return words;
+  const ArrayInfo& coordinate = file.arrays()[*time];
+  // One beside the coordinate of the dimension is no coordinate of its own.
+  const bool is_coordinate = !roles.time || array.dimensions[*roles.time].coordinate == time;
+  if (is_coordinate && IsUtf8(coordinate.field)) words->time_name = coordinate.field;
+  words->time = KeptAttributes(coordinate.attributes, coordinate.name, {"calendar"}, warnings);
+  return words;
 }
 
 /// Whether a dimension of one sample is no axis, no time and nobody's choice.
@@ -495,8 +526,9 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   if (roles.time) {
     times = FindTimes(*source->file, conventions, array, array.dimensions[*roles.time], &warnings);
   } else {
-    FindMoment(*source->file, conventions, array, &info);
+    times.coordinate = FindMoment(*source->file, conventions, array, &info);
   }
+  info.words = ReadWords(*source->file, source->array, roles, times.coordinate, &warnings);
   info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
   return MakeInputs(info, options, source, times);
 }

@@ -14,7 +14,7 @@
 
 namespace quarry::input {
 
-void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis) {
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, SourceAxis* axis) {
   if (positions.empty() || !AreCoordinates(positions)) return;
   if (positions.size() == 1) {
     axis->origin = positions.front();

@@ -1,13 +1,18 @@
 #include "quarry/input/conventions.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <limits>
 
 #include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
+#include "quarry/base/utf8.h"
 
 namespace quarry::input {
 
@@ -51,7 +56,7 @@ DataType WithSign(DataType type, bool is_signed) {
 }
 
 /// The numbers of an attribute; also those that are written as text, as "-9999.".
-std::vector<SampleValue> AllNumbers(const Attribute& attribute) {
+std::vector<SampleValue> AllNumbers(const FileAttribute& attribute) {
   std::vector<SampleValue> numbers = attribute.exact;
   if (numbers.empty()) numbers.assign(attribute.numbers.begin(), attribute.numbers.end());
   for (const std::string& text : attribute.texts) {
@@ -247,19 +252,19 @@ bool IsNamedAlong(const ArrayInfo& list, const ArrayInfo& array, const ArrayDime
 
 }  // namespace
 
-std::string Text(const Attributes& attributes, const std::string& name) {
+std::string Text(const FileAttributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);
   return found == attributes.end() || found->second.texts.size() != 1 ? "" : found->second.texts.front();
 }
 
-std::optional<double> Number(const Attributes& attributes, const std::string& name) {
+std::optional<double> Number(const FileAttributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);
   if (found == attributes.end()) return std::nullopt;
   const std::vector<SampleValue> numbers = AllNumbers(found->second);
   return numbers.empty() ? std::nullopt : std::optional(numbers.front().nearest());
 }
 
-std::string UnitsOf(const Attributes& attributes) {
+std::string UnitsOf(const FileAttributes& attributes) {
   const std::string units = Text(attributes, "units");
   return units.empty() ? Text(attributes, "Units") : units;
 }
@@ -317,9 +322,64 @@ std::optional<Packing> FindPacking(const ArrayInfo& array) {
   if (is_wide) packing.unpacked = DataType::kFloat64;
   for (const char* name : {"scale_factor", "add_offset"}) {
     const auto found = array.attributes.find(name);
-    if (found != array.attributes.end() && found->second.is_double) packing.unpacked = DataType::kFloat64;
+    if (found != array.attributes.end() && found->second.type != DataType::kFloat32)
+      packing.unpacked = DataType::kFloat64;
   }
   return packing;
+}
+
+namespace {
+
+Attribute ToAttribute(const std::string& name, const FileAttribute& attribute, bool* is_utf8) {
+  const auto text = [&](const std::string& bytes) {
+    *is_utf8 = *is_utf8 && IsUtf8(bytes);
+    return ToUtf8(bytes);
+  };
+  if (attribute.texts.size() == 1) return {ToUtf8(name), text(attribute.texts.front())};
+  if (!attribute.texts.empty() || (attribute.numbers.empty() && !attribute.is_list)) {
+    std::vector<std::string> texts;
+    for (const std::string& one : attribute.texts) texts.push_back(text(one));
+    return {ToUtf8(name), std::move(texts)};
+  }
+  AttributeNumbers numbers;
+  numbers.type = attribute.type;
+  numbers.is_list = attribute.is_list || attribute.numbers.size() > 1;
+  numbers.values = attribute.exact;
+  if (numbers.values.empty()) numbers.values.assign(attribute.numbers.begin(), attribute.numbers.end());
+  return {ToUtf8(name), std::move(numbers)};
+}
+
+}  // namespace
+
+Attributes KeptAttributes(const FileAttributes& attributes, const std::string& owner,
+                          const std::set<std::string_view>& applied, std::vector<std::string>* warnings) {
+  Attributes kept;
+  std::vector<std::string> left;
+  std::vector<std::string> changed;
+  const auto is_other = [&](const std::string& name) {
+    return IsSaidElsewhere(name) || applied.contains(name);
+  };
+  for (const auto& [name, attribute] : attributes) {
+    if (is_other(name)) continue;
+    bool is_utf8 = IsUtf8(name);
+    if (!AddAttribute(ToAttribute(name, attribute, &is_utf8), &kept).ok()) {
+      left.push_back(name);
+    } else if (!is_utf8) {
+      changed.push_back(name);
+    }
+  }
+  std::ranges::copy_if(attributes.left, std::back_inserter(left), std::not_fn(is_other));
+  if (!left.empty())
+    warnings->push_back(
+        fmt::format("{}: its attributes {} are not kept: they are neither numbers nor texts, or longer than "
+                    "a dataset holds "
+                    "({} bytes in all)",
+                    owner, fmt::join(left, ", "), kMaxAttributeBytes));
+  if (!changed.empty())
+    warnings->push_back(fmt::format(
+        "{}: its attributes {} are no UTF-8 text; bytes of other characters are kept as question marks",
+        owner, fmt::join(changed, ", ")));
+  return kept;
 }
 
 bool IsTimeCoordinate(const ArrayInfo& array) {

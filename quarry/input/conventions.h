@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/input/array_file.h"
@@ -20,7 +21,7 @@ GivenType GivenTypeOf(const ArrayInfo& array);
 DataType StoredType(const ArrayInfo& array);
 
 /// The unit of an array: its attribute `units`, or `Units` as HDF-EOS has it; empty if there is none.
-std::string UnitsOf(const Attributes& attributes);
+std::string UnitsOf(const FileAttributes& attributes);
 
 /// What netCDF writes where nobody has, unless a file says otherwise.
 /// @source netCDF library, netcdf.h: NC_FILL_BYTE and so on
@@ -54,6 +55,14 @@ struct Packing {
 };
 
 std::optional<Packing> FindPacking(const ArrayInfo& array);
+
+/// The attributes of an array, a coordinate or a file that a dataset keeps: those that say what Quarry says
+/// in its own way are none, nor those that have been applied to the samples.
+/// @param owner     for the warnings
+/// @param applied   names of more that are none
+/// @param warnings  gets a sentence for those that a dataset cannot hold
+Attributes KeptAttributes(const FileAttributes& attributes, const std::string& owner,
+                          const std::set<std::string_view>& applied, std::vector<std::string>* warnings);
 
 /// Relations between the arrays of one file: times, bounds, coordinates. Looked up once: files may hold
 /// thousands.

@@ -28,12 +28,15 @@ std::vector<SampleValue> ExactOf(const Json& value) {
 }
 
 /// Numbers and texts; NaN and infinity are texts.
-Attributes AttributesOf(const Json& object) {
-  Attributes attributes;
+FileAttributes AttributesOf(const Json& object) {
+  FileAttributes attributes;
   if (!object.is_object()) return attributes;
   for (const auto& [name, value] : object.items()) {
-    if (value.is_number()) attributes[name] = {{value.get<double>()}, {}, true, ExactOf(value)};
-    if (value.is_string()) attributes[name] = {{}, {TextOf(value)}, false, {}};
+    const DataType type = value.is_number_unsigned()  ? DataType::kUint64
+                          : value.is_number_integer() ? DataType::kInt64
+                                                      : DataType::kFloat64;
+    if (value.is_number()) attributes[name] = {{value.get<double>()}, {}, type, false, ExactOf(value)};
+    if (value.is_string()) attributes[name].texts = {TextOf(value)};
   }
   return attributes;
 }

@@ -16,13 +16,13 @@ struct ExportedCoordinate {
   std::string name;
   std::string dimension;
   std::vector<double> values;
-  Attributes attributes;
+  FileAttributes attributes;
 };
 
 struct ExportedField {
   std::string name;
   std::vector<std::string> dimensions;  ///< of the samples, slowest first
-  Attributes attributes;
+  FileAttributes attributes;
 };
 
 struct Exported {

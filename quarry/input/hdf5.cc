@@ -58,72 +58,6 @@ std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count)
   return texts;
 }
 
-/// Numbers or texts of an attribute; nothing for other kinds.
-std::optional<Attribute> ReadAttribute(hid_t object, const char* name) {
-  const Handle opened = OpenAttribute(object, name);
-  if (!opened.ok()) return std::nullopt;
-  const Handle type(H5Aget_type(opened.get()), H5Tclose);
-  const Handle space(H5Aget_space(opened.get()), H5Sclose);
-  const H5T_class_t kind = H5Tget_class(type.get());
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  constexpr hssize_t kMost = 1 << 20;
-  if (count < 1 || count > kMost) return std::nullopt;
-  Attribute attribute;
-  if (kind == H5T_STRING) {
-    attribute.texts = TextsOf(opened.get(), type.get(), static_cast<std::size_t>(count));
-    return attribute;
-  }
-  if (kind != H5T_FLOAT && kind != H5T_INTEGER) return std::nullopt;
-  attribute.numbers.resize(static_cast<std::size_t>(count));
-  if (H5Aread(opened.get(), H5T_NATIVE_DOUBLE, attribute.numbers.data()) < 0) return std::nullopt;
-  attribute.is_double = kind != H5T_FLOAT || H5Tget_size(type.get()) != 4;
-  if (kind == H5T_INTEGER && H5Tget_size(type.get()) == 8) {
-    const auto read = [&](auto sample, hid_t native) {
-      std::vector<decltype(sample)> numbers(static_cast<std::size_t>(count));
-      if (H5Aread(opened.get(), native, numbers.data()) >= 0)
-        attribute.exact.assign(numbers.begin(), numbers.end());
-    };
-    H5Tget_sign(type.get()) == H5T_SGN_NONE ? read(std::uint64_t{}, H5T_NATIVE_UINT64)
-                                            : read(std::int64_t{}, H5T_NATIVE_INT64);
-  }
-  return attribute;
-}
-
-Attributes ReadAttributes(hid_t object) {
-  std::vector<std::string> names;
-  const auto take = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
-  };
-  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
-  Attributes attributes;
-  for (const std::string& name : names) {
-    if (std::optional<Attribute> attribute = ReadAttribute(object, name.c_str()))
-      attributes[name] = *attribute;
-  }
-  return attributes;
-}
-
-std::vector<double> Numbers(hid_t object, const char* name) {
-  const std::optional<Attribute> attribute = ReadAttribute(object, name);
-  return attribute ? attribute->numbers : std::vector<double>();
-}
-
-std::optional<double> Number(hid_t object, const char* name) {
-  const std::vector<double> values = Numbers(object, name);
-  return values.empty() ? std::nullopt : std::optional(values.front());
-}
-
-std::vector<std::string> Texts(hid_t object, const char* name) {
-  const std::optional<Attribute> attribute = ReadAttribute(object, name);
-  return attribute ? attribute->texts : std::vector<std::string>();
-}
-
-std::string Text(hid_t object, const char* name) {
-  const std::vector<std::string> texts = Texts(object, name);
-  return texts.size() == 1 ? texts.front() : "";
-}
-
 std::optional<DataType> ToDataType(hid_t type) {
   const std::size_t size = H5Tget_size(type);
   if (H5Tget_class(type) == H5T_FLOAT) {
@@ -137,6 +71,82 @@ std::optional<DataType> ToDataType(hid_t type) {
     if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
   }
   return std::nullopt;
+}
+
+/// Numbers or texts of an attribute; nothing for other kinds, or what is too long.
+std::optional<FileAttribute> ReadAttribute(hid_t object, const char* name) {
+  const Handle opened = OpenAttribute(object, name);
+  if (!opened.ok()) return std::nullopt;
+  const Handle type(H5Aget_type(opened.get()), H5Tclose);
+  const Handle space(H5Aget_space(opened.get()), H5Sclose);
+  const H5T_class_t kind = H5Tget_class(type.get());
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  constexpr auto kMost = static_cast<hssize_t>(kMaxAttributeBytes);
+  if (count < 0 || count > kMost) return std::nullopt;
+  FileAttribute attribute;
+  attribute.is_list = H5Sget_simple_extent_ndims(space.get()) > 0 && count == 0;
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL && kind == H5T_STRING) {
+    attribute.texts = {""};  // as h5py and netCDF write an empty text
+    return attribute;
+  }
+  if (kind == H5T_STRING) {
+    if (count == 0) return attribute;
+    attribute.texts = TextsOf(opened.get(), type.get(), static_cast<std::size_t>(count));
+    return attribute;
+  }
+  if (kind != H5T_FLOAT && kind != H5T_INTEGER) return std::nullopt;
+  // float16 and long double are float64 here.
+  attribute.type = ToDataType(type.get()).value_or(DataType::kFloat64);
+  attribute.numbers.resize(static_cast<std::size_t>(count));
+  if (H5Aread(opened.get(), H5T_NATIVE_DOUBLE, attribute.numbers.data()) < 0) return std::nullopt;
+  if (kind == H5T_INTEGER && H5Tget_size(type.get()) == 8) {
+    const auto read = [&](auto sample, hid_t native) {
+      std::vector<decltype(sample)> numbers(static_cast<std::size_t>(count));
+      if (H5Aread(opened.get(), native, numbers.data()) >= 0)
+        attribute.exact.assign(numbers.begin(), numbers.end());
+    };
+    H5Tget_sign(type.get()) == H5T_SGN_NONE ? read(std::uint64_t{}, H5T_NATIVE_UINT64)
+                                            : read(std::int64_t{}, H5T_NATIVE_INT64);
+  }
+  return attribute;
+}
+
+FileAttributes ReadAttributes(hid_t object) {
+  std::vector<std::string> names;
+  const auto take = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
+  FileAttributes attributes;
+  for (const std::string& name : names) {
+    if (std::optional<FileAttribute> attribute = ReadAttribute(object, name.c_str())) {
+      attributes[name] = *std::move(attribute);
+    } else {
+      attributes.left.push_back(name);
+    }
+  }
+  return attributes;
+}
+
+std::vector<double> Numbers(hid_t object, const char* name) {
+  const std::optional<FileAttribute> attribute = ReadAttribute(object, name);
+  return attribute ? attribute->numbers : std::vector<double>();
+}
+
+std::optional<double> Number(hid_t object, const char* name) {
+  const std::vector<double> values = Numbers(object, name);
+  return values.empty() ? std::nullopt : std::optional(values.front());
+}
+
+std::vector<std::string> Texts(hid_t object, const char* name) {
+  const std::optional<FileAttribute> attribute = ReadAttribute(object, name);
+  return attribute ? attribute->texts : std::vector<std::string>();
+}
+
+std::string Text(hid_t object, const char* name) {
+  const std::vector<std::string> texts = Texts(object, name);
+  return texts.size() == 1 ? texts.front() : "";
 }
 
 hid_t NativeType(DataType type) {
@@ -275,7 +285,7 @@ void DescribeMesh(const Mesh& mesh, ArrayInfo* array) {
   }
   for (std::size_t i = modes; i < dimensions.size(); ++i) {
     const std::size_t d = i - modes;
-    InputAxis& axis = dimensions[i].described;
+    SourceAxis& axis = dimensions[i].described;
     if (!mesh.labels.empty()) dimensions[i].name = axis.name = mesh.labels[d];
     if (mesh.geometry == "cartesian") axis.units = "m";
     if (mesh.spacing.empty() || mesh.offset.empty()) continue;
@@ -391,6 +401,21 @@ class Hdf5File final : public ArrayFile {
       texts.push_back(std::move(text));
     }
     return texts;
+  }
+
+  FileAttributes ReadAround(std::size_t array) const override {
+    std::string path(static_cast<std::size_t>(H5Iget_name(datasets_[array].get(), nullptr, 0)) + 1, '\0');
+    H5Iget_name(datasets_[array].get(), path.data(), path.size());
+    FileAttributes around;
+    for (std::size_t end = 0; end != std::string::npos; end = path.find('/', end + 1)) {
+      const Handle group(
+          H5Oopen(file_.get(), path.substr(0, std::max<std::size_t>(end, 1)).c_str(), H5P_DEFAULT), H5Oclose);
+      if (!group.ok()) break;
+      FileAttributes here = ReadAttributes(group.get());
+      for (auto& [name, attribute] : here) around.insert_or_assign(name, std::move(attribute));
+      around.left.insert(around.left.end(), here.left.begin(), here.left.end());
+    }
+    return around;
   }
 
   Status Read(std::size_t array, const std::vector<std::uint64_t>& start,

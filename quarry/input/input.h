@@ -13,6 +13,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/base/missing.h"
 #include "quarry/base/status.h"
+#include "quarry/format/attributes.h"
 #include "quarry/format/description.h"
 #include "quarry/geometry/box.h"
 
@@ -49,15 +50,12 @@ struct InputOptions {
   std::vector<IndexChoice> index;
 };
 
-/// One axis of a dump's grid, as far as the file describes it.
-struct InputAxis {
-  std::string name;   ///< empty: unknown
-  std::string units;  ///< empty: unknown
-  std::optional<double> origin;
-  std::optional<double> spacing;
-  /// Positions of all samples along the axis, if they are not evenly spaced; empty otherwise.
-  std::vector<double> coordinates;
-  bool exists = true;  ///< false: the file names its axes, and this is none of them
+/// What a file says besides samples and places.
+struct FileWords {
+  Attributes dataset;  ///< of the file as a whole
+  Attributes field;
+  std::string time_name;  ///< of the coordinate of time; empty: there is none
+  Attributes time;
 };
 
 /// What a dump holds: one field at one moment.
@@ -71,8 +69,9 @@ struct InputInfo {
   std::string units;
   std::optional<SampleValue> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;
-  TimeUnit time_unit;             ///< of `time`
-  std::array<InputAxis, 3> axes;  ///< x, y, z
+  TimeUnit time_unit;                      ///< of `time`
+  std::array<SourceAxis, 3> axes;          ///< x, y, z
+  std::shared_ptr<const FileWords> words;  ///< null: none; all moments of a file share them
   /// What the file says and this input does not use, or lacks: whole sentences for the user.
   std::vector<std::string> warnings;
   /// Samples x, y, z of the smallest part worth reading on its own (an image of a stack, a chunk); units
@@ -143,7 +142,7 @@ std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables);
 /// are evenly spaced within a millionth of the spacing or the precision in which they are stored. Positions
 /// that are not finite and strictly monotonic are ignored: the axis stays as it is.
 /// @param stored  the type of the positions in the file; float64 and integers are exact
-void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, InputAxis* axis);
+void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, SourceAxis* axis);
 
 /// Whether a dimension that varies most slowly, and that no coordinate describes, has a name of what is
 /// vertical: "level", "depth", "nz", ... Others are a guess.

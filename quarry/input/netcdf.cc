@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
@@ -64,13 +65,13 @@ std::vector<SampleValue> ReadExact(int group, int variable, const char* name, nc
   return exact;
 }
 
-std::optional<Attribute> ReadAttribute(int group, int variable, const char* name) {
+/// Nothing for an attribute that is neither numbers nor texts, or too long.
+std::optional<FileAttribute> ReadAttribute(int group, int variable, const char* name) {
   nc_type type = NC_NAT;
   std::size_t length = 0;
-  constexpr std::size_t kMost = 1 << 20;
-  if (nc_inq_att(group, variable, name, &type, &length) != NC_NOERR || length == 0 || length > kMost)
+  if (nc_inq_att(group, variable, name, &type, &length) != NC_NOERR || length > kMaxAttributeBytes)
     return std::nullopt;
-  Attribute attribute;
+  FileAttribute attribute;
   if (type == NC_CHAR) {
     std::string text(length, '\0');
     if (nc_get_att_text(group, variable, name, text.data()) != NC_NOERR) return std::nullopt;
@@ -81,23 +82,30 @@ std::optional<Attribute> ReadAttribute(int group, int variable, const char* name
     for (const char* string : strings) attribute.texts.push_back(string == nullptr ? "" : Trimmed(string));
     nc_free_string(length, strings.data());
   } else {
+    const std::optional<DataType> known = ToDataType(type);
+    if (!known) return std::nullopt;
+    attribute.type = *known;
+    attribute.is_list = length == 0;
     attribute.numbers.resize(length);
     if (nc_get_att_double(group, variable, name, attribute.numbers.data()) != NC_NOERR) return std::nullopt;
-    attribute.is_double = type != NC_FLOAT;
     attribute.exact = ReadExact(group, variable, name, type, length);
   }
   return attribute;
 }
 
-Attributes ReadAttributes(int group, int variable) {
-  Attributes attributes;
+/// @param variable  NC_GLOBAL: of the group itself
+FileAttributes ReadAttributes(int group, int variable) {
+  FileAttributes attributes;
   int count = 0;
   if (nc_inq_varnatts(group, variable, &count) != NC_NOERR) return attributes;
   for (int i = 0; i < count; ++i) {
     char name[NC_MAX_NAME + 1] = {};
     if (nc_inq_attname(group, variable, i, name) != NC_NOERR) continue;
-    if (std::optional<Attribute> attribute = ReadAttribute(group, variable, name))
-      attributes[name] = *attribute;
+    if (std::optional<FileAttribute> attribute = ReadAttribute(group, variable, name)) {
+      attributes[name] = *std::move(attribute);
+    } else {
+      attributes.left.emplace_back(name);
+    }
   }
   return attributes;
 }
@@ -183,6 +191,18 @@ class NetcdfFile final : public ArrayFile {
       if (nc_inq_filter_avail(id_, filter) != NC_NOERR) return MissingFilter(path, filter, "");
     }
     return Status::Ok();
+  }
+
+  FileAttributes ReadAround(std::size_t array) const override {
+    std::vector<int> groups = {places_[array].variable.first};
+    for (int parent = 0; nc_inq_grp_parent(groups.back(), &parent) == NC_NOERR;) groups.push_back(parent);
+    FileAttributes around;
+    for (const int group : std::views::reverse(groups)) {
+      FileAttributes here = ReadAttributes(group, NC_GLOBAL);
+      for (auto& [name, attribute] : here) around.insert_or_assign(name, std::move(attribute));
+      around.left.insert(around.left.end(), here.left.begin(), here.left.end());
+    }
+    return around;
   }
 
  private:

@@ -54,7 +54,7 @@ AxisDimension Planes(std::int64_t count) { return {"z", count, Role::kUnknown}; 
 AxisDimension Frames(const std::string& name, std::int64_t count) { return {name, count, Role::kTime}; }
 AxisDimension Others(const std::string& name, std::int64_t count) { return {name, count, Role::kOther}; }
 
-void Place(InputAxis* axis, std::optional<double> spacing, const std::string& unit) {
+void Place(SourceAxis* axis, std::optional<double> spacing, const std::string& unit) {
   if (!spacing || !(std::abs(*spacing) > 0)) return;
   axis->spacing = spacing;
   axis->origin = 0.0;

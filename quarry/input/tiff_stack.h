@@ -29,7 +29,7 @@ struct Stack {
   std::vector<std::int64_t> pages;
   /// Whether all images may lie behind each other where one page says that its own is.
   bool may_be_contiguous = false;
-  std::array<InputAxis, 3> axes;
+  std::array<SourceAxis, 3> axes;
   std::vector<double> times;  ///< of each index of the dimension of time; empty: unknown
   TimeUnit time_unit;
   std::vector<std::string> channels;  ///< names; empty: unknown

@@ -52,7 +52,7 @@ Status ChunkAssembler::Add(const pb::ReadResponse& message) {
   QUARRY_RETURN_IF_ERROR(AddBlocks(message.samples()));
   if (!message.has_level_end()) return Status::Ok();
   if (left_ != 0) return InternalError("the answer lacks {} samples of the chunk", left_);
-  if (chunk_.array->field->steps[chunk_.index[0]].missing) MarkMissing();
+  if (chunk_.step().missing) MarkMissing();
   complete_ = true;
   return Status::Ok();
 }

@@ -54,10 +54,43 @@ json IntegerFill(const FieldDescription& field) {
   return fill.As<std::uint64_t>().value_or(0);
 }
 
-json FieldAttributes(const Contents& contents, const Array& array) {
+/// What the source says; what Quarry says of the same name takes its place.
+json SourceAttributes(const Attributes& attributes) {
+  json object = json::object();
+  for (const Attribute& attribute : attributes) object[attribute.name] = json::parse(ValueJson(attribute));
+  return object;
+}
+
+/// The fields that are coordinates of a field: those that have no other dimensions, at the same level.
+std::string CoordinatesOf(const Contents& contents, const Array& array,
+                          const std::map<std::string, Array, std::less<>>& arrays) {
+  std::string names;
+  const auto add = [&](const std::string& name) { names += (names.empty() ? "" : " ") + name; };
+  const StepNames steps = StepNamesOf(contents, array.field);
+  for (const std::string& name : {steps.numbers, steps.times}) {
+    const bool is_beside =
+        name != steps.dimension && arrays.contains(fmt::format("{}/{}", array.level, name));
+    if (array.has_steps && is_beside) add(name);
+  }
+  if (array.field->description.coordinate) return names;
+  for (const FieldContents& other : contents.fields) {
+    if (!other.description.coordinate || other.steps.empty()) continue;
+    const auto found = arrays.find(fmt::format("{}/{}", array.level, other.description.name));
+    if (found == arrays.end()) continue;
+    const bool is_along = std::ranges::all_of(found->second.dimensions, [&](const std::string& dimension) {
+      return std::ranges::find(array.dimensions, dimension) != array.dimensions.end();
+    });
+    if (is_along) add(other.description.name);
+  }
+  return names;
+}
+
+json FieldAttributes(const Contents& contents, const Array& array,
+                     const std::map<std::string, Array, std::less<>>& arrays) {
   const FieldContents& field = *array.field;
   const FieldDescription& said = field.description;
-  json attributes = {{"coder", Name(said.coder)}};
+  json attributes = SourceAttributes(said.attributes);
+  attributes["coder"] = Name(said.coder);
   if (!said.units.empty()) attributes["units"] = said.units;
   if (said.lossless) attributes["lossless"] = true;
   if (said.tolerance) attributes["tolerance"] = *said.tolerance;
@@ -67,7 +100,8 @@ json FieldAttributes(const Contents& contents, const Array& array) {
   const auto level = std::min(static_cast<std::size_t>(array.level), field.max_errors.size() - 1);
   attributes["max_error"] = Number(field.max_errors[level]);
   attributes["level"] = array.level;
-  if (field.has_times()) attributes["coordinates"] = StepNamesOf(contents, &field).time;
+  if (std::string names = CoordinatesOf(contents, array, arrays); !names.empty())
+    attributes["coordinates"] = std::move(names);
   if (said.fill && !IsFloat(said.type)) attributes["_FillValue"] = IntegerFill(said);
   return attributes;
 }
@@ -75,16 +109,17 @@ json FieldAttributes(const Contents& contents, const Array& array) {
 json AxisAttributes(const Contents& contents, const Array& array) {
   const GridDescription& grid = contents.dataset.grids[array.grid];
   const std::size_t axis = 2 - array.number;
-  json attributes = {{"axis", std::string(1, "ZYX"[array.number])}};
-  if (!grid.axis_names[axis].empty()) attributes["long_name"] = grid.axis_names[axis];
+  json attributes = SourceAttributes(grid.axis_attributes[axis]);
+  if (!attributes.contains("axis")) attributes["axis"] = std::string(1, "ZYX"[array.number]);
   if (!grid.axis_units[axis].empty()) attributes["units"] = grid.axis_units[axis];
   return attributes;
 }
 
-json AttributesOf(const Contents& contents, const Array& array) {
+json AttributesOf(const Contents& contents, const Array& array,
+                  const std::map<std::string, Array, std::less<>>& arrays) {
   switch (array.kind) {
     case Array::Kind::kField:
-      return FieldAttributes(contents, array);
+      return FieldAttributes(contents, array, arrays);
     case Array::Kind::kPositions:
       return AxisAttributes(contents, array);
     case Array::Kind::kSteps:
@@ -92,9 +127,7 @@ json AttributesOf(const Contents& contents, const Array& array) {
     case Array::Kind::kTimes:
       break;
   }
-  json attributes = json::object();
-  for (const auto& [name, value] : TimeAttributes(contents.dataset.time_unit)) attributes[name] = value;
-  return attributes;
+  return SourceAttributes(TimeAttributesOf(contents.dataset));
 }
 
 json FillOf(const Array& array) {
@@ -104,7 +137,8 @@ json FillOf(const Array& array) {
   return IntegerFill(array.field->description);
 }
 
-json ArrayDocument(const Contents& contents, const Array& array) {
+json ArrayDocument(const Contents& contents, const Array& array,
+                   const std::map<std::string, Array, std::less<>>& arrays) {
   return {{"zarr_format", 3},
           {"node_type", "array"},
           {"shape", array.shape},
@@ -113,7 +147,7 @@ json ArrayDocument(const Contents& contents, const Array& array) {
           {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
           {"fill_value", FillOf(array)},
           {"codecs", json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
-          {"attributes", AttributesOf(contents, array)},
+          {"attributes", AttributesOf(contents, array, arrays)},
           {"dimension_names", array.dimensions},
           {"storage_transformers", json::array()}};
 }
@@ -136,9 +170,13 @@ std::pair<double, double> Evenly(const std::vector<HeldStep>& steps) {
 /// Sample i of a level lies on sample i 2^level: its spacing grows, its first sample stays. An axis with one
 /// sample stays as it is.
 json Transformations(const GridDescription& grid, const FieldContents& field, int level) {
-  const auto [start, between] = Evenly(field.steps);
-  json scale = json::array({between});
-  json translation = json::array({start});
+  json scale = json::array();
+  json translation = json::array();
+  if (!field.description.still) {
+    const auto [start, between] = Evenly(field.steps);
+    scale.push_back(between);
+    translation.push_back(start);
+  }
   for (const std::size_t axis : {2, 1, 0}) {
     if (!grid.has_axis[axis]) continue;
     const double distance = grid.spacing[axis] == 0 ? 1.0 : grid.spacing[axis];
@@ -153,7 +191,8 @@ json Transformations(const GridDescription& grid, const FieldContents& field, in
 /// A field, as OME-Zarr describes images.
 json Image(const Contents& contents, const FieldContents& field, const Array& finest) {
   const GridDescription& grid = contents.dataset.GridOf(field.description);
-  json axes = json::array({{{"name", finest.dimensions[0]}, {"type", "time"}}});
+  json axes = json::array();
+  if (finest.has_steps) axes.push_back({{"name", finest.dimensions[0]}, {"type", "time"}});
   for (const std::size_t axis : {2, 1, 0}) {
     if (!grid.has_axis[axis]) continue;
     json said = {{"name", finest.dimensions[axes.size()]}, {"type", "space"}};
@@ -170,16 +209,17 @@ json Image(const Contents& contents, const FieldContents& field, const Array& fi
 json RootAttributes(const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
   json images = json::array();
   for (const FieldContents& field : contents.fields)
-    if (!field.steps.empty())
+    if (!field.steps.empty() && !field.description.coordinate)
       images.push_back(Image(contents, field, arrays.find("0/" + field.description.name)->second));
   json patches = json::object();
   for (const FieldContents& field : contents.fields)
     patches[field.description.name] = Reversed(contents.dataset.GridOf(field.description).patch);
-  return {{"ome", {{"version", "0.5"}, {"multiscales", std::move(images)}}},
-          {"quarry",
-           {{"levels", LevelsOf(contents.dataset)},
-            {"patches", std::move(patches)},
-            {"created_by", contents.dataset.created_by}}}};
+  json attributes = SourceAttributes(contents.dataset.attributes);
+  attributes["ome"] = {{"version", "0.5"}, {"multiscales", std::move(images)}};
+  attributes["quarry"] = {{"levels", LevelsOf(contents.dataset)},
+                          {"patches", std::move(patches)},
+                          {"created_by", contents.dataset.created_by}};
+  return attributes;
 }
 
 // ---- Groups
@@ -221,8 +261,7 @@ StepNames StepNamesOf(const Contents& contents, const FieldContents* field) {
   const auto same = [](const HeldStep& a, const HeldStep& b) { return a.step == b.step; };
   const bool common = field == nullptr || std::ranges::equal(field->steps, contents.steps, same);
   if (!common) return NamesOfSteps(contents.dataset, field->description.name);
-  DimensionNames names = NamesOfDimensions(contents.dataset);
-  return {std::move(names.step), std::move(names.time)};
+  return NamesOfDimensions(contents.dataset).steps;
 }
 
 std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
@@ -231,10 +270,12 @@ std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocum
   GroupDocument root(RootAttributes(contents, arrays));
   for (int level = 0; level < LevelsOf(contents.dataset); ++level) {
     const std::string prefix = fmt::format("{}/", level);
-    GroupDocument group(json{{"level", level}});
+    json attributes = SourceAttributes(contents.dataset.attributes);
+    attributes["level"] = level;
+    GroupDocument group(attributes);
     root.Add(std::to_string(level), group.alone());
     for (auto it = arrays.lower_bound(prefix); it != arrays.end() && it->first.starts_with(prefix); ++it) {
-      auto document = std::make_shared<const std::string>(ArrayDocument(contents, it->second).dump());
+      auto document = std::make_shared<const std::string>(ArrayDocument(contents, it->second, arrays).dump());
       root.Add(it->first, *document);
       group.Add(it->first.substr(prefix.size()), *document);
       documents[it->first + "/zarr.json"] = std::move(document);

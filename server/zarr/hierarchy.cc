@@ -89,6 +89,14 @@ Array Coordinate(Array::Kind kind, int level, std::uint64_t length, std::string 
   return array;
 }
 
+/// Whether the numbers of the steps say no more than their places.
+bool CountsFromZero(const std::vector<HeldStep>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].step != i) return false;
+  }
+  return true;
+}
+
 bool HasTimes(const std::vector<HeldStep>& steps) {
   return std::ranges::any_of(steps, [](const HeldStep& step) { return !std::isnan(step.time); });
 }
@@ -116,7 +124,13 @@ void Contents::Add(const pb::StepManifest& step) {
   HeldStep held;
   held.step = step.step();
   held.time = step.has_time() ? step.time() : std::numeric_limits<double>::quiet_NaN();
-  steps.push_back(held);
+  const auto changes = [](const FieldDescription& field) { return !field.still; };
+  bool counts = std::ranges::none_of(dataset.fields, changes);
+  for (const pb::FieldStep& said : step.fields()) {
+    const auto number = dataset.FindField(said.name());
+    counts = counts || (number && changes(dataset.fields[*number]));
+  }
+  if (counts) steps.push_back(held);
   for (const pb::FieldStep& said : step.fields()) {
     const auto number = dataset.FindField(said.name());
     if (!number) continue;
@@ -132,7 +146,11 @@ void Contents::Add(const pb::StepManifest& step) {
 
 std::uint64_t Contents::bytes() const {
   // An array has a document, and is in that of its group and in that of the root.
-  constexpr std::uint64_t kArray = 3 * 1024 + 512;
+  constexpr std::uint64_t kDocuments = 3;
+  constexpr std::uint64_t kArray = kDocuments * 1024 + 512;
+  // As JSON, attributes may take twice their size.
+  const std::uint64_t attributes =
+      2 * kDocuments * static_cast<std::uint64_t>(LevelsOf(dataset)) * SizeOfAttributes(dataset);
   std::uint64_t held = steps.size();
   for (const FieldContents& field : fields) held += field.steps.size();
   std::uint64_t positions = 0;
@@ -140,7 +158,7 @@ std::uint64_t Contents::bytes() const {
     for (const auto& axis : grid.coordinates) positions += axis.size();
   const std::uint64_t arrays =
       static_cast<std::uint64_t>(LevelsOf(dataset)) * (3 * fields.size() + kAxes * dataset.grids.size() + 2);
-  return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + arrays * kArray;
+  return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + arrays * kArray + attributes;
 }
 
 // ---- Arrays
@@ -165,9 +183,11 @@ Shape Chunk::end() const {
   return end;
 }
 
+const HeldStep& Chunk::step() const { return array->field->steps[array->has_steps ? index[0] : 0]; }
+
 std::array<std::uint64_t, 3> Chunk::AlongAxes(const Shape& of_dimensions, std::uint64_t value) const {
   std::array<std::uint64_t, 3> along{};
-  std::size_t dimension = 1;
+  std::size_t dimension = array->has_steps ? 1 : 0;
   for (std::size_t number = 0; number < kAxes; ++number)
     along[number] = grid->has_axis[2 - number] ? of_dimensions[dimension++] : value;
   return along;
@@ -228,12 +248,15 @@ void Hierarchy::MakeArrays() {
       array.number = i;
       array.grid = field.description.grid;
       array.field = &field;
-      array.shape = {field.steps.size()};
-      array.chunks = {1};
+      array.has_steps = !field.description.still;
+      if (array.has_steps) {
+        array.shape = {field.steps.size()};
+        array.chunks = {1};
+        array.dimensions = {StepNamesOf(contents_, &field).dimension};
+      }
       // Chunks have the bytes that are stored: those of bool are the same, and of float16 twice as many.
       const bool is_bool = field.description.given == GivenType::kBool;
       array.dtype = std::string(is_bool ? Name(GivenType::kBool) : Name(field.description.type));
-      array.dimensions = {StepNamesOf(contents_, &field).step};
       for (std::size_t number = 0; number < kAxes; ++number) {
         if (!grid.has_axis[2 - number]) continue;
         array.shape.push_back(shape[number]);
@@ -258,17 +281,22 @@ void Hierarchy::MakeArrays() {
       const std::vector<HeldStep>& steps = field == nullptr ? contents_.steps : field->steps;
       const StepNames names = StepNamesOf(contents_, field);
       const bool is_signed = steps.empty() || steps.back().step < std::uint64_t{1} << 63;
-      Array numbers =
-          Coordinate(Array::Kind::kSteps, level, steps.size(), is_signed ? "int64" : "uint64", names.step);
-      numbers.field = field;
-      arrays_[prefix + names.step] = std::move(numbers);
+      if (names.numbers == names.dimension || !CountsFromZero(steps)) {
+        Array numbers = Coordinate(Array::Kind::kSteps, level, steps.size(), is_signed ? "int64" : "uint64",
+                                   names.dimension);
+        numbers.field = field;
+        arrays_[prefix + names.numbers] = std::move(numbers);
+      }
       if (!HasTimes(steps)) return;
-      Array times = Coordinate(Array::Kind::kTimes, level, steps.size(), "float64", names.step);
+      Array times = Coordinate(Array::Kind::kTimes, level, steps.size(), "float64", names.dimension);
       times.field = field;
-      arrays_[prefix + names.time] = std::move(times);
+      arrays_[prefix + names.times] = std::move(times);
     };
-    add_steps(nullptr);
-    for (const FieldContents& field : contents_.fields) add_steps(&field);
+    const auto moves = [](const FieldContents& field) { return !field.description.still; };
+    if (contents_.fields.empty() || std::ranges::any_of(contents_.fields, moves)) add_steps(nullptr);
+    for (const FieldContents& field : contents_.fields) {
+      if (moves(field)) add_steps(&field);
+    }
   }
 }
 
@@ -281,7 +309,7 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
     return entry;
   }
   const std::vector<std::string_view> parts = Split(key);
-  if (parts.size() < 4 || parts[2] != "c") return std::nullopt;
+  if (parts.size() < 3 || parts[2] != "c") return std::nullopt;
   const auto found = arrays_.find(fmt::format("{}/{}", parts[0], parts[1]));
   if (found == arrays_.end() || parts.size() - 3 != found->second.shape.size()) return std::nullopt;
   entry.chunk.array = &found->second;
@@ -293,6 +321,8 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
       return std::nullopt;
     entry.chunk.index.push_back(*i);
   }
+  const bool is_declared_alone = !found->second.has_steps && found->second.field->steps.empty();
+  if (is_declared_alone) return std::nullopt;
   entry.tag = TagOf(entry.chunk, key);
   entry.size = entry.chunk.array->chunk_bytes();
   return entry;
@@ -300,8 +330,8 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
 
 std::string Hierarchy::TagOf(const Chunk& chunk, std::string_view key) const {
   const bool of_field = chunk.array->kind == Array::Kind::kField;
-  const std::uint64_t version = of_field ? chunk.array->field->steps[chunk.index[0]].record : steps_checksum_;
-  const std::uint64_t step = of_field ? chunk.array->field->steps[chunk.index[0]].step : 0;
+  const std::uint64_t version = of_field ? chunk.step().record : steps_checksum_;
+  const std::uint64_t step = of_field ? chunk.step().step : 0;
   return Tag(ChecksumOf({kLayout, contents_.manifest, version, step}, key));
 }
 
@@ -314,7 +344,7 @@ pb::ReadRequest Hierarchy::QuestionOf(const Chunk& chunk, const std::string& dat
   pb::ReadQuery* const query = request.mutable_query();
   query->set_dataset(dataset);
   query->set_field(chunk.array->field->description.name);
-  query->set_step(chunk.array->field->steps[chunk.index[0]].step);
+  query->set_step(chunk.step().step);
   query->set_level(static_cast<std::uint32_t>(level));
   query->set_strict(true);
   for (std::size_t a = 0; a < kAxes; ++a) {
@@ -362,9 +392,10 @@ std::vector<Place> PlacesOf(std::string_view path) {
     if (n > 2 && is_level(n - 2)) lengths.push_back(2);
     lengths.push_back(1);
   }
-  // The step, and the axes that the grid has; 1 is a coordinate as well.
-  for (std::size_t axes = kAxes + 1; axes > 0; --axes) {
-    const std::size_t length = axes + 3;
+  // The step, and the axes that the grid has; 1 is a coordinate as well, and 0 a single value that stands
+  // still.
+  for (std::size_t length = kAxes + 4; length >= 3; --length) {
+    const std::size_t axes = length - 3;
     if (n <= length || parts[n - axes - 1] != "c" || !is_level(n - length)) continue;
     if (std::ranges::all_of(parts.end() - static_cast<std::ptrdiff_t>(axes), parts.end(),
                             [](std::string_view part) { return Index(part).has_value(); }))

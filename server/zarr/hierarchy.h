@@ -20,7 +20,8 @@
 ///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
 ///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them
 ///
-/// An axis that the grid of a field lacks is left out of its array.
+/// An axis that the grid of a field lacks is left out of its array, and so are the steps of a field that
+/// stands still.
 ///
 /// Decision 36 says why chunks and dimensions are what they are.
 namespace quarry::server::zarr {
@@ -53,7 +54,7 @@ struct Contents {
   DatasetDescription dataset;
   std::uint64_t manifest = 0;  ///< checksum
   std::vector<FieldContents> fields;
-  std::vector<HeldStep> steps;  ///< of the dataset
+  std::vector<HeldStep> steps;  ///< that hold a field which changes with time; all, if none does
 
   explicit Contents(const ::quarry::v1::DatasetManifest& manifest, DatasetDescription description);
   /// In ascending order. Fields that were declared since are left out.
@@ -76,6 +77,7 @@ struct Array {
   Shape chunks;
   std::string dtype;
   std::vector<std::string> dimensions;
+  bool has_steps = true;  ///< the first dimension is that of the steps; a field that stands still has none
 
   /// [bytes] Of a sample, and of each chunk; those at the end are padded.
   std::uint64_t sample_bytes() const;
@@ -91,8 +93,10 @@ struct Chunk {
   /// Its samples that the array has: half-open.
   Shape begin() const;
   Shape end() const;
-  /// Numbers of a field's chunk along z, y, x out of those along its dimensions, of which the step is the
-  /// first. Axes that the grid lacks have `value`.
+  /// Of a field: the step that it shows.
+  const HeldStep& step() const;
+  /// Numbers of a field's chunk along z, y, x out of those along its dimensions. Axes that the grid lacks
+  /// have `value`.
   std::array<std::uint64_t, 3> AlongAxes(const Shape& of_dimensions, std::uint64_t value) const;
 };
 

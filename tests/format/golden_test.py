@@ -57,7 +57,10 @@ GRIDS = (
     ("floor", "int16", "lossless", ("--fill", "-32768"), -32768, (37, 19, 1)),
     ("profile", "float64", "lossless", ("--lossless", "--patch", "1x1x4"), math.inf, (1, 1, 5)),
 )
-WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS}
+# What a NetCDF file says besides samples, in a dataset of its own: an attribute of each kind for each owner.
+ATTRIBUTES = {"text": "\u00b0C", "empty": "", "texts": ["a", "b"], "byte": "i1 -128", "numbers": "f4 0.1 0.2", "double": "f8 0.1",
+              "wide": "i8 -9007199254740993", "natural": "u8 18446744073709551615"}
+WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-attributes": ATTRIBUTES}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -105,9 +108,42 @@ def source(step, field, kind, hole, dims):
     return struct.pack(f"<{len(values)}{LETTERS[kind]}", *values)
 
 
+def give_attributes(owner):
+    import numpy
+    for name, value in ATTRIBUTES.items():
+        kind, *numbers = value.split() if isinstance(value, str) and value[2:3] == " " else [None]
+        made = [numpy.dtype(kind).type(number) for number in numbers] if kind else value
+        owner.setncattr(name, made[0] if kind and len(made) == 1 else made)
+
+
+def write_attributes(folder):
+    """A map that changes along "time", on float32 latitudes and on longitudes that nobody has placed."""
+    import netCDF4
+    import numpy
+    path = folder / "golden.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        for name, length in (("time", 2), ("lat", 5), ("lon", 8)):
+            file.createDimension(name, length)
+        time = file.createVariable("time", "f8", ("time",))
+        time[:] = numpy.arange(2)
+        time.units, time.calendar = "days since 2001-01-01", "noleap"
+        lat = file.createVariable("lat", "f4", ("lat",))
+        lat[:] = numpy.linspace(-60, 60, 5)
+        lat.units = "degrees_north"
+        field = file.createVariable("t", "f4", ("time", "lat", "lon"))
+        field[:] = numpy.arange(80).reshape(2, 5, 8)
+        for owner in (file, time, lat, field):
+            give_attributes(owner)
+    subprocess.run([BIN / "quarry-write", path, "--output", folder / "golden.quarry", "--lossless"], check=True,
+                   stdout=subprocess.DEVNULL)
+    return folder / "golden.quarry"
+
+
 def write(folder, fields):
     """The golden dataset, by quarry-write: two steps, every coder, with and without missing samples."""
     folder.mkdir()
+    if fields is ATTRIBUTES:
+        return write_attributes(folder)
     dataset = folder / "golden.quarry"
     known = coders()
     for field, kind, coder, options, hole, *own_dims in fields:
@@ -142,6 +178,11 @@ def digests(dataset, folder):
                     subprocess.run([BIN / "quarry", "get", dataset, "--field", field["name"], "--step", str(step), "--level", str(level), *layer,
                                     "--output", out], check=True, stdout=subprocess.DEVNULL)
                     lines.append(" ".join([field["name"], str(step), str(level), *layer[1:], hashlib.sha256(out.read_bytes()).hexdigest()]))
+    owners = [described, *described["fields"], {"attributes": described["time_attributes"]},
+              *({"attributes": axis} for grid in described["grids"] for axis in grid["axis_attributes"])]
+    said = [owner["attributes"] for owner in owners]
+    if any(said):  # older versions have none
+        lines.append("attributes " + hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest())
     return "\n".join(lines) + "\n"
 
 

@@ -449,7 +449,7 @@ class Axes(Meaning):
         self.assertIn("has the time 10, as the step before has", outcome.err)
 
     def test_coordinates_that_cannot_be_used(self):
-        """Lend neither name nor unit to 0, 1, 2, ..."""
+        """Lend no unit to 0, 1, 2, ..., which nobody has said."""
         longitude = np.array([350, 355, 0, 5, 10, 15, 20, 25.0])
         path = self.netcdf("a.nc", {"lon": ("f8", ("lon",), longitude, {"units": "degrees_east"}),
                                     "t": ("f4", ("z", "y", "lon"), 1, {})}, dims={"z": 4, "y": 6, "lon": 8})
@@ -458,7 +458,7 @@ class Axes(Meaning):
         self.assertIn("lon", outcome.err)
         self.assertIn("neither ascends nor descends", outcome.err)
         info = qt.info(dataset)
-        self.assertEqual((info["axis_names"][0], info["axis_units"][0]), ("x", ""))
+        self.assertEqual((info["axis_names"][0], info["axis_units"][0], info["unplaced"][0]), ("lon", "", True))
 
     def test_refined_meshes_are_refused_by_name(self):
         h5py = module("h5py")

@@ -412,7 +412,7 @@ class Names(qt.QuarryTest):
         for number, (given, field, _) in enumerate(self.NAMES):
             array = np.arange(24, dtype="f4").reshape(2, 3, 4)
             coords = {axis: (axis, np.arange(length) + 10.0) for axis, length in zip(given, array.shape, strict=True)}
-            quarry.write(data / f"d{number}.quarry", xr.DataArray(array, coords, given), field=field, lossless=True)
+            quarry.write(data / f"d{number}.quarry", xr.DataArray(array, coords, given), field=field, lossless=True, step=0)
         with qt.Server(data, "--http", "127.0.0.1:0") as server:
             for number, (given, field, wanted) in enumerate(self.NAMES):
                 url = f"http://{server.http_address()}/zarr/d{number}"

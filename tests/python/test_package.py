@@ -344,5 +344,118 @@ class Types(qt.QuarryTest):
                        check=True)
 
 
+class Said(qt.QuarryTest):
+    """What the source says besides samples."""
+
+    GLOBAL = {"title": "Sea", "version": np.int32(7), "levels": np.array([1, 2, 3], "i2"), "authors": ["a", "É"],
+              "threshold": np.float32(0.1), "namelist": {"dt": 0.5}, "history": "converted " * 20}
+    FIELD = {"standard_name": "sea_water_temperature", "tolerance": "none", "coder": "by hand", "lossless": "no", "level": "top"}
+    TIMES = [0.5, 1.5, 4]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        import xarray as xr
+        random = np.random.default_rng(qt.SEED)
+        cls.samples = random.normal(size=(3, 4, 9, 7)).astype("f4")
+        cls.mask = random.integers(0, 3, (4, 9, 7)).astype("i2")
+        dims = ("depth", "lat", "lon")
+        lat = ("lat", np.linspace(-40, 40, 9), {"units": "degrees_north", "standard_name": "latitude"})
+        places = {"time": ("time", cls.TIMES, {"units": "days since 2001-01-01"}), "lat": lat,
+                  "height": (dims, np.ones(cls.mask.shape), {"units": "m"})}
+        cls.path = cls.shared / "data/said.quarry"
+        cls.path.parent.mkdir()
+        quarry.write(cls.path, xr.Dataset({"temp": (("time", *dims), cls.samples, cls.FIELD | {"units": "K"}),
+                                           "mask": (dims, cls.mask, {"_FillValue": np.int16(2)}), "flags": (dims, cls.mask)},
+                                          places, cls.GLOBAL),
+                     tolerance={"temp": 1e-3})
+        server = qt.Server(cls.path.parent)
+        server.__enter__()
+        cls.addClassCleanup(server.__exit__, None, None, None)
+        cls.target = server.target(cls.path)
+
+    def datasets(self):
+        for target in (self.path, self.target):
+            with self.subTest(target=str(target)), quarry.open(target) as dataset:
+                yield dataset
+
+    def test_attributes(self):
+        for dataset in self.datasets():
+            self.assertEqual(list(dataset.attrs), list(self.GLOBAL))
+            for name, value in self.GLOBAL.items():
+                self.assertIs(type(dataset.attrs[name]), type(value))
+                np.testing.assert_array_equal(dataset.attrs[name], value)
+            self.assertEqual(dataset.attrs["levels"].dtype, "i2")
+            field = dataset["temp"]
+            self.assertEqual({name: field.attrs[name] for name in self.FIELD}, self.FIELD)
+            self.assertEqual(field.attrs["units"], "K")
+            self.assertEqual(field.axis_attrs["lat"], {"standard_name": "latitude"})
+            self.assertEqual((field.axis_attrs["y"], field.axis_attrs["z"], dataset.axis_attrs["lat"]),
+                             (field.axis_attrs["lat"], {}, {"standard_name": "latitude"}))
+
+    def test_they_change_nothing(self):
+        """They have names of what Quarry says."""
+        for dataset in self.datasets():
+            self.assertIn("± 0.001", dataset.info())
+            self.assertRegex(dataset["temp"].info(), "(?m)^coder +interpolate$")
+            self.assertLessEqual(np.abs(dataset["temp"][:] - self.samples).max(), 1e-3)
+
+    def test_they_are_shown(self):
+        for dataset in self.datasets():
+            text = dataset.info()
+            for line in ("title +Sea", "version +7", "levels +1, 2, 3", "authors +a, É", "threshold +0.1",
+                         r'namelist +\{"dt": 0.5\}', r"history +(converted ){6}\.\.\.", "standard_name +latitude"):
+                self.assertRegex(text, f"(?m)^  {line}$")
+            lines = {line.split()[0]: line for line in text.splitlines() if line}
+            self.assertRegex(lines["mask"], "does not change$")
+            self.assertRegex(lines["height"], "does not change, coordinate$")
+            self.assertNotRegex(lines["temp"], "change")
+            self.assertIn("<td>does not change</td>", dataset._repr_html_())
+            self.assertRegex(dataset["temp"].info(), "(?m)^  tolerance +none$")
+
+    def test_times_are_the_coordinate_of_their_dimension(self):
+        for dataset in self.datasets():
+            field = dataset["temp"]
+            self.assertEqual(field.dims, ("time", "depth", "lat", "lon"))
+            np.testing.assert_array_equal(field.coords["time"], self.TIMES)
+            series = field.read(steps=[2, 0], level=1)
+            np.testing.assert_array_equal(series.coords["time"], [4, 0.5])
+            self.assertEqual((series.steps, [*series.coords]), ([2, 0], [*field.dims]))
+
+    def test_what_does_not_change_is_the_same_in_every_step(self):
+        for dataset in self.datasets():
+            field = dataset["mask"]
+            self.assertEqual((field.still, field.is_coordinate, dataset["temp"].still), (True, False, False))
+            self.assertTrue(dataset["height"].is_coordinate)
+            self.assertEqual((field.shape, len(field), field.steps), ((1, 4, 9, 7), 1, [0]))
+            expected = np.ma.masked_equal(self.mask, 2)
+            for got in (field[0], field.read().array, field.read(step=2).array, field.read(steps=[2, 1])[1],
+                        [*field.stream(step=1)][-1].array):
+                np.testing.assert_array_equal(np.ma.getmaskarray(got), expected.mask)
+                np.testing.assert_array_equal(np.ma.filled(got, 2), self.mask)
+            for got in (dataset["flags"].read(step=2).array, dataset["flags"].read(steps=[2]).array):
+                self.assertNotIsInstance(got, np.ma.MaskedArray)
+            series = field.read(steps=[2, 1])
+            self.assertEqual(series.steps, [2, 1])
+            np.testing.assert_array_equal(series.coords["time"], [4, 1.5])
+            with self.assertRaises(IndexError):
+                field[1]
+            self.assertEqual(field.max(step=2).value, 1)
+            with self.assertRaisesRegex(quarry.Error, "no step 7|step 7 is not"):
+                field.read(step=7)
+
+    def test_a_field_begins_to_change(self):
+        path = self.tmp / "begins.quarry"
+        array = np.ones((3, 4, 5), "f4")
+        import xarray as xr
+        quarry.write(path, xr.DataArray(array, dims=("z", "y", "x"), name="p"), lossless=True)
+        with quarry.open(path) as dataset:
+            self.assertTrue(dataset["p"].still)
+            quarry.write(path, 2 * array, field="p", lossless=True, mode="append")
+            dataset.refresh()
+            self.assertFalse(dataset["p"].still)
+            np.testing.assert_array_equal(dataset["p"][:, 0, 0, 0], [1, 2])
+
+
 if __name__ == "__main__":
     qt.main()

@@ -242,7 +242,7 @@ class Types(qt.QuarryTest):
         path = self.write("xarray", given, lossless=True)
         with xarray.open_dataset(path, engine=QuarryBackendEntrypoint) as opened:
             for dtype in NEW:
-                self.assert_same(opened[dtype].values[0], sample(dtype), dtype)
+                self.assert_same(opened[dtype].values, sample(dtype), dtype)
             again = self.write("again", opened.load(), lossless=True)
         with quarry.open(again) as dataset:
             for dtype in NEW:

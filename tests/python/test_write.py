@@ -367,7 +367,7 @@ class Sources(Package):
         ds.to_netcdf(self.tmp / "dump.nc", format="NETCDF3_64BIT", encoding={name: {"_FillValue": None} for name in fields})
         qt.succeed(qt.SERIAL_WRITER, *(f"{self.tmp}/dump.nc:{name}" for name in fields), "--relative", 1e-3,
                    "--output", self.tmp / "theirs.quarry")
-        quarry.write(self.tmp / "ours.quarry", ds, relative=1e-3)
+        quarry.write(self.tmp / "ours.quarry", ds, relative=1e-3, step=0)  # as a step, which every file is for the command
         Writing.assert_same(self, self.tmp / "ours.quarry", self.tmp / "theirs.quarry", stored=False)
 
     def test_xarray_with_steps(self):
@@ -444,7 +444,7 @@ class Times(qt.QuarryTest):
                     self.assertEqual(again.time.dtype.kind, expected.dtype.kind)
                     np.testing.assert_array_equal(again.time.values, expected.values)
                     self.assertEqual(again.time.dt.year.values.tolist(), 4 * [2001])
-                    self.assertEqual(again.time.attrs["standard_name"], "time")
+                    self.assertEqual(again.time.attrs, {})
                     again.load().to_netcdf(self.tmp / f"{name}.nc")
                 with quarry.open(path) as dataset:
                     for suffix in ("nc", "h5", "zarr"):
@@ -468,12 +468,18 @@ class Times(qt.QuarryTest):
         times = np.array([0, 6, 12, 18], "m8[h]").astype("m8[ns]")
         path = self.written(self.series(times))
         self.assertEqual(self.said(path), ([0, 6, 12, 18], "hours", ""))
-        with xr.open_dataset(path, engine=QuarryBackendEntrypoint) as dataset:
-            self.assertEqual((dataset.time.values.tolist(), dataset.time.attrs["units"]), ([0, 6, 12, 18], "hours"))
-        with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_timedelta=True) as dataset:
-            self.assertEqual(dataset.time.values.tolist(), times.tolist())
-        with xr.open_dataset(path, engine=QuarryBackendEntrypoint, decode_cf=False) as dataset:
+        for options in ({"decode_timedelta": False}, {"decode_cf": False}):
+            with xr.open_dataset(path, engine=QuarryBackendEntrypoint, **options) as dataset:
+                self.assertEqual((dataset.time.values.tolist(), dataset.time.attrs["units"]), ([0, 6, 12, 18], "hours"))
+        for options in ({}, {"decode_timedelta": True}):
+            with xr.open_dataset(path, engine=QuarryBackendEntrypoint, **options) as dataset:
+                self.assertEqual(dataset.time.values.tolist(), times.tolist())
+        # Numbers in hours are what they were, unless somebody wants lengths.
+        numbers = self.written(self.series(np.array([0, 6, 12, 18]), units="hours"))
+        with xr.open_dataset(numbers, engine=QuarryBackendEntrypoint) as dataset:
             self.assertEqual(dataset.time.values.tolist(), [0, 6, 12, 18])
+        with xr.open_dataset(numbers, engine=QuarryBackendEntrypoint, decode_timedelta=True) as dataset:
+            self.assertEqual(dataset.time.values.tolist(), times.tolist())
 
     def test_leads_of_a_forecast_are_times(self):
         """As in files: numbers in hours are lengths of time, if nothing varies more slowly."""
@@ -549,7 +555,8 @@ class Times(qt.QuarryTest):
         array = self.series(np.arange(4.0))
         path = self.written(array)
         self.assertEqual(self.said(path), ([0, 1, 2, 3], "", ""))
-        self.assertNotIn(b'"time":', (path / "dataset.json").read_bytes())
+        time = json.loads((path / "dataset.json").read_text())["time"]
+        self.assertEqual((time["name"], time["units"], time["calendar"]), ("time", "", ""))
         with self.assertRaisesRegex(quarry.Error, 'in "s" here, and those of the dataset have no unit'):
             quarry.write(path, array[0], step=9, time=1, time_units="s", mode="append")
         # No time, no meaning: the first that comes with one says it.
@@ -649,22 +656,27 @@ class Meaning(qt.QuarryTest):
         ds.to_netcdf(self.tmp / "climate.nc")
         return xr.open_dataset(self.tmp / "climate.nc")
 
-    def test_what_describes_other_variables_is_no_field(self):
+    def test_what_describes_other_variables_stands_beside_them(self):
+        """By the command it is no field."""
+        import xarray as xr
+        from quarry._xarray import QuarryBackendEntrypoint
         with self.of_climate() as ds:
             ours, said = self.written(ds)
-            self.assertEqual(len(said), 1)
-            self.assertRegex(said[0], "lat_bnds, crs, time_bnds, mesh, who are left out.*ds\\['lat_bnds'\\] by itself")
+            self.assertEqual(said, ["of the Dataset, who are left out: they hold text"])
             qt.succeed(qt.SERIAL_WRITER, self.tmp / "climate.nc", "--lossless", "--output", self.tmp / "theirs.quarry")
             with quarry.open(ours) as dataset, quarry.open(self.tmp / "theirs.quarry") as theirs:
-                self.assertEqual(list(dataset), ["tos"])
+                self.assertEqual(list(dataset), ["tos", "lat_bnds", "crs", "time_bnds", "mesh"])
+                self.assertEqual(dataset["time_bnds"].steps, [0, 1, 2])
                 np.testing.assert_array_equal(dataset["tos"][:, 0], ds.tos.values)
                 self.assertEqual((dataset.times, dataset.time_units, dataset.calendar, list(theirs)),
                                  (theirs.times, theirs.time_units, theirs.calendar, ["tos"]))
+            with xr.open_dataset(ours, engine=QuarryBackendEntrypoint) as opened:
+                xr.testing.assert_identical(opened.load(), ds.drop_vars("who").load())
             self.assertEqual(self.written(ds[["tos"]].drop_vars(["time", "lat"]), "b")[1], [])
             with quarry.open(self.written(ds["lat_bnds"], "c", select={"bnds": 1})[0]) as dataset:
                 self.assertEqual(list(dataset), ["lat_bnds"])
-            with self.assertRaisesRegex(ValueError, "no field to write: of the Dataset, lat_bnds, crs, "):
-                quarry.write(self.tmp / "d.quarry", ds.drop_vars("tos"), lossless=True)
+            with self.assertRaisesRegex(ValueError, "no field to write: of the Dataset, who are left out"):
+                quarry.write(self.tmp / "d.quarry", ds[["who"]].drop_vars(["time"]), lossless=True)
 
     def assert_as_by_command(self, array):
         """Of what xarray wrote and read again, we make the grid that quarry-write makes of the file, with its warnings."""
@@ -685,7 +697,7 @@ class Meaning(qt.QuarryTest):
         return grids[0], said
 
     def test_coordinates_that_are_no_positions(self):
-        """Lend neither name nor unit to 0, 1, 2, ..., in the words of the command."""
+        """Lend no unit to 0, 1, 2, ..., in the words of the command."""
         import xarray as xr
         values = np.arange(40, dtype="f4").reshape(5, 8)
         for name, along in (("across the date line", [350, 355, 0, 5, 10, 15, 20, 25.0]), ("twice", [0, 1, 1, 2, 3, 4, 5, 6]),
@@ -696,8 +708,8 @@ class Meaning(qt.QuarryTest):
                                              "lon": ("lon", along, {"units": "degrees_east"})})
                 grid, said = self.assert_as_by_command(array)
                 self.assertEqual((grid["axis_names"][:2], grid["axis_units"][:2]),
-                                 (["lon", "lat"], ["degrees_east", "degrees_north"]) if name == "whole" else
-                                 (["x", "lat"], ["", "degrees_north"]))
+                                 (["lon", "lat"], ["degrees_east" if name == "whole" else "", "degrees_north"]))
+                self.assertEqual((grid["unplaced"] or [False])[0], name != "whole")
                 why = "holds " if name == "texts" else "is not finite, or neither ascends nor descends; "
                 self.assertEqual([f"the coordinate lon {why}" in one for one in said], [] if name == "whole" else [True])
                 if name == "not finite":
@@ -725,24 +737,26 @@ class Meaning(qt.QuarryTest):
                 self.assertIn(word, said[0])
 
     def test_coordinates_that_are_not_kept_are_said(self):
+        """Those of text; numbers are fields."""
         import xarray as xr
         array = xr.DataArray(np.arange(24, dtype="f4").reshape(2, 3, 4), dims=("time", "y", "x"), name="u",
                              coords={"time": ("time", [1.5, 2.5], {"units": "days since 2001-01-01"}), "x": np.arange(4.0),
-                                     "XLAT": (("y", "x"), np.ones((3, 4))), "XLONG": (("y", "x"), np.ones((3, 4))),
-                                     "sigma": ("y", np.arange(3.0))})
-        self.assertEqual(self.assert_as_by_command(array)[1],
-                         ["u: its coordinates XLAT, XLONG, sigma are not kept; convert them as fields if you need them"])
-        path, said = self.written(array["XLAT"], "b")
-        self.assertEqual(said, ["XLAT: its coordinates XLONG, sigma are not kept; convert them as fields if you need them"])
+                                     "XLAT": (("y", "x"), np.ones((3, 4))), "sigma": ("y", np.arange(3.0))})
+        path, said = self.written(array)
+        self.assertEqual(said, [])
         with quarry.open(path) as dataset:
+            self.assertEqual([(one.name, one.coordinate, one.still) for one in dataset.native.fields],
+                             [("u", False, False), ("XLAT", True, True), ("sigma", True, True)])
             np.testing.assert_array_equal(dataset["XLAT"][0, 0], array["XLAT"])
-        lone = array.drop_vars(["XLAT", "XLONG", "sigma"]).assign_coords(height=((), 2.0, {"units": "m"}), who="me", step=9)
-        self.assertEqual(self.written(lone, "c")[1],
-                         ["u: its coordinates height = 2.0 m, who = me, step = 9 are not kept; note them elsewhere if you need them"])
+        path, said = self.written(array["XLAT"], "b")
+        self.assertEqual(said, [])
+        with quarry.open(path) as dataset:
+            self.assertEqual([(one.name, one.coordinate) for one in dataset.native.fields], [("XLAT", False), ("sigma", True)])
+        lone = array.drop_vars(["XLAT", "sigma"]).assign_coords(height=((), 2.0, {"units": "m"}), who="me", step=9)
+        self.assertEqual(self.written(lone, "c")[1], ["u: the coordinates who hold text, which is not kept"])
         self.assertEqual(self.written(lone[0].drop_vars(["height", "who"]), "d")[1], [])  # a number and a time of a step
-        members = xr.concat([array.drop_vars(["XLAT", "XLONG", "sigma"])] * 2, "member").assign_coords(member=[7, 8])
+        members = xr.concat([array.drop_vars(["XLAT", "sigma"])] * 2, "member").assign_coords(member=[7, 8])
         self.assertEqual(self.written(members, "e", select={"member": 1})[1], [])
-        self.assertEqual(len(self.written(xr.Dataset({"u": array, "v": array * 2}), "f")[1]), 2)
 
     def test_axes_of_one_name_lie_at_one_place(self):
         """A dataset has the positions of an axis once, and other grids for other axes."""
@@ -775,26 +789,28 @@ class Meaning(qt.QuarryTest):
 
     def test_what_cannot_be_a_field_of_a_dataset_is_named_at_once(self):
         with self.of_climate() as ds:
-            several = ds[["tos"]].assign(count=ds.tos.astype("c16"), when=ds.time, gw=ds.lat * 1, p0=5.0, ice=ds.tos * 2)
+            several = ds[["tos"]].assign(count=ds.tos.astype("c16"), mixed=("lat", np.array([None, 1, 2, 3], object)), gw=ds.lat * 1,
+                                         p0=5.0, ice=ds.tos * 2, when=ds.time)
             with self.assertRaises(TypeError) as raised:
                 quarry.write(self.path, several, lossless=True)
             self.assertEqual(
-                str(raised.exception), "some variables of the Dataset cannot be fields: complex128: count; object: when; along lat: gw; "
-                "a single value: p0. A dataset has one series of steps, here that of 'tos' (along time, lat, lon) and samples of float16, "
-                "float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool; take the rest, ds[['tos', 'ice']], and write what else you "
-                "need by itself")
+                str(raised.exception), "some variables of the Dataset cannot be fields: complex128: count; object: mixed. A dataset has "
+                "samples of float16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool; leave them out, "
+                "ds.drop_vars(['count', 'mixed']), and write what else you need by itself")
+            other = ds.tos[:2].rename(time="time2").rename("other")
             for data, error, says in (
-                    (several[["ice", "tos", "gw"]], ValueError, r"along lat: gw\. A dataset has one series of steps.* ds\.drop_vars\(\['gw'\]\)"),
-                    (several[["when", "p0"]], TypeError, "object: when; a single value: p0. A dataset has a grid and samples of float16.*astype"),
+                    (several[["ice", "tos"]].assign(other=other), ValueError,
+                     r"along time2, lat, lon: other\. A dataset has one series of steps.* ds\.drop_vars\(\['other'\]\)"),
+                    (several[["count", "mixed"]], TypeError, "complex128: count; object: mixed. A dataset has samples of float16.*astype"),
                     (ds.tos[0].expand_dims(bnds=4, axis=2).to_dataset(name="corners").assign(tos=ds.tos), ValueError,
-                     "along lat, lon, bnds: corners.* that of 'tos'"),
-                    (several[["p0"]], ValueError, r"'p0' has the shape \(\)"),
-                    (several[["ice"]].assign(still=ds.tos[0]), ValueError, "along lat, lon: still")):
+                     "along lat, lon, bnds: corners.* that of 'tos'")):
                 with self.subTest(says), self.assertRaisesRegex(error, says):
                     quarry.write(self.path, data, lossless=True)
             self.assertFalse(self.path.exists())
-            with quarry.open(self.written(several.drop_vars(["count", "when", "gw", "p0"]))[0]) as dataset:
+            with quarry.open(self.written(several.drop_vars(["count", "mixed"]))[0]) as dataset:
                 np.testing.assert_array_equal(dataset["ice"][:, 0], ds.tos.values * 2)
+                self.assertEqual(dataset["when"].steps, [0, 1, 2])
+                self.assertEqual([one.name for one in dataset.native.fields if one.still], ["gw", "p0"])
 
     def test_a_list_along_time_is_a_row(self):
         """As quarry-write has it."""
@@ -806,13 +822,10 @@ class Meaning(qt.QuarryTest):
             with self.subTest(name):
                 array = xr.DataArray(np.arange(3, dtype="f4"), dims="time", coords={"time": times}, name="sst")
                 array.time.encoding["units"] = "hours since 2001-01-01"
-                if name == "noleap":
-                    said = self.written(array, name)[1]
-                    self.assertEqual(said, ["sst: the calendar of its coordinate time, 'noleap', is not kept, as an axis has "
-                                            "none; note it elsewhere"])
-                else:
-                    grid, _ = self.assert_as_by_command(array)
-                    self.assertEqual((grid["axis_names"][0], grid["axis_units"][0]), ("time", "hours since 2001-01-01"))
+                grid, said = self.assert_as_by_command(array)
+                self.assertEqual((grid["axis_names"][0], grid["axis_units"][0], said), ("time", "hours since 2001-01-01", []))
+                (calendar,) = grid["axis_attributes"][0]["attributes"]
+                self.assertEqual(calendar, {"name": "calendar", "text": "noleap" if name == "noleap" else "proleptic_gregorian"})
 
     def test_a_range_of_few_samples(self):
         self.values[3, 4, 5] = 1e20

@@ -19,6 +19,7 @@ import sys
 import threading
 import unittest.mock
 import urllib.parse
+import warnings
 from pathlib import Path
 
 from python_testing import DIMS, PACKAGE, STEPS, Package, np, qt, quarry
@@ -106,7 +107,7 @@ class Hierarchy(Package):
         for dataset in self.targets():
             for target, samples in itertools.product((dataset, dataset.target), chunk_samples):
                 with self.subTest(store=str(target), chunk_samples=samples), quarry.zarr_store(target) as store, \
-                        unittest.mock.patch("quarry._zarr_contents.CHUNK_SAMPLES", samples):
+                        unittest.mock.patch("quarry._zarr_description.CHUNK_SAMPLES", samples):
                     yield store
                 self.assertEqual(dataset["p"].read(level=4).shape, (2, 3, 3))  # open still
 
@@ -123,7 +124,7 @@ class Hierarchy(Package):
     def test_slices(self):
         random = np.random.default_rng(qt.SEED)
         # Chunks of one patch at every level.
-        with quarry.zarr_store(self.path) as store, unittest.mock.patch("quarry._zarr_contents.CHUNK_SAMPLES", 1):
+        with quarry.zarr_store(self.path) as store, unittest.mock.patch("quarry._zarr_description.CHUNK_SAMPLES", 1):
             root = zarr.open(store)
             self.assertEqual(root["2/p"].chunks, (1, 4, 4, 4))
             for _ in range(qt.scaled(60, 2000)):
@@ -163,14 +164,14 @@ class Hierarchy(Package):
 
     def test_large_grids_have_few_chunks(self):
         """Also of coarse levels, where patches are small; chunks are whole patches, for any shape."""
-        from quarry._zarr_contents import Grid
+        from quarry._zarr_description import Grid
         random = np.random.default_rng(qt.SEED)
         for _ in range(300):
             shape = tuple(int(n) for n in 2 ** random.integers(0, 13, 3) + random.integers(0, 20, 3))
             patch = tuple(1 if n == 1 else int(2 ** random.integers(2, 7)) for n in shape)
             levels = min((p.bit_length() for p, n in zip(patch, shape) if n > 1), default=1)
-            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("", "", ""), ("z", "y", "x"),
-                        (True, True, True))
+            grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("z", "y", "x"),
+                        (True, True, True), ({}, {}, {}))
             for level in range(levels):
                 chunk, extent = grid.chunk_shape(level), grid.level_shape(level)
                 with self.subTest(shape=shape, patch=patch, level=level):
@@ -425,6 +426,84 @@ class Shapes(qt.QuarryTest):
         self.assertEqual((image["name"], image["axes"][0]), ("b", {"name": "step_b_axis", "type": "time"}))
         self.assertEqual(image["datasets"][2], {"path": "2/b", "coordinateTransformations": [
             {"type": "scale", "scale": [2.5, 8.0, 4.0, 2.0]}, {"type": "translation", "translation": [0.5, -3.0, 0.0, 10.0]}]})
+
+    def ocean(self, **options):
+        """Temperatures over time beside a mask, and latitudes of the same grid and of a grid without depth."""
+        random = np.random.default_rng(qt.SEED)
+        lat = np.linspace(-10, 10, 9)[:, None] + 0.01 * np.arange(12)
+        places = {"z": ("z", [5.0, 15, 40], {"units": "m", "positive": "down"}),
+                  "lat": (("y", "x"), lat, {"units": "degrees_north"}),
+                  "lat3": (("z", "y", "x"), lat + np.zeros((3, 1, 1))), "height": ((), 2.0),
+                  "time": ("time", [0.0, 1, 2], {"units": "days since 2001-01-01", "standard_name": "time"})}
+        data = xarray.Dataset(
+            {"temp": (("time", "z", "y", "x"), random.normal(size=(3, 3, 9, 12)).astype("f4"),
+                      {"units": "K", "cell_methods": "time: mean"}),
+             "mask": (("z", "y", "x"), random.integers(0, 2, (3, 9, 12)).astype("i2"))},
+            places, {"title": "Sea", "levels": np.array([1, 2], "i2")})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            quarry.write(self.tmp / "ocean.quarry", data, lossless=True, mode="overwrite", **options)
+        return data, quarry.zarr_store(self.tmp / "ocean.quarry")
+
+    def test_what_the_source_says(self):
+        data, store = self.ocean()
+        root = zarr.open(store)
+        for group in (root, root["0"], root["3"]):
+            self.assertEqual((group.attrs["title"], group.attrs["levels"]), ("Sea", [1, 2]))
+        self.assertEqual((root["3"].attrs["level"], root.attrs["quarry"]["levels"]), (3, 7))
+        self.assertEqual((root["1/temp"].attrs["cell_methods"], root["1/temp"].attrs["units"], root["1/temp"].attrs["level"]),
+                         ("time: mean", "K", 1))
+        self.assertEqual(dict(root["0/z"].attrs), {"axis": "Z", "positive": "down", "units": "m"})
+        self.assertEqual(dict(root["0/time"].attrs), {"standard_name": "time", "units": "days since 2001-01-01"})
+        self.assertEqual(store, pickle.loads(pickle.dumps(store)))
+
+    def test_what_does_not_change(self):
+        data, store = self.ocean()
+        root = zarr.open(store)
+        for level in range(2):
+            every = slice(None, None, 1 << level)
+            self.assertEqual(root[f"{level}/mask"].metadata.dimension_names, ("z", "y", "x"))
+            np.testing.assert_array_equal(root[f"{level}/mask"][:], data["mask"][every, every, every])
+            np.testing.assert_array_equal(root[f"{level}/mask"][1, 2:4, ::2], data["mask"].values[every, every, every][1, 2:4, ::2])
+        self.assertEqual(root["2/height"][()], 2)
+        image = root.attrs["ome"]["multiscales"][1]
+        self.assertEqual((image["name"], [axis["type"] for axis in image["axes"]]), ("mask", ["space"] * 3))
+        self.assertEqual([len(one["scale" if number == 0 else "translation"]) for number, one in
+                          enumerate(image["datasets"][0]["coordinateTransformations"])], [3, 3])
+
+    def test_coordinates_that_are_fields(self):
+        data, store = self.ocean()
+        root = zarr.open(store)
+        self.assertEqual([image["name"] for image in root.attrs["ome"]["multiscales"]], ["temp", "mask"])
+        self.assertEqual({*root["0/temp"].attrs["coordinates"].split()}, {"lat", "lat3", "height"})
+        self.assertNotIn("coordinates", root["0/lat"].attrs)
+        for level in range(2):
+            with xarray.open_zarr(store, group=str(level), chunks=None) as opened:
+                self.assertEqual(set(opened.data_vars), {"temp", "mask"})
+                self.assertEqual(opened["temp"].dims, ("time", "z", "y", "x"))
+                np.testing.assert_array_equal(opened["temp"].coords["lat"], data["lat"][::1 << level, ::1 << level])
+                every = slice(None, None, 1 << level)
+                np.testing.assert_array_equal(opened["temp"].sel(time="2001-01-02"), data["temp"][1, every, every, every])
+
+    def test_numbers_of_steps_beside_times(self):
+        for steps in ([0, 1, 2], [3, 4, 9]):
+            _, store = self.ocean(step=steps)
+            with xarray.open_zarr(store, group="0", chunks=None) as opened:
+                self.assertEqual(set(opened.data_vars), {"temp", "mask"})
+                self.assertEqual(opened["time"].dims, ("time",))
+                self.assertEqual("step" in opened.coords, steps[0] == 3)
+            if steps[0] == 3:
+                np.testing.assert_array_equal(zarr.open(store)["1/step"][:], steps)
+
+    def test_where_nothing_changes_there_are_no_steps(self):
+        data = xarray.Dataset({"area": (("lat", "lon"), np.ones((5, 6)))}, {"lat": np.arange(5.0), "lon": np.arange(6.0)})
+        quarry.write(self.tmp / "still.quarry", data, lossless=True)
+        root = zarr.open(quarry.zarr_store(self.tmp / "still.quarry"))
+        self.assertEqual(set(root["0"].array_keys()), {"area", "lat", "lon"})
+        quarry.write(self.tmp / "still.quarry", data.rename(area="p").expand_dims(step=[4, 5]), lossless=True, mode="append")
+        root = zarr.open(quarry.zarr_store(self.tmp / "still.quarry"))
+        self.assertEqual(root["0/p"].metadata.dimension_names, ("step", "lat", "lon"))
+        np.testing.assert_array_equal(root["0/step"][:], [4, 5])
 
     def test_uneven_axes_with_units(self):
         import netCDF4

@@ -6,9 +6,12 @@ import shutil
 
 from python_testing import Package, np, qt, quarry
 
+import warnings
+
 import xarray  # noqa: E402
 import zarr  # noqa: E402
-from quarry._zarr_contents import Contents, describe  # noqa: E402
+from quarry._zarr_contents import Contents  # noqa: E402
+from quarry._zarr_description import describe  # noqa: E402
 
 
 def write(path, name, array, *options, step=0, new=False):
@@ -118,6 +121,45 @@ class SameAsTheStore(qt.QuarryTest):
                 axis.units = {"z": "km", "y": "furlong", "x": "µm"}[name]
             file.createVariable("f", "f4", ("z", "y", "x"))[:] = 1
         qt.succeed("quarry-write-single", f"{source}:f", "--lossless", "--output", path)
+        self.check(path)
+
+
+    def write(self, name, data, **options):
+        path = self.tmp / f"{name}.quarry"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            quarry.write(path, data, lossless=True, **options)
+        return path
+
+    def test_attributes_of_all_owners(self):
+        """Of all kinds; those that Quarry has a name for as well."""
+        of_all = {"title": "É", "n": np.int16(-3), "huge": np.uint64(2**64 - 1), "threshold": np.float32(0.1),
+                  "nan": np.float64("nan"), "list": np.array([1.5, np.inf, -np.inf]), "texts": ["a", "b"], "true": True,
+                  "none": None, "empty": [], "tree": {"a": [1, {"b": 2.5}]}, "level": "top", "ome": "mine", "quarry": "mine",
+                  "axis": "?", "long_name": "l", "coder": "c", "max_error": 7, "standard_name": "s"}
+        time = xarray.Variable("time", [0.0, 1, 2], {**of_all, "units": "days since 2001-01-01", "calendar": "noleap"})
+        self.check(self.write("said", xarray.Dataset(
+            {"p": (("time", "lat", "lon"), np.zeros((3, 4, 5), "f4"), {**of_all, "units": "Pa"})},
+            {"time": time, "lat": ("lat", np.arange(4.0), {**of_all, "units": "degrees_north"}), "lon": np.arange(5.0)}, of_all)))
+
+    def test_what_does_not_change_and_coordinates(self):
+        places = {"lat": (("y", "x"), np.zeros((5, 6))), "height": ((), 2.0), "depth": ("z", [1.0, 2.0, 4.0])}
+        fields = {"p": (("time", "z", "y", "x"), np.zeros((3, 3, 5, 6), "f4")),
+                  "ssh": (("time", "y", "x"), np.ones((3, 5, 6), "f4")), "area": (("y", "x"), np.ones((5, 6))),
+                  "total": ("time", np.arange(3.0))}
+        times = {"time": ("time", [1.0, 2.0, 4.0], {"units": "days since 2001-01-01"})}
+        for number, steps in enumerate(([0, 1, 2], [0, 2, 4], [3, 4, 5])):
+            self.check(self.write(f"moving{number}", xarray.Dataset(fields, places | times), step=steps))
+        self.check(self.write("still", xarray.Dataset({"area": fields["area"]}, places)))
+        self.check(self.write("plain", xarray.Dataset(fields, places).rename(time="step")))
+
+    def test_what_does_not_change_came_before_the_rest(self):
+        """A step of its own is no step of the others."""
+        places = {"lat": np.arange(5.0), "lon": np.arange(6.0)}
+        path = self.write("late", xarray.DataArray(np.ones((5, 6)), places, ("lat", "lon"), "area"))
+        time = ("time", [1.0, 2.0], {"units": "days since 2001-01-01"})
+        moving = xarray.DataArray(np.ones((2, 5, 6)), places | {"time": time}, ("time", "lat", "lon"), "p")
+        quarry.write(path, moving, lossless=True, mode="append", step=1)
         self.check(path)
 
 

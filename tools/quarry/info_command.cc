@@ -110,6 +110,13 @@ nlohmann::ordered_json FillToJson(const FieldDescription& field) {
   return field.fill->As<std::uint64_t>().value_or(0);
 }
 
+nlohmann::ordered_json ToJson(const Attributes& attributes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const Attribute& attribute : attributes)
+    json[attribute.name] = nlohmann::ordered_json::parse(ValueJson(attribute));
+  return json;
+}
+
 nlohmann::ordered_json ToJson(const FieldSummary& s) {
   nlohmann::ordered_json json;
   json["name"] = s.field->name;
@@ -117,6 +124,9 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["dtype"] = s.field->given_type();
   if (s.field->given != GivenType::kStored) json["stored_dtype"] = Name(s.field->type);
   json["units"] = s.field->units;
+  json["attributes"] = ToJson(s.field->attributes);
+  json["still"] = s.field->still;
+  json["coordinate"] = s.field->coordinate;
   json["codec"] = Name(s.field->coder);
   json["lossless"] = s.field->lossless;
   json["tolerance"] = s.tolerance;
@@ -153,6 +163,10 @@ nlohmann::ordered_json ToJson(const GridDescription& grid) {
   json["has_axis"] = grid.has_axis;
   json["axis_names"] = grid.axis_names;
   json["axis_units"] = grid.axis_units;
+  json["axis_attributes"] = nlohmann::ordered_json::array();
+  for (const Attributes& attributes : grid.axis_attributes)
+    json["axis_attributes"].push_back(ToJson(attributes));
+  json["unplaced"] = grid.unplaced;
   // Null for an evenly spaced axis.
   json["coordinates"] = nlohmann::ordered_json::array();
   for (const std::vector<double>& axis : grid.coordinates)
@@ -178,6 +192,9 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   };
   json["time_units"] = text(dataset.time_unit.units);
   json["calendar"] = text(dataset.time_unit.calendar);
+  json["time_name"] = text(dataset.time_name);
+  json["time_attributes"] = ToJson(dataset.time_attributes);
+  json["attributes"] = ToJson(dataset.attributes);
   json["fields"] = nlohmann::ordered_json::array();
   for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
   return json.dump(2);
@@ -196,6 +213,16 @@ std::string DescribeAxis(const GridDescription& grid, std::size_t a) {
                      coordinates.empty() ? first : coordinates.front(),
                      coordinates.empty() ? last : coordinates.back(),
                      coordinates.empty() ? fmt::format("spacing {:g}", grid.spacing[a]) : "unevenly spaced");
+}
+
+/// A line for each attribute; long ones are cut.
+void PrintAttributes(const char* indent, const Attributes& attributes) {
+  constexpr std::size_t kLongest = 100;
+  for (const Attribute& attribute : attributes) {
+    const std::string text = ValueText(attribute);
+    const std::string_view shown = Beginning(text, kLongest);
+    Print("{}{}: {}{}\n", indent, Printable(attribute.name), shown, shown.size() < text.size() ? "..." : "");
+  }
 }
 
 /// "0 to 3 days since 2001-01-01 (noleap), 2001-01-01 00:00:00 to 2001-01-04 00:00:00"; empty without times.
@@ -232,6 +259,7 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]);
   };
   Print("{}\n", target);
+  PrintAttributes("           ", dataset.attributes);
   const char* order = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
   for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
     const GridDescription& grid = dataset.grids[g];
@@ -240,6 +268,7 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
           triple(grid.spacing), triple(grid.origin));
     for (std::size_t a = 0; a < 3; ++a) {
       if (const std::string axis = DescribeAxis(grid, a); !axis.empty()) Print("  axis     {}\n", axis);
+      PrintAttributes("           ", grid.axis_attributes[a]);
     }
     Print("  patches  {}, {} levels, {} order\n", ToString(grid.patch), grid.levels, order);
   }
@@ -250,10 +279,14 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   }
   if (const std::string times = DescribeTimes(dataset.time_unit, steps); !times.empty())
     Print("  times    {}\n", times);
+  PrintAttributes("           ", dataset.time_attributes);
   for (const FieldSummary& s : fields) {
     Print("  field    {} ({}, {}){}{}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
           s.field->units.empty() ? "" : " in " + s.field->units,
-          dataset.grids.size() == 1 ? "" : fmt::format(" on grid {}", s.field->grid));
+          (dataset.grids.size() == 1 ? "" : fmt::format(" on grid {}", s.field->grid)) +
+              (s.field->still ? ", the same in all steps" : "") +
+              (s.field->coordinate ? ", a coordinate of others" : ""));
+    PrintAttributes("           ", s.field->attributes);
     Print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes),
           FormatBytes(s.bytes + s.mask_bytes()), s.ratio());
     if (s.field->fill || !s.masks.empty()) {

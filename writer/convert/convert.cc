@@ -81,6 +81,7 @@ class Run {
                                                DescribeResult(options_, jobs_, writer_->existing(), unit_));
                                            return writer_->Declare(dataset);
                                          })));
+    for (const std::string& warning : ListOtherWords(jobs_, writer_->dataset())) Warn(warning);
     if (root_) Announce();
     return Status::Ok();
   }

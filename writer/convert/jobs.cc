@@ -1,9 +1,12 @@
 #include "writer/convert/jobs.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "quarry/base/missing.h"
 #include "quarry/base/natural_order.h"
@@ -11,9 +14,13 @@
 #include "quarry/base/version.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/rounding.h"
+#include "writer/pipeline/source_grid.h"
 
 namespace quarry::writer {
 namespace {
+
+constexpr FieldWords kOptions = {"--tolerance", "--relative",           "--lossless", "--codec",
+                                 "--layers",    "--pointwise-relative", "--keyframe", "--units"};
 
 /// The fill value that the file declares, unless NaN, which needs no declaration.
 std::optional<SampleValue> DeclaredFill(const input::InputInfo& input) {
@@ -73,6 +80,7 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   field.layers = options.layers;
   field.relative_layers = options.relative_layers;
   field.units = options.units.empty() ? ToUtf8(input.units) : options.units;
+  if (input.words) field.attributes = input.words->field;
   QUARRY_ASSIGN_OR_RETURN(const std::optional<SampleValue> fill, SourceFill(options, input));
   field.fill = StoredFill(field.type, fill);
   QUARRY_ASSIGN_OR_RETURN(field.coder, CoderOf(options));
@@ -83,106 +91,18 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   return field;
 }
 
-/// Samples of two units are not one field. A file that says nothing of its unit is taken at its word.
-Status CheckSameUnits(const FieldDescription& here, const FieldDescription& known) {
-  if (here.units == known.units || here.units.empty() || known.units.empty()) return Status::Ok();
-  return InvalidArgument(
-      "its samples are in {}, but those of field \"{}\" in {}; convert them first, or give --units {} if the "
-      "unit "
-      "is the same, or another --field",
-      here.units, known.name, known.units, known.units);
-}
-
 LayoutRequest LayoutOf(const WriteOptions& options) {
   return {options.origin, options.spacing, options.patch, options.levels, options.order};
 }
 
-/// The grid of a file, as far as the file tells. An option for even spacing applies to every axis.
-GridDescription GridOf(const WriteOptions& options, const input::InputInfo& input) {
-  GridDescription grid;
-  grid.dims = input.dims;
-  for (std::size_t a = 0; a < 3; ++a) {
-    const input::InputAxis& axis = input.axes[a];
-    if (!axis.name.empty()) grid.axis_names[a] = ToUtf8(axis.name);
-    grid.axis_units[a] = ToUtf8(axis.units);
-    grid.has_axis[a] = axis.exists;
-    grid.origin[a] = axis.origin.value_or(grid.origin[a]);
-    grid.spacing[a] = axis.spacing.value_or(grid.spacing[a]);
-    if (!options.spacing && !options.origin) grid.coordinates[a] = axis.coordinates;
+/// Where the samples of a file lie, with texts that are UTF-8.
+SourceGrid GridOf(const input::InputInfo& input) {
+  SourceGrid grid{input.dims, input.axes};
+  for (SourceAxis& axis : grid.axes) {
+    axis.name = ToUtf8(axis.name);
+    axis.units = ToUtf8(axis.units);
   }
   return grid;
-}
-
-/// Whether a file's sample positions, if it has any, match the grid: within a millionth of the spacing.
-bool LiesOnAxis(const input::InputAxis& axis, const GridDescription& grid, std::size_t a) {
-  const auto near = [&](double file, double known) {
-    // Positions stored as float32 have no more digits.
-    const double rounding = 1e-6 * std::abs(grid.spacing[a]) + 1e-7 * std::abs(known);
-    return std::abs(file - known) <= rounding;
-  };
-  const std::vector<double>& coordinates = grid.coordinates[a];
-  if (!axis.coordinates.empty()) {
-    return std::equal(axis.coordinates.begin(), axis.coordinates.end(), coordinates.begin(),
-                      coordinates.end(), near);
-  }
-  if (axis.spacing && !(coordinates.empty() && near(*axis.spacing, grid.spacing[a]))) return false;
-  return !axis.origin || near(*axis.origin, grid.origin[a]);
-}
-
-/// A field has one grid: a file that says otherwise is refused, unless --spacing or --origin overrule it.
-Status CheckSameGrid(const WriteOptions& options, const input::InputInfo& input,
-                     const GridDescription& grid) {
-  for (std::size_t a = 0; a < 3; ++a) {
-    input::InputAxis axis = input.axes[a];
-    if (options.spacing || options.origin) axis.coordinates.clear();
-    if (options.spacing || (options.origin && !grid.coordinates[a].empty())) axis.spacing.reset();
-    if (options.origin) axis.origin.reset();
-    if (LiesOnAxis(axis, grid, a)) continue;
-    return InvalidArgument(
-        "\"{}\" has other positions along {} ({}) than the dataset (origin {}, spacing {}); give --origin {} "
-        "--spacing {} to place it there all the same, or another --output",
-        input.path, kAxisNames[a],
-        axis.coordinates.empty() ? fmt::format("origin {}, spacing {}", axis.origin.value_or(grid.origin[a]),
-                                               axis.spacing.value_or(grid.spacing[a]))
-                                 : fmt::format("uneven, from {}", axis.coordinates.front()),
-        grid.origin[a], grid.spacing[a], fmt::join(grid.origin, ","), fmt::join(grid.spacing, ","));
-  }
-  return Status::Ok();
-}
-
-/// Whether a file lies on a grid. --spacing and --origin overrule what it says.
-bool LiesOn(const WriteOptions& options, const input::InputInfo& input, const GridDescription& grid) {
-  if (input.dims != grid.dims) return false;
-  if (options.origin && *options.origin != grid.origin) return false;
-  if (options.spacing && *options.spacing != grid.spacing) return false;
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (!input.axes[a].exists && grid.has_axis[a]) return false;
-    const std::string name = ToUtf8(input.axes[a].name);
-    const std::string units = ToUtf8(input.axes[a].units);
-    if (!name.empty() && name != grid.axis_names[a]) return false;
-    if (!units.empty() && units != grid.axis_units[a]) return false;
-  }
-  return CheckSameGrid(options, input, grid).ok();
-}
-
-/// The grid of a file whose field the dataset has.
-Result<std::size_t> ContinueGrid(const WriteOptions& options, const input::InputInfo& input,
-                                 const DatasetDescription& dataset, std::size_t field) {
-  const std::size_t grid = dataset.fields[field].grid;
-  QUARRY_RETURN_IF_ERROR(CheckSameLayout(input.dims, LayoutOf(options), dataset, grid));
-  QUARRY_RETURN_IF_ERROR(CheckSameGrid(options, input, dataset.grids[grid]));
-  return grid;
-}
-
-/// The grid of a file that is the first of its field; a new one if none of the dataset's is the same.
-Result<std::size_t> ChooseGrid(const WriteOptions& options, const input::InputInfo& input,
-                               DatasetDescription* dataset) {
-  for (std::size_t g = 0; g < dataset->grids.size(); ++g) {
-    if (!LiesOn(options, input, dataset->grids[g])) continue;
-    QUARRY_RETURN_IF_ERROR(CheckSameLayout(input.dims, LayoutOf(options), *dataset, g));
-    return g;
-  }
-  return AddGrid(GridOf(options, input), LayoutOf(options), dataset);
 }
 
 }  // namespace
@@ -191,15 +111,6 @@ Result<std::unique_ptr<input::Input>> Job::Open(const input::InputOptions& optio
   QUARRY_ASSIGN_OR_RETURN(auto inputs, input::OpenInputs(info.path, options));
   if (moment < inputs.size() && inputs[moment]->info().dims == info.dims) return std::move(inputs[moment]);
   return DataLoss("\"{}\" has changed since the run began; convert it when no process writes it", info.path);
-}
-
-/// What a file says, without a spacing of 0 along an axis of one sample: there it says that there is none.
-input::InputInfo WithoutEmptySpacing(input::InputInfo info) {
-  for (std::size_t a = 0; a < 3; ++a) {
-    std::optional<double>& spacing = info.axes[a].spacing;
-    if (info.dims[a] == 1 && spacing && !IsSpacing(*spacing)) spacing.reset();
-  }
-  return info;
 }
 
 namespace {
@@ -240,7 +151,7 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
   for (const std::string& path : options.inputs) {
     QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, options.input));
     for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
-      const input::InputInfo info = WithoutEmptySpacing(inputs[moment]->info());
+      const input::InputInfo& info = inputs[moment]->info();
       const auto [it, added] = next_step.try_emplace(info.field, options.first_step.value_or(0));
       // Behind the largest number comes 0.
       if (!added && it->second < options.first_step.value_or(0))
@@ -320,27 +231,75 @@ TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs) {
   return {};
 }
 
+namespace {
+
+/// What the first file says that says anything: of itself, and of the time.
+void TakeWords(const WriteOptions& options, const Jobs& jobs, DatasetDescription* dataset) {
+  bool has_time = options.time.has_value();
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      if (!job.info.words) continue;
+      if (dataset->attributes.empty()) dataset->attributes = job.info.words->dataset;
+      if (!job.info.time || std::exchange(has_time, true)) continue;
+      dataset->time_name = job.info.words->time_name;
+      dataset->time_attributes = job.info.words->time;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset) {
+  std::map<std::string, std::set<std::string>> others;  // by what they are about
+  std::set<const input::FileWords*> seen;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      const input::FileWords* words = job.info.words.get();
+      if (words == nullptr || !seen.insert(words).second) continue;
+      const auto add = [&](const std::string& owner, const Attributes& said, const Attributes& kept) {
+        const std::vector<std::string> names = OtherAttributes(said, kept);
+        others[owner].insert(names.begin(), names.end());
+      };
+      add("the files", words->dataset, dataset.attributes);
+      if (const auto field = dataset.FindField(job.info.field))
+        add(fmt::format("field {}", job.info.field), words->field, dataset.fields[*field].attributes);
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [owner, names] : others) {
+    if (!names.empty())
+      sentences.push_back(
+          fmt::format("attributes of {} differ, and the dataset keeps those that came first: {}", owner,
+                      fmt::join(names, ", ")));
+  }
+  return sentences;
+}
+
 Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
                                           const std::optional<DatasetDescription>& existing,
                                           const TimeUnit& unit) {
   DatasetDescription dataset = existing ? *existing : DescribeDataset(LayoutOf(options));
-  if (!existing) dataset.created_by = fmt::format("quarry-write {}", kVersion);
+  if (!existing) {
+    dataset.created_by = fmt::format("quarry-write {}", kVersion);
+    TakeWords(options, jobs, &dataset);
+  }
   dataset.time_unit = unit;
   for (const auto& [step, inputs] : jobs) {
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(TimeOf(options, inputs, dataset.time_unit)));
     for (const auto& [input, moment, done] : inputs) {
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
-      Result<std::size_t> grid =
-          known ? ContinueGrid(options, input, dataset, *known) : ChooseGrid(options, input, &dataset);
+      Result<std::size_t> grid = ChooseGrid(
+          GridOf(input), LayoutOf(options), input.field,
+          "give --origin {origin} --spacing {spacing} to place them there all the same, or another "
+          "--output",
+          &dataset);
       if (!grid.ok()) {
         const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
         return std::move(grid).status().Annotate(fmt::format("\"{}\"{}", input.path, into));
       }
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
-      Result<FieldDescription> field =
-          DescribeField(request, {"--tolerance", "--relative", "--lossless", "--codec", "--layers",
-                                  "--pointwise-relative", "--keyframe"});
+      Result<FieldDescription> field = DescribeField(request, kOptions);
       Status status = field.status();
       if (status.ok() && input.type != field->type && FindCoder(field->coder)->HasSafeguards()) {
         status = InvalidArgument(
@@ -350,10 +309,8 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
             Name(field->coder));
       }
       if (status.ok()) field->grid = *grid;
-      if (status.ok() && known) status = CheckSameField(*field, *continued);
-      if (status.ok() && known) status = CheckSameUnits(*field, *continued);
+      if (status.ok()) status = TakeField(*std::move(field), &dataset, kOptions);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
-      if (!known) dataset.fields.push_back(*std::move(field));
     }
   }
   return dataset;

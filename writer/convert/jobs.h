@@ -48,6 +48,9 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
                                           const std::optional<DatasetDescription>& existing,
                                           const TimeUnit& unit);
 
+/// What the dataset does not keep of the attributes of the inputs: those in which they differ.
+std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset);
+
 /// How the times of the inputs count: as the first says that has one.
 TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs);
 

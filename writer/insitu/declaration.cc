@@ -1,8 +1,10 @@
 #include "writer/insitu/declaration.h"
 
+#include <algorithm>
 #include <set>
 
 #include "quarry/base/version.h"
+#include "writer/pipeline/source_grid.h"
 
 namespace quarry::insitu {
 BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
@@ -24,28 +26,15 @@ BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
 
 namespace {
 
-/// The grid of the declared fields: that of one which the dataset has, otherwise one with these samples, or a
-/// new one.
+/// The grid of the declared fields: that of the first which the dataset has, or of none.
 Result<std::size_t> ChooseGrid(const Declaration& declaration, const writer::LayoutRequest& layout,
                                DatasetDescription* dataset) {
-  std::optional<std::size_t> grid;
-  for (const Field& field : declaration.fields) {
-    const std::optional<std::size_t> known = dataset->FindField(field.name);
-    if (known && !grid) grid = dataset->fields[*known].grid;
-  }
-  for (std::size_t g = 0; g < dataset->grids.size() && !grid; ++g) {
-    const GridDescription& there = dataset->grids[g];
-    if (there.dims == declaration.dims && layout.origin.value_or(there.origin) == there.origin &&
-        layout.spacing.value_or(there.spacing) == there.spacing)
-      grid = g;
-  }
-  if (!grid) {
-    GridDescription described;
-    described.dims = declaration.dims;
-    return writer::AddGrid(described, layout, dataset);
-  }
-  QUARRY_RETURN_IF_ERROR(writer::CheckSameLayout(declaration.dims, layout, *dataset, *grid));
-  return *grid;
+  SourceGrid source;
+  source.dims = declaration.dims;
+  const auto known = std::ranges::find_if(
+      declaration.fields, [&](const Field& field) { return dataset->FindField(field.name).has_value(); });
+  return writer::ChooseGrid(source, layout, known == declaration.fields.end() ? "" : known->name,
+                            "declare another origin and spacing", dataset);
 }
 
 }  // namespace
@@ -58,6 +47,7 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
   if (!existing) {
     dataset.created_by = fmt::format("quarry-insitu {}", kVersion);
     dataset.time_unit = declaration.time_unit;
+    dataset.attributes = declaration.attributes;
   }
   QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, ChooseGrid(declaration, layout, &dataset));
   QUARRY_RETURN_IF_ERROR(CheckTimeUnit(declaration.time_unit));
@@ -68,12 +58,7 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
       return InvalidArgument("field \"{}\" is declared twice; give each field a name of its own", field.name);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(field));
     wanted.grid = grid;
-    const std::optional<std::size_t> known = dataset.FindField(field.name);
-    if (known) {
-      QUARRY_RETURN_IF_ERROR(writer::CheckSameField(wanted, dataset.fields[*known]));
-    } else {
-      dataset.fields.push_back(std::move(wanted));
-    }
+    QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));
   }
   return dataset;
 }

@@ -27,6 +27,7 @@ struct Declaration {
   std::optional<format::PayloadOrder> order;
   std::vector<Field> fields;
   TimeUnit time_unit;  ///< of the times of BeginStep, which become times in the unit of a continued dataset
+  Attributes attributes;  ///< of the dataset; a continued one keeps its own
 };
 
 /// Which axis of an array lies densest in memory.

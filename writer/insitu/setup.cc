@@ -3,6 +3,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "quarry/format/proto_convert.h"
+
 namespace quarry::insitu {
 namespace {
 
@@ -36,6 +38,27 @@ std::optional<SampleValue> FillFromJson(const json& value) {
   return SampleValue(value.get<double>());
 }
 
+/// As messages of the format.
+json ToJson(const Attributes& attributes) {
+  json list = json::array();
+  for (const Attribute& attribute : attributes)
+    list.push_back(format::ToProto(attribute).SerializeAsString());
+  return list;
+}
+/// @errors throws json::exception: they are none
+Attributes AttributesFromJson(const json& list) {
+  Attributes attributes;
+  for (const json& bytes : list) {
+    format::pb::Attribute message;
+    Result<Attribute> attribute = message.ParseFromString(bytes.get<std::string>())
+                                      ? format::FromProto(message)
+                                      : Result<Attribute>(DataLoss("an attribute is damaged"));
+    if (!attribute.ok()) throw json::other_error::create(0, attribute.status().message(), nullptr);
+    attributes.push_back(*std::move(attribute));
+  }
+  return attributes;
+}
+
 json ToJson(const Field& field) {
   return {{"name", field.name},
           {"type", static_cast<int>(field.type)},
@@ -49,7 +72,10 @@ json ToJson(const Field& field) {
           {"relative_layers", field.relative_layers},
           {"pointwise_relative", ToJson(field.pointwise_relative)},
           {"keyframe", ToJson(field.keyframe)},
-          {"given", static_cast<int>(field.given)}};
+          {"given", static_cast<int>(field.given)},
+          {"attributes", ToJson(field.attributes)},
+          {"still", field.still},
+          {"coordinate", field.coordinate}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -65,7 +91,10 @@ Field FieldFromJson(const json& j) {
           j.at("relative_layers"),
           FromJson<double>(j.at("pointwise_relative")),
           FromJson<int>(j.at("keyframe")),
-          static_cast<GivenType>(j.at("given").get<int>())};
+          static_cast<GivenType>(j.at("given").get<int>()),
+          AttributesFromJson(j.at("attributes")),
+          j.at("still"),
+          j.at("coordinate")};
 }
 
 json ToJson(const Setup& setup) {
@@ -84,6 +113,7 @@ json ToJson(const Setup& setup) {
           {"fields", std::move(fields)},
           {"time_units", d.time_unit.units},
           {"calendar", d.time_unit.calendar},
+          {"attributes", ToJson(d.attributes)},
           {"files", ToJson(p.files)},
           {"placement", static_cast<int>(p.placement)},
           {"aggregation", static_cast<int>(p.aggregation)},
@@ -105,6 +135,7 @@ Setup FromJson(const json& j) {
   d.order = EnumFromJson<format::PayloadOrder>(j.at("order"));
   for (const json& field : j.at("fields")) d.fields.push_back(FieldFromJson(field));
   d.time_unit = {j.at("time_units"), j.at("calendar")};
+  d.attributes = AttributesFromJson(j.at("attributes"));
   PipelineOptions& p = setup.pipeline;
   p.files = FromJson<int>(j.at("files"));
   p.placement = static_cast<distribution::PlacementStrategy>(j.at("placement").get<int>());

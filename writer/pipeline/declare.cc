@@ -215,7 +215,11 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           layered && field.relative_layers,
                           last.pointwise_relative,
                           field.keyframe.value_or(0) > 1 ? *field.keyframe : 0,
-                          GivenTypeOf(field, lossless && !layered)};
+                          GivenTypeOf(field, lossless && !layered),
+                          0,
+                          field.attributes,
+                          field.still,
+                          field.coordinate};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
@@ -243,7 +247,15 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
   return field;
 }
 
-Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing) {
+Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing,
+                      const FieldWords& words) {
+  // Samples of two units are not one field. A source that says nothing of its unit is taken at its word.
+  if (wanted.units != existing.units && !wanted.units.empty() && !existing.units.empty())
+    return InvalidArgument(
+        "the samples of field \"{}\" are in {} here, but in {} in the dataset; convert them first, or give "
+        "{} "
+        "{} if the unit is the same, or choose another name",
+        existing.name, wanted.units, existing.units, words.units, existing.units);
   const auto text = [](const FieldDescription& f) {
     return fmt::format(
         "{} by {} {}, {} and {}", f.given_type(), Name(f.coder), BoundText(f),
@@ -266,6 +278,17 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
       existing.name, text(existing), text(wanted));
 }
 
+Status TakeField(FieldDescription wanted, DatasetDescription* dataset, const FieldWords& words) {
+  const std::optional<std::size_t> known = dataset->FindField(wanted.name);
+  if (!known) {
+    dataset->fields.push_back(std::move(wanted));
+    return Status::Ok();
+  }
+  QUARRY_RETURN_IF_ERROR(CheckSameField(wanted, dataset->fields[*known], words));
+  if (!wanted.still) dataset->fields[*known].still = false;
+  return Status::Ok();
+}
+
 DatasetDescription DescribeDataset(const LayoutRequest& layout) {
   DatasetDescription dataset;
   dataset.grids.clear();
@@ -274,8 +297,6 @@ DatasetDescription DescribeDataset(const LayoutRequest& layout) {
 }
 
 Result<std::size_t> AddGrid(GridDescription grid, const LayoutRequest& layout, DatasetDescription* dataset) {
-  if (layout.origin) grid.origin = *layout.origin;
-  if (layout.spacing) grid.spacing = *layout.spacing;
   QUARRY_RETURN_IF_ERROR(CheckPlaces(grid));
   grid.patch = PatchFor(layout.patch, grid.dims);
   QUARRY_RETURN_IF_ERROR(internal::ToStatus(PatchesOf(grid)));

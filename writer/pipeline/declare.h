@@ -35,6 +35,9 @@ struct FieldRequest {  // NOLINT(clang-analyzer-optin.performance.Padding): by s
   /// What the samples stand for. float16 comes back as float16 where nothing is lost: with a tolerance as
   /// float32, of which the tolerance is.
   GivenType given = GivenType::kStored;
+  Attributes attributes;
+  bool still = false;       ///< one step has it, and stands for all
+  bool coordinate = false;  ///< it says where, when or under which conditions the samples of others are
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
@@ -55,6 +58,7 @@ struct FieldWords {
   const char* layers = "layers";
   const char* pointwise_relative = "pointwise_relative";
   const char* keyframe = "keyframe";
+  const char* units = "units";
 };
 
 /// @param words  for messages
@@ -66,15 +70,20 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
 
 /// Checks that a field matches one that the dataset already has.
 /// @errors kInvalidArgument: they differ
-Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing);
+Status CheckSameField(const FieldDescription& wanted, const FieldDescription& existing,
+                      const FieldWords& words = {});
+
+/// Adds a field to a dataset, or checks that it matches the one of that name, which keeps its attributes. One
+/// that stood still changes, unless the field is to stand still.
+/// @errors kInvalidArgument: they differ
+Status TakeField(FieldDescription wanted, DatasetDescription* dataset, const FieldWords& words = {});
 
 /// A new dataset without fields and grids.
 DatasetDescription DescribeDataset(const LayoutRequest& layout);
 
 /// Cuts a grid and adds it to a dataset. Unless the layout says otherwise, it has no more levels than the
 /// first grid, so that fields are seen at the same levels.
-/// @param grid  origin and spacing may be replaced
-/// @returns     its number
+/// @returns  its number
 /// @errors kInvalidArgument: patch or levels that do not fit, samples without a place, an axis that another
 /// grid has elsewhere
 Result<std::size_t> AddGrid(GridDescription grid, const LayoutRequest& layout, DatasetDescription* dataset);

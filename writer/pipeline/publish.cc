@@ -294,6 +294,18 @@ Status Publisher::WriteManifest(const fs::path& directory, const std::string& na
   return SyncDirectory(directory);
 }
 
+namespace {
+
+/// Whether a dataset says more than dataset.json, which only grows.
+bool Declares(const DatasetDescription& dataset, const DatasetDescription& existing) {
+  return dataset.fields.size() != existing.fields.size() || dataset.grids.size() != existing.grids.size() ||
+         dataset.time_unit != existing.time_unit ||
+         !std::ranges::equal(dataset.fields, existing.fields, {}, &FieldDescription::still,
+                             &FieldDescription::still);
+}
+
+}  // namespace
+
 Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescription& step) {
   const fs::path staged = StepStaging(step.step);
   for (const FieldStepDescription& field : step.fields)
@@ -303,8 +315,7 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
 
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
   // an unknown field is not. So is a unit without times.
-  if (dataset.fields.size() != existing_->fields.size() || dataset.grids.size() != existing_->grids.size() ||
-      dataset.time_unit != existing_->time_unit) {
+  if (Declares(dataset, *existing_)) {
     const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
     QUARRY_RETURN_IF_ERROR(
         ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));

@@ -43,8 +43,9 @@ Status CheckSubject(const DatasetDescription& dataset, const query::SeriesReques
   if (!wanted || !field || header.type != dataset.fields[*field].type)
     return InternalError("the server announces {} samples of the field \"{}\", which were not asked for",
                          Name(header.type), header.field);
-  if ((request.read.step && header.step != *request.read.step) ||
-      (request.steps && !request.steps->Contains(header.step)))
+  // A field that stands still is answered with the step that has it.
+  const bool another = request.read.step && header.step != *request.read.step;
+  if ((another && !dataset.fields[*field].still) || (request.steps && !request.steps->Contains(header.step)))
     return InternalError("the server announces step {}, which was not asked for", header.step);
   return Status::Ok();
 }

@@ -23,8 +23,8 @@ TEST(DimensionNames, AreThoseOfTheDataset) {
   const DimensionNames names = NamesOfDimensions(With({"lon", "lat", "depth"}, {"p"}));
 
   EXPECT_EQ(names.axes[0], (Names{"lon", "lat", "depth"}));
-  EXPECT_EQ(names.step, "step");
-  EXPECT_EQ(names.time, "time");
+  EXPECT_EQ(names.steps.dimension, "step");
+  EXPECT_EQ(names.steps.times, "time");
 }
 
 TEST(DimensionNames, GiveWayToFieldsAndToEachOther) {
@@ -34,8 +34,8 @@ TEST(DimensionNames, GiveWayToFieldsAndToEachOther) {
             (Names{"x_axis_axis", "y", "a"}));
   EXPECT_EQ(NamesOfDimensions(With({"r", "z", ""}, {"p"})).axes[0], (Names{"r", "z", "z_axis"}));
   EXPECT_EQ(NamesOfDimensions(With({"step", "time", "z"}, {})).axes[0], (Names{"x", "time", "z"}));
-  EXPECT_EQ(NamesOfDimensions(With({"step", "time", "z"}, {})).time, "time_axis");
-  EXPECT_EQ(NamesOfDimensions(With({"x", "y", "z"}, {"step"})).step, "step_axis");
+  EXPECT_EQ(NamesOfDimensions(With({"step", "time", "z"}, {})).steps.times, "time_axis");
+  EXPECT_EQ(NamesOfDimensions(With({"x", "y", "z"}, {"step"})).steps.dimension, "step_axis");
 }
 
 TEST(DimensionNames, OfGridsAreOneWhereTheAxesAre) {
@@ -90,12 +90,29 @@ TEST(DimensionNames, AreSuchThatFilesCanHaveThem) {
   EXPECT_EQ(NamesOfDimensions(With({std::string(256, 'a'), "y", "z"}, {})).axes[0][0], "x");
 }
 
+TEST(DimensionNames, StepsLieAlongTheirTimesWhereTheseHaveAName) {
+  DatasetDescription dataset = With({"x", "time", "z"}, {"p"});
+  dataset.time_name = "valid_time";
+  const StepNames steps = NamesOfDimensions(dataset).steps;
+  EXPECT_EQ(steps.dimension, "valid_time");
+  EXPECT_EQ(steps.numbers, "step");
+  EXPECT_EQ(steps.times, "valid_time");
+  EXPECT_EQ(NamesOfSteps(dataset, "p").dimension, "time_p");
+  EXPECT_EQ(NamesOfSteps(dataset, "p").numbers, "step_p");
+
+  dataset.time_name = "time";
+  EXPECT_EQ(NamesOfDimensions(dataset).steps.dimension, "time");
+  EXPECT_EQ(NamesOfDimensions(dataset).axes[0][1], "y") << "steps come first";
+  dataset.time_name = "p";
+  EXPECT_EQ(NamesOfDimensions(dataset).steps.dimension, "time") << "a field has the name";
+}
+
 TEST(DimensionNames, OfAFieldsOwnStepsAreFree) {
   const DatasetDescription dataset = With({"step_p", "y", "z"}, {"p", "time_p"});
 
-  EXPECT_EQ(NamesOfSteps(dataset, "p").step, "step_p_axis");
-  EXPECT_EQ(NamesOfSteps(dataset, "p").time, "time_p_axis");
-  EXPECT_EQ(NamesOfSteps(dataset, "time_p").step, "step_time_p");
+  EXPECT_EQ(NamesOfSteps(dataset, "p").dimension, "step_p_axis");
+  EXPECT_EQ(NamesOfSteps(dataset, "p").times, "time_p_axis");
+  EXPECT_EQ(NamesOfSteps(dataset, "time_p").dimension, "step_time_p");
 }
 
 TEST(WithAxes, AddsNamesThatTheLettersDoNotSay) {

@@ -62,6 +62,67 @@ TEST(Hierarchy, SaysWhatTimesMean) {
                                                               {"calendar", "noleap"}}));
 }
 
+/// "p" and "k" of Description change along "time"; "lat" is a coordinate of both that does not, and "crs" a
+/// single value.
+std::unique_ptr<Hierarchy> MakeStill() {
+  DatasetDescription dataset = Description();
+  dataset.attributes = {{"title", "A title"}, {"run", AttributeNumbers{DataType::kInt32, false, {7}}}};
+  dataset.time_name = "time";
+  dataset.time_attributes = {{"bounds", "time_bnds"}};
+  dataset.fields[0].attributes = {{"standard_name", "air_pressure"}, {"level", "of the source"}};
+  dataset.grids[0].axis_attributes[2] = {{"positive", "down"}};
+  GridDescription map = dataset.grids[0];
+  map.dims[2] = 1;
+  map.patch[2] = 1;
+  map.has_axis[2] = false;
+  GridDescription single;
+  single.patch = {1, 1, 1};
+  single.has_axis = {false, false, false};
+  dataset.grids.push_back(map);
+  dataset.grids.push_back(single);
+  dataset.fields.push_back({.name = "lat", .lossless = true, .grid = 1, .still = true, .coordinate = true});
+  dataset.fields.push_back(
+      {.name = "crs", .type = DataType::kInt32, .lossless = true, .grid = 2, .still = true});
+  Contents contents(format::ToProto(dataset), dataset);
+  contents.Add(StepOf(0, {"p", "k", "lat", "crs"}));
+  contents.Add(StepOf(1, {"p", "k"}));
+  return std::make_unique<Hierarchy>(std::move(contents));
+}
+
+TEST(Hierarchy, PassesOnWhatTheSourceSays) {
+  const auto hierarchy = MakeStill();
+  EXPECT_EQ(Document(*hierarchy, "zarr.json")["attributes"]["title"], "A title");
+  EXPECT_EQ(Document(*hierarchy, "1/zarr.json")["attributes"],
+            json({{"title", "A title"}, {"run", 7}, {"level", 1}}));
+  const json field = Document(*hierarchy, "1/p/zarr.json")["attributes"];
+  EXPECT_EQ(field["standard_name"], "air_pressure");
+  EXPECT_EQ(field["level"], 1) << "what is true of this array comes first";
+  EXPECT_EQ(Document(*hierarchy, "0/z/zarr.json")["attributes"], json({{"positive", "down"}, {"axis", "Z"}}));
+  EXPECT_EQ(Document(*hierarchy, "0/time/zarr.json")["attributes"], json({{"bounds", "time_bnds"}}));
+}
+
+TEST(Hierarchy, FieldsThatStandStillHaveNoSteps) {
+  const auto hierarchy = MakeStill();
+  EXPECT_EQ(Document(*hierarchy, "0/p/zarr.json")["dimension_names"], json({"time", "z", "y", "x"}));
+  EXPECT_EQ(Document(*hierarchy, "0/p/zarr.json")["attributes"]["coordinates"], "lat");
+  EXPECT_EQ(Document(*hierarchy, "0/lat/zarr.json")["dimension_names"], json({"y", "x"}));
+  EXPECT_FALSE(Document(*hierarchy, "0/lat/zarr.json")["attributes"].contains("coordinates"));
+  EXPECT_EQ(Document(*hierarchy, "3/crs/zarr.json")["shape"], json::array());
+  EXPECT_FALSE(hierarchy->Find("0/step/zarr.json")) << "0 and 1 say nothing";
+  EXPECT_FALSE(hierarchy->Find("0/time_lat/zarr.json"));
+
+  const auto part = hierarchy->Find("0/lat/c/1/2");
+  ASSERT_TRUE(part);
+  const pb::ReadRequest request = hierarchy->QuestionOf(part->chunk, "run");
+  EXPECT_EQ(request.query().step(), 0U) << "the one that has it";
+  EXPECT_EQ(std::vector(request.query().box().begin().begin(), request.query().box().begin().end()),
+            (std::vector<std::uint32_t>{32, 16, 0}));
+  const auto value = hierarchy->Find("0/crs/c");
+  ASSERT_TRUE(value);
+  EXPECT_EQ(value->size, 4U);
+  EXPECT_FALSE(hierarchy->Find("0/crs/c/0"));
+}
+
 TEST(Hierarchy, HasADocumentForEachNode) {
   const auto hierarchy = Make({StepOf(3, {"p", "k"}), StepOf(5, {"p"})});
 
@@ -143,8 +204,9 @@ TEST(PlacesOf, TakesTheShortestNameFirst) {
   EXPECT_EQ(places("run.zarr/0/p/c/0/1/2/3"),
             (Found{{"run", "0/p/c/0/1/2/3"}, {"run.zarr", "0/p/c/0/1/2/3"}}));
   EXPECT_EQ(places("a/b/0/z/c/0"), (Found{{"a/b", "0/z/c/0"}}));
+  EXPECT_EQ(places("run/0/crs/c"), (Found{{"run", "0/crs/c"}})) << "a single value";
   for (const char* path : {"", "/", "zarr.json", "/zarr.json", "run", "run/", "run/0", "run/x/c/0/0/0/0",
-                           "run/0/p/c/0/0/0/x", "run/0/p/c", "0/p/c/0/0/0/0"})
+                           "run/0/p/c/0/0/0/x", "run/x/p/c", "0/p/c/0/0/0/0"})
     EXPECT_TRUE(places(path).empty()) << path;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -204,13 +205,27 @@ class Dataset(Mapping[str, "Field"]):
         """Of z, y, x, by the names of the axes."""
         return ByAxis(zip(self.dims, self.grid.axis_units, strict=True))
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What its source says of the whole: texts, lists of texts, numbers of numpy's types and arrays of them; what
+        JSON holds besides as `json.loads` gives it."""
+        return self.native.attributes
+
+    @property
+    def axis_attrs(self) -> ByAxis[dict[str, Any]]:
+        """What its source says of z, y, x, by the names of the axes."""
+        return ByAxis(zip(self.dims, self.grid.axis_attributes, strict=True))
+
     def refresh(self) -> None:
         """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
         steps = self.native.steps()
-        named = {field.name for step in steps for field in step.fields}
+        held = Counter(field.name for step in steps for field in step.fields)
         with self._lock:
             self._known_steps = steps
-            if not self._closed and not named <= self._known_fields.keys():  # what is open does not know new fields
+            # What is open knows neither new fields, nor that one has begun to change.
+            known = self._known_fields
+            if not self._closed and any(name not in known or (count > 1 and known[name].still)
+                                        for name, count in held.items()):
                 self._native = None
         self._open()
 
@@ -278,9 +293,10 @@ class Dataset(Mapping[str, "Field"]):
                                "npz"] | None = None,
                overwrite: bool = False, resume: bool = False, progress: bool = False) -> builtins.list[Path]:
         """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z,
-        y, x]; coordinates, units, fill values, error bounds and where all came from go along. Missing samples of
-        floating-point fields are NaN, those of integers hold the fill value. Until it is complete the file is called
-        PATH.part.
+        y, x], without the axes that the grid lacks, and without that of the steps where a field does not change.
+        Coordinates, units, fill values, attributes, error bounds and where all came from go along; where source and
+        Quarry say something by the same name, the source does. Missing samples of floating-point fields are NaN, those
+        of integers hold the fill value. Until it is complete the file is called PATH.part.
 
             dataset.export("region.nc", fields="pressure", steps=range(0, 100, 10), box=((0, 64), (0, 64), (0, 64)))
 
@@ -290,7 +306,8 @@ class Dataset(Mapping[str, "Field"]):
                 several; .pvti: each of them in pieces; .pvd: a list of them with their times; .tif (of one field): a
                 stack of ImageJ; .csv: a line of the grid as a table, its attributes in PATH.json. docs/python.md says
                 what each format keeps; what it cannot hold of these samples is a warning
-            fields: names; all, if left out
+            fields: names; all, if left out, but for what describes others, as coordinates and bounds of cells do, where
+                it lies on another grid or the format holds one field: a warning names it
             steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
                 is missing in it
             box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open, or {"lat": (40, 50)},

@@ -50,7 +50,7 @@ def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iter
     """See Dataset.export."""
     final = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     kind = format_of(final, format)
-    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error))
+    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error, of_one=kind.of_one))
     _check_target(output, overwrite)
     for text in output.warnings:
         warnings.warn(text, stacklevel=3)  # for who calls Dataset.export
@@ -153,13 +153,13 @@ class _Record:
 
 def _identity(layout: Layout) -> dict[str, Any]:
     """What has to be the same for an export to be continued."""
-    variables = [(variable.name, variable.dtype.str, variable.held, repr(variable.fill))
+    variables = [(variable.name, variable.dtype.str, layout.dims_of(variable), variable.held, repr(variable.fill))
                  for variable in layout.variables]
     errors = [(variable.attrs, variable.missing) for variable in layout.variables]
     coordinates = hashlib.sha256(b"".join(axis.positions.tobytes() for axis in layout.axes)).hexdigest()
     content = hashlib.sha256(repr((errors, layout.times, coordinates)).encode()).hexdigest()
-    return {"fields": json.loads(json.dumps(variables)), "steps": list(layout.numbers), "shape": list(layout.shape),
-            "offset": list(layout.offset), "level": layout.attrs["level"], "created_by": layout.attrs["created_by"],
+    return {"fields": json.loads(json.dumps(variables)), "steps": list(layout.numbers), "shape": list(layout.grid),
+            "offset": list(layout.offset), "level": layout.level, "created_by": layout.created_by,
             "box_bytes": _BOX_BYTES, "content": content}
 
 
@@ -270,7 +270,7 @@ class _Unit:
         if not variable.held[self.step]:
             shape = [end - begin for begin, end in zip(self.begin, self.end, strict=True)]
             return np.full(shape, variable.fill, variable.dtype)
-        level = layout.attrs["level"]
+        level = layout.level
         z, y, x = (((first + offset) << level, ((behind + offset - 1) << level) + 1)
                    for first, behind, offset in zip(self.begin, self.end, layout.offset, strict=True))
         question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=level)
@@ -284,7 +284,7 @@ def _units(output: Output) -> Iterator[_Unit]:
                for variable in output.layout.variables}
     for step in range(len(output.layout.numbers)):
         for number, variable in enumerate(output.layout.variables):
-            if not variable.held[step] and output.only_held:
+            if variable.still and step or not variable.held[step] and output.only_held:
                 continue
             for begin, end in of_type[variable.dtype]:
                 samples = int(np.prod([behind - first for first, behind in zip(begin, end, strict=True)]))

@@ -87,7 +87,9 @@ def _box(given: argparse.Namespace, dataset: _dataset.Dataset, fields: Sequence[
     """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as the other commands have them; what is left out is the grid's."""
     if not given.region and not given.box:
         return None
-    grid = dataset.common_grid(fields or list(dataset))
+    from quarry._export_layout import helpers_of
+    helping = helpers_of(dataset)
+    grid = dataset.common_grid(fields or [name for name in dataset if name not in helping] or list(dataset))
     if given.region:
         return grid.box_of(_quarry.parse_region(given.region))
     try:
@@ -110,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npz, .npy or .tif (one field), "
         ".csv (a line of the grid), .vti or .vtr (a file a step: NAME-STEP.vti, if there are several), .pvti (each of "
         "them in pieces), or .pvd (the same, and a list of them with their times)")
-    add("--fields", help="names, separated by commas; default: all")
+    add("--fields", help="names, separated by commas; default: all, but for what describes others on another grid")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
         "the fields")
     where = parser.add_mutually_exclusive_group()

@@ -15,14 +15,18 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+from quarry._export_attributes import fits_hdf5, fits_netcdf, is_netcdf_name, plain
 from quarry._export_images import Tiff
 from quarry._export_numpy import Npy, Npz
-from quarry._export_output import WIDENED, Contiguous, Layout, Output, Variable, as_json, library, sync
+from quarry._export_output import WIDENED, Contiguous, Layout, Output, Owner, Variable, as_json, library, sync
 from quarry._export_tables import Csv
 from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
 from quarry._samples import Triple
 
 _ZARR_CHUNK_BYTES = 4 << 20
+
+_NO_COORDINATE = "This is a netCDF dimension but not a netCDF variable. {:10}"
+"""By this name of a scale, who reads NetCDF knows that it is none but a dimension's name."""
 
 
 # ---- Formats with a library
@@ -34,23 +38,37 @@ class Hdf5(Contiguous):
         super().__init__(path, layout)
         self._library = library("h5py")
 
+    def holds(self, owner: Owner, name: str, value: Any) -> bool:
+        return "\0" not in name and fits_hdf5(value)
+
+    def as_held(self, value: Any) -> Any:
+        return plain(value)
+
     def lay_out(self) -> None:
         with self._library.File(self.parts[0], "w") as file:
             file.attrs.update(self.layout.attrs)
-            for name, _, values, attrs in self.layout.coordinates():
+            coordinates = self.layout.coordinates()
+            for name, length in self.layout.dimensions().items():
+                if not any(one.name == name for one in coordinates):
+                    file.create_dataset(name, (length,), ">f4").make_scale(_NO_COORDINATE.format(length))
+            for name, dims, values, attrs in coordinates:
                 made = file.create_dataset(name, data=values)
                 made.attrs.update(attrs)
-                if name == self.layout.time:
-                    made.dims[0].attach_scale(file[self.layout.step])
-                else:
+                if dims == (name,):
                     made.make_scale(name)
+                else:
+                    self._attach_scales(file, made, dims)
             for variable in self.layout.variables:
                 made = self._place(file, variable)
                 made.attrs.update(self.layout.attrs_of(variable))
                 if variable.fill is not None:
                     made.attrs["_FillValue"] = variable.fill
-                for number, name in enumerate(self.layout.dims):
-                    made.dims[number].attach_scale(file[name])
+                self._attach_scales(file, made, self.layout.dims_of(variable))
+
+    @staticmethod
+    def _attach_scales(file: Any, made: Any, dims: tuple[str, ...]) -> None:
+        for number, name in enumerate(dims):
+            made.dims[number].attach_scale(file[name])
 
     def _place(self, file: Any, variable: Variable) -> Any:
         """A dataset that has its place from the beginning, and nothing in it."""
@@ -60,7 +78,7 @@ class Hdf5(Contiguous):
         how.set_fill_time(h5d.FILL_TIME_NEVER)
         if variable.fill is not None:
             how.set_fill_value(np.asarray(variable.fill))
-        space = h5s.create_simple(self.layout.shape)
+        space = h5s.create_simple(self.layout.shape_of(variable))
         h5d.create(file.id, variable.name.encode(), h5t.py_create(variable.dtype), space, how)
         return file[variable.name]
 
@@ -82,23 +100,26 @@ class NetCdf(Hdf5):
         self._given = [variable.dtype for variable in layout.variables]
         self._netcdf = library("netCDF4")
 
+    def holds(self, owner: Owner, name: str, value: Any) -> bool:
+        return is_netcdf_name(name) and fits_netcdf(value)
+
     def lay_out(self) -> None:
         with self._netcdf.Dataset(self.parts[0], "w", format="NETCDF4", clobber=True) as file:
             file.set_fill_off()
-            for name, length in zip(self.layout.dims, self.layout.shape, strict=True):
+            for name, length in self.layout.dimensions().items():
                 file.createDimension(name, length)
-            for name, dim, values, attrs in self.layout.coordinates():
-                coordinate = file.createVariable(name, values.dtype, (dim,), endian="little")
+            for name, dims, values, attrs in self.layout.coordinates():
+                coordinate = file.createVariable(name, values.dtype, dims, endian="little")
                 coordinate.setncatts(attrs)
-                coordinate[:] = values
+                coordinate[...] = values
             for variable, given in zip(self.layout.variables, self._given, strict=True):
-                made = file.createVariable(variable.name, variable.dtype, self.layout.dims, fill_value=variable.fill,
-                                           contiguous=True, endian="little")
+                made = file.createVariable(variable.name, variable.dtype, self.layout.dims_of(variable),
+                                           fill_value=variable.fill, contiguous=True, endian="little")
                 made.setncatts(self.layout.attrs_of(variable))
                 if given.kind == "b":
                     made.setncattr("dtype", "bool")
                 made.set_auto_maskandscale(False)
-                made[0, 0, 0, 0] = 0  # it has its place from its first sample on
+                made[(0,) * made.ndim or ...] = 0  # it has its place from its first sample on
             file.setncatts(self.layout.attrs)
 
 
@@ -130,16 +151,17 @@ class Zarr(Output):
     def create(self) -> None:
         group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3,
                                          attributes=as_json(self.layout.attrs))
-        for name, dim, values, attrs in self.layout.coordinates():
+        for name, dims, values, attrs in self.layout.coordinates():
             made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape,
-                                      dimension_names=(dim,), attributes=as_json(attrs))
+                                      dimension_names=dims, attributes=as_json(attrs))
             made[...] = values
         for variable in self.layout.variables:
             attrs = self.layout.attrs_of(variable)
             if variable.fill is not None and variable.dtype.kind != "f":  # NaN is the fill value of the array itself
                 attrs["_FillValue"] = variable.fill
-            group.create_array(variable.name, shape=self.layout.shape, dtype=variable.dtype, chunks=(1, *self.unit),
-                               dimension_names=self.layout.dims,
+            chunk = (*(() if variable.still else (1,)), *self.layout.along_axes(self.unit))
+            group.create_array(variable.name, shape=self.layout.shape_of(variable), dtype=variable.dtype, chunks=chunk,
+                               dimension_names=self.layout.dims_of(variable),
                                fill_value=0 if variable.fill is None else variable.fill,
                                attributes=as_json(attrs))
         with warnings.catch_warnings():
@@ -163,20 +185,25 @@ class Zarr(Output):
         self._arrays = [group[variable.name] for variable in self.layout.variables]
 
     @staticmethod
-    def _files(folder: Path) -> Iterator[Path]:
-        """With all folders."""
-        for place, _, names in os.walk(folder):
-            yield Path(place)
-            yield from (Path(place, name) for name in names)
+    def _files(path: Path) -> Iterator[Path]:
+        """A file, or a folder with all that is in it."""
+        yield path
+        for place, folders, names in os.walk(path):
+            yield from (Path(place, name) for name in (*folders, *names))
 
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        place = (slice(first, first + length) for first, length in zip(begin, block.shape, strict=True))
-        self._arrays[variable][(step, *place)] = block
-        steps = self.parts[0] / self.layout.variables[variable].name / "c"
-        unit = self.unit[0]
-        self._touched.update([self.parts[0], steps.parent, steps, steps / str(step)])
-        for chunk in range(begin[0] // unit, -(-(begin[0] + len(block)) // unit)):
-            self._touched.update(self._files(steps / str(step) / str(chunk)))
+        layout, said = self.layout, self.layout.variables[variable]
+        of_step = () if said.still else (step,)
+        place = [slice(first, first + length) for first, length in zip(begin, block.shape, strict=True)]
+        self._arrays[variable][(*of_step, *layout.along_axes(place))] = block.reshape(layout.along_axes(block.shape))
+        folder = self.parts[0] / said.name / "c"
+        self._touched.update([self.parts[0], folder.parent, folder])
+        for number in of_step:
+            folder /= str(number)
+            self._touched.add(folder)
+        for first, length, unit in layout.along_axes(zip(begin, block.shape, self.unit, strict=True))[:1]:
+            for chunk in range(first // unit, -(-(first + length) // unit)):
+                self._touched.update(self._files(folder / str(chunk)))
 
     def flush(self) -> None:
         for path in self._touched:

@@ -20,6 +20,7 @@ class Tiff(Contiguous):
     """A TIFF of ImageJ: a page for each step and z, with voxel sizes, units and the place of the first sample. What
     ImageJ has no place for is in its text "Info", as JSON."""
 
+    of_one = in_four_dimensions = True
     widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
@@ -45,8 +46,8 @@ class Tiff(Contiguous):
         assert x.spacing and y.spacing and z.spacing  # _check says so
         nodata = [] if self._variable.fill is None else [(42113, "s", 0, repr(self._variable.fill.item()), True)]
         self._library.imwrite(
-            self.parts[0], shape=self.layout.shape, dtype=self._variable.dtype, imagej=True, byteorder="<",
-            resolution=(1 / x.spacing, 1 / y.spacing), metadata=self._metadata(), extratags=nodata)
+            self.parts[0], shape=self.layout.shape_of(self._variable), dtype=self._variable.dtype, imagej=True,
+            byteorder="<", resolution=(1 / x.spacing, 1 / y.spacing), metadata=self._metadata(), extratags=nodata)
 
     def _metadata(self) -> dict[str, Any]:
         z, y, x = self.layout.axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -31,6 +32,8 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bytes:
 class Npy(Contiguous):
     """NumPy's format for one array; what it has no place for is in PATH.json."""
 
+    of_one = True
+
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         if len(layout.variables) != 1:
@@ -42,7 +45,8 @@ class Npy(Contiguous):
         return [self.path, self.path.with_name(self.path.name + ".json")]
 
     def _header(self) -> bytes:
-        return _header(self.layout.shape, self.layout.variables[0].dtype)
+        (variable,) = self.layout.variables
+        return _header(self.layout.shape_of(variable), variable.dtype)
 
     def lay_out(self) -> None:
         header = self._header()
@@ -64,12 +68,13 @@ class Npz(Contiguous):
         with zipfile.ZipFile(self.parts[0], "w") as archive:
             for variable in self.layout.variables:
                 with archive.open(zipfile.ZipInfo(f"{variable.name}.npy"), "w", force_zip64=True) as member:
-                    member.write(_header(self.layout.shape, variable.dtype))
-                    left = int(np.prod(self.layout.shape)) * variable.dtype.itemsize
+                    shape = self.layout.shape_of(variable)
+                    member.write(_header(shape, variable.dtype))
+                    left = math.prod(shape) * variable.dtype.itemsize
                     while left:
                         left -= member.write(bytes(min(left, _BLOCK)))
-            for name, _, values, _ in self.layout.coordinates():
-                self._add(archive, name, values)
+            for coordinate in self.layout.coordinates():
+                self._add(archive, coordinate.name, coordinate.values)
             archive.writestr(zipfile.ZipInfo(_DESCRIPTION), describe(self.layout) + "\n")
 
     @staticmethod
@@ -81,7 +86,8 @@ class Npz(Contiguous):
     def origins(self) -> list[int]:
         with zipfile.ZipFile(self.parts[0]) as archive, self.parts[0].open("rb") as file:
             return [_begin(file, archive.getinfo(f"{variable.name}.npy"))
-                    + len(_header(self.layout.shape, variable.dtype)) for variable in self.layout.variables]
+                    + len(_header(self.layout.shape_of(variable), variable.dtype))
+                    for variable in self.layout.variables]
 
     def finish(self) -> None:
         """The archive has a checksum of each member, twice."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import importlib
+import itertools
 import json
 import math
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 from quarry._samples import Triple
+
+T = TypeVar("T")
+Owner = Literal["dataset", "field", "axis", "time"]
+"""Of attributes."""
 
 
 def library(name: str) -> Any:
@@ -41,28 +46,44 @@ class Variable:
 
     Attributes:
         dtype: little-endian
+        units: empty if nobody said
         fill: what missing samples hold; None if the field has no such value
-        held: which steps hold it
+        held: which steps hold it; all, of one that does not change with time
         missing: and which of these have missing samples
-        attrs: without units of None and the like
+        still: whether it has no dimension of steps
+        coordinate: whether it says where the samples of others are
+        attrs: what Quarry says of it, and what its source says
     """
 
     name: str
     dtype: np.dtype[Any]
+    units: str
     fill: Any
     held: tuple[bool, ...]
     missing: tuple[bool, ...]
+    still: bool
+    coordinate: bool
     attrs: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """z, y or x: its name in the file, that in the dataset, its unit, and the positions of the samples."""
+    """z, y or x.
+
+    Attributes:
+        name: in the file
+        own_name: in the dataset; empty if it has none
+        positions: of the samples
+        placed: whether the source says them
+        kept: what the source says besides
+    """
 
     name: str
-    long_name: str
+    own_name: str
     units: str
     positions: npt.NDArray[np.float64]
+    placed: bool
+    kept: dict[str, Any]
 
     @property
     def spacing(self) -> float | None:
@@ -75,7 +96,21 @@ class Axis:
 
     def attrs(self, letter: str) -> dict[str, Any]:
         """As CF has them."""
-        return {"long_name": self.long_name, **({"units": self.units} if self.units else {}), "axis": letter}
+        return {**({"units": self.units} if self.units else {}), "axis": letter, **self.kept}
+
+
+class Coordinate(NamedTuple):
+    """Numbers along a dimension, or a single one along none."""
+
+    name: str
+    dims: tuple[str, ...]
+    values: npt.NDArray[Any]
+    attrs: dict[str, Any]
+
+    @property
+    def is_dimension(self) -> bool:
+        """Whether a dimension has its name."""
+        return self.dims == (self.name,)
 
 
 @dataclass(frozen=True)
@@ -84,24 +119,36 @@ class Layout:
 
     Attributes:
         axes: z, y, x
-        step, time: names of the step's dimension, and of the coordinate along it
+        has_axis: which of them the fields have: the others have one sample, and are no dimension
+        step: name of the dimension of the steps
+        number, time: names of what has their numbers and their times; one of them is that of the dimension
         times: NaN where a step has none
         time_attrs: of the coordinate with the times, as CF has them
+        is_moment: whether the dataset has one step, of which all are
+        level: of the dataset
+        created_by: who made the dataset
         patch: samples of this level that are decoded together: z, y, x
         offset: the first sample in samples of this level: z, y, x
-        attrs: of the whole
+        attrs: of the whole: what Quarry says, and what the source says
+        warnings: what is not exported
     """
 
     variables: tuple[Variable, ...]
     axes: tuple[Axis, Axis, Axis]
+    has_axis: tuple[bool, bool, bool]
     step: str
+    number: str
     time: str
     numbers: tuple[int, ...]
     times: tuple[float, ...]
-    time_attrs: dict[str, str]
+    time_attrs: dict[str, Any]
+    is_moment: bool
+    level: int
+    created_by: str
     patch: Triple
     offset: Triple
     attrs: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
     @property
     def grid(self) -> Triple:
@@ -110,26 +157,55 @@ class Layout:
         return z, y, x
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """[step, z, y, x]."""
-        return (len(self.numbers), *self.grid)
+    def has_steps(self) -> bool:
+        """Whether a field has the dimension of the steps."""
+        return not all(variable.still for variable in self.variables)
 
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of the four."""
-        return (self.step, *(axis.name for axis in self.axes))
+    def along_axes(self, values: Iterable[T]) -> tuple[T, ...]:
+        """Of what there is for z, y and x, that of the axes that the fields have."""
+        return tuple(itertools.compress(values, self.has_axis))
+
+    def dims_of(self, variable: Variable) -> tuple[str, ...]:
+        """Names of the dimensions of a field."""
+        return (*(() if variable.still else (self.step,)), *self.along_axes(axis.name for axis in self.axes))
+
+    def shape_of(self, variable: Variable) -> tuple[int, ...]:
+        """Samples along these."""
+        return (*(() if variable.still else (len(self.numbers),)), *self.along_axes(self.grid))
+
+    def dimensions(self) -> dict[str, int]:
+        """All that any field has, with their lengths."""
+        return {name: length for variable in self.variables
+                for name, length in zip(self.dims_of(variable), self.shape_of(variable), strict=True)}
 
     def has_times(self) -> bool:
         """Whether any step has one."""
         return not all(map(math.isnan, self.times))
 
-    def coordinates(self) -> Iterator[tuple[str, str, npt.NDArray[Any], dict[str, Any]]]:
-        """Name, dimension, values and attributes."""
-        yield self.step, self.step, np.array(self.numbers, "<i8"), {"long_name": "number of the step"}
-        if self.has_times():
-            yield self.time, self.step, np.array(self.times, "<f8"), dict(self.time_attrs)
-        for axis, letter in zip(self.axes, "ZYX", strict=True):
-            yield axis.name, axis.name, axis.positions.astype("<f8"), axis.attrs(letter)
+    def coordinates(self) -> list[Coordinate]:
+        """Of the dimensions, and what lies beside that of the steps, behind it."""
+        of_steps = sorted(self._of_steps(), key=lambda coordinate: not coordinate.is_dimension)
+        of_axes = [Coordinate(axis.name, (axis.name,), axis.positions.astype("<f8"), axis.attrs(letter))
+                   for axis, letter in self.along_axes(zip(self.axes, "ZYX", strict=True)) if axis.placed]
+        return [*of_steps, *of_axes]
+
+    def _of_steps(self) -> Iterator[Coordinate]:
+        """Numbers that say no more than places are left out where the times are the coordinate."""
+        counted = self.numbers == tuple(range(len(self.numbers)))
+        numbers = Coordinate(self.number, (self.step,), np.array(self.numbers, "<i8"),
+                             {"long_name": "number of the step"})
+        attrs = {"axis": "T", **self.time_attrs} if self.time == self.step else self.time_attrs
+        times = Coordinate(self.time, (self.step,), np.array(self.times, "<f8"), attrs)
+        if self.has_steps:
+            if self.number == self.step or not counted:
+                yield numbers
+            if self.has_times():
+                yield times
+        elif self.is_moment:
+            if not counted:
+                yield numbers._replace(dims=(), values=numbers.values.reshape(()))
+            if self.has_times() and self.time == self.step:
+                yield times._replace(dims=(), values=times.values.reshape(()))
 
     def widened(self, types: Mapping[str, str]) -> Layout:
         """With other types of samples."""
@@ -138,9 +214,28 @@ class Layout:
             return replace(variable, dtype=dtype, fill=None if variable.fill is None else dtype.type(variable.fill))
         return replace(self, variables=tuple(map(other, self.variables)))
 
+    def in_four_dimensions(self) -> Layout:
+        """With every field in each step, and along three axes."""
+        return replace(self, has_axis=(True, True, True),
+                       variables=tuple(replace(variable, still=False) for variable in self.variables))
+
+    def with_attributes(self, change: Callable[[Owner, str, dict[str, Any]], dict[str, Any]]) -> Layout:
+        """With what becomes of the attributes of each owner, which has a name for messages."""
+        z, y, x = (replace(axis, kept=change("axis", axis.name, axis.kept)) for axis in self.axes)
+        return replace(
+            self, axes=(z, y, x), attrs=change("dataset", "the dataset", self.attrs),
+            time_attrs=change("time", self.time, self.time_attrs),
+            variables=tuple(replace(variable, attrs=change("field", variable.name, variable.attrs))
+                            for variable in self.variables))
+
     def attrs_of(self, variable: Variable) -> dict[str, Any]:
-        """With the names of the coordinates that are no dimensions."""
-        return {**variable.attrs, **({"coordinates": self.time} if self.has_times() else {})}
+        """With the names of the coordinates that are no dimensions, as CF has them."""
+        dims = set(self.dims_of(variable))
+        beside = [one.name for one in self.coordinates() if not one.is_dimension and dims.issuperset(one.dims)]
+        if not variable.coordinate:
+            beside += [other.name for other in self.variables
+                       if other.coordinate and dims.issuperset(self.dims_of(other))]
+        return {**variable.attrs, **({"coordinates": " ".join(beside)} if beside else {})}
 
 
 class Output(ABC):
@@ -155,15 +250,50 @@ class Output(ABC):
     only_held = False
     """Whether a step has just the fields that it holds; otherwise the others are missing in it."""
 
+    of_one = False
+    """Whether it holds one field."""
+
+    in_four_dimensions = False
+    """Whether every field is in each step, and along three axes; otherwise it lacks what it does not have."""
+
+    names_axes = False
+    """Whether it has the names of axes that no dimension can have."""
+
     widened: ClassVar[Mapping[str, str]] = {}
     """Types that the format lacks, and those that stand for them: nothing is lost."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        self.path, self.layout = path, layout.widened(self.widened)
-        self.warnings = [f"{before.name!r} holds {before.dtype.name}, which becomes {after.dtype.name} in this format"
-                         for before, after in zip(layout.variables, self.layout.variables, strict=True)
-                         if before.dtype != after.dtype]
+        self.path = path
+        self.warnings = list(layout.warnings)
         """What this format cannot say of what is exported."""
+        given = layout
+        layout = replace(layout.widened(self.widened), warnings=())
+        if self.in_four_dimensions:
+            layout = layout.in_four_dimensions()
+        self.layout = layout.with_attributes(self._said)
+        if not self.names_axes:
+            self.warnings += [f"the axis {axis.own_name!r} is called {axis.name!r} in this format"
+                              for axis in layout.along_axes(layout.axes)
+                              if axis.own_name not in ("", *"xyz", axis.name)]
+        self.warnings += [f"{before.name!r} holds {before.dtype.name}, which becomes {after.dtype.name} in this format"
+                          for before, after in zip(given.variables, self.layout.variables, strict=True)
+                          if before.dtype != after.dtype]
+
+    def _said(self, owner: Owner, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
+        """What the format says of them."""
+        left = [key for key, value in attributes.items() if not self.holds(owner, key, value)]
+        if left:
+            self.warnings.append(f"attributes {', '.join(map(repr, left))} of {name} are left out: this format cannot "
+                                 "have them")
+        return {key: self.as_held(value) for key, value in attributes.items() if key not in left}
+
+    def holds(self, owner: Owner, name: str, value: Any) -> bool:
+        """Whether there can be such an attribute."""
+        return True
+
+    def as_held(self, value: Any) -> Any:
+        """The value of an attribute, as the format has it."""
+        return value
 
     @property
     def finals(self) -> list[Path]:
@@ -183,8 +313,8 @@ class Output(ABC):
     @property
     def sizes(self) -> list[int]:
         """[bytes] of each of the files, about; empty where nobody can know."""
-        one_step = math.prod(self.layout.grid) * sum(variable.dtype.itemsize for variable in self.layout.variables)
-        return [one_step * len(self.layout.numbers)]
+        return [sum(math.prod(self.layout.shape_of(variable)) * variable.dtype.itemsize
+                    for variable in self.layout.variables)]
 
     @abstractmethod
     def create(self) -> None:
@@ -196,7 +326,7 @@ class Output(ABC):
 
     @abstractmethod
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        """Writes samples [z, y, x] of a step, by its place, from `begin` on."""
+        """Writes samples [z, y, x] of a step, by its place, from `begin` on. What is still has one step, 0."""
 
     def finish(self) -> None:  # noqa: B027 - most formats need nothing
         """Writes what follows from all samples, once they are there; does so again if it was interrupted."""
@@ -295,9 +425,9 @@ def as_json(value: Any) -> Any:
 
 def describe(layout: Layout) -> str:
     """Everything but the samples as JSON, for formats that have no place for it."""
-    coordinates = {name: {"dimension": dim, "values": values, **attrs}
-                   for name, dim, values, attrs in layout.coordinates()}
-    fields: list[dict[str, Any]] = [{"field": variable.name, "dimensions": layout.dims,
+    coordinates = {one.name: {**one.attrs, "dimension": one.dims[0] if one.dims else "",
+                              "values": np.atleast_1d(one.values)} for one in layout.coordinates()}
+    fields: list[dict[str, Any]] = [{"field": variable.name, "dimensions": layout.dims_of(variable),
                "attributes": {**variable.attrs, "_FillValue": variable.fill}} for variable in layout.variables]
     only: dict[str, Any] = fields[0] if len(fields) == 1 else {"fields": fields}
     return json.dumps(as_json({**only, "global_attributes": layout.attrs, "coordinates": coordinates}), indent=1,

@@ -54,9 +54,11 @@ class Csv(Output):
     place for is in PATH.json."""
 
     resumable = False
+    in_four_dimensions = True
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
+        layout = self.layout
         long = [axis for axis, length in enumerate(layout.grid) if length > 1]
         if len(long) > 1:
             shape = " x ".join(map(str, layout.grid))
@@ -91,10 +93,10 @@ class Csv(Output):
 
     def _titles(self) -> list[str]:
         layout = self.layout
-        steps = [layout.step] if len(layout.numbers) > 1 else []
+        steps = [layout.number] if len(layout.numbers) > 1 else []
         times = [layout.time] if layout.has_times() else []
         return [*steps, *times, titled(self._axis.name, self._axis.units),
-                *(titled(variable.name, variable.attrs.get("units", "")) for variable in layout.variables)]
+                *(titled(variable.name, variable.units) for variable in layout.variables)]
 
     def _rows(self) -> Iterator[list[str]]:
         layout = self.layout

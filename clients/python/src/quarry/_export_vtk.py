@@ -6,7 +6,7 @@ import base64
 import contextlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from xml.sax.saxutils import quoteattr
@@ -16,7 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-from quarry._export_output import WIDENED, Layout, Output, RawFile
+from quarry._export_attributes import fits_netcdf, plain
+from quarry._export_output import WIDENED, Layout, Output, Owner, RawFile
 from quarry._samples import Triple
 
 _PIECE_BYTES = 64 << 20
@@ -24,12 +25,27 @@ _PIECE_BYTES = 64 << 20
 
 _END = b"\n</AppendedData>\n</VTKFile>\n"
 
+_TAKEN: dict[Owner, tuple[str, ...]] = {"dataset": ("step", "TimeValue"), "axis": ("long_name",)}
+"""Names of attributes that mean something else in FieldData."""
 
-class Grid(Output):
-    """XML with the samples behind it, one step in a file. VTK's axes are x, y, z, whatever a dataset calls them."""
 
-    only_held = True
+class _Vtk(Output):
+    """What all files of VTK have in common: its axes are x, y, z, whatever a dataset calls them."""
+
+    only_held = in_four_dimensions = names_axes = True
     widened = WIDENED
+
+    def holds(self, owner: Owner, name: str, value: Any) -> bool:
+        """A reader finds the name of an axis in its long_name, and time and number of the step by these names."""
+        return name.isprintable() and name not in _TAKEN.get(owner, ()) and fits_netcdf(value)
+
+    def as_held(self, value: Any) -> Any:
+        return plain(value)
+
+
+class Grid(_Vtk):
+    """XML with the samples behind it, one step in a file."""
+
     kind: ClassVar[str]
     """As VTK calls it."""
     suffix: ClassVar[str]
@@ -107,19 +123,17 @@ class Grid(Output):
         yield _attribute("step", self.layout.numbers[step])
         if not math.isnan(self.layout.times[step]):
             yield _attribute("TimeValue", self.layout.times[step])
-            for name, value in self.layout.time_attrs.items():
-                yield _attribute(f"TimeValue.{name}", value)
-        for name, value in self.layout.attrs.items():
-            yield _attribute(name, value)
+            yield from _attributes("TimeValue", self.layout.time_attrs)
         for axis, letter in zip(self.layout.axes, "zyx", strict=True):
-            for name, value in axis.attrs(letter.upper()).items():
-                yield _attribute(f"{letter}.{name}", value)
+            yield _attribute(f"{letter}.long_name", axis.own_name or axis.name)
+            yield from _attributes(letter, axis.attrs(letter.upper()))
         for number in self._held(step):
             variable = self.layout.variables[number]
-            for name, value in variable.attrs.items():
-                yield _attribute(f"{variable.name}.{name}", value)
+            yield from _attributes(variable.name, variable.attrs)
             if variable.fill is not None:
                 yield _attribute(f"{variable.name}._FillValue", variable.fill)
+        for name, value in self.layout.attrs.items():
+            yield _attribute(name, value)
 
     def create(self) -> None:
         for step in range(len(self.layout.numbers)):
@@ -200,12 +214,9 @@ class _Piece(Vti):
                         block[first - begin[0]:behind - begin[0]])
 
 
-class Pvti(Output):
+class Pvti(_Vtk):
     """Image data in pieces, which programs read in parallel: NAME_0.vti, NAME_1.vti, ... beside a file that lists them.
     Pieces share a plane of points, or no piece had the cells between two."""
-
-    only_held = True
-    widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -276,11 +287,8 @@ class Vtr(Grid):
         return tuple(bool(axis.positions[0] > axis.positions[-1]) for axis in self.layout.axes)
 
 
-class Pvd(Output):
+class Pvd(_Vtk):
     """A list of files and their times, beside these files: .vti, or .vtr where the samples are not evenly spaced."""
-
-    only_held = True
-    widened = WIDENED
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -324,12 +332,19 @@ def _type(dtype: np.dtype[Any]) -> str:
     return {"f": "Float", "i": "Int", "u": "UInt"}[dtype.kind] + str(8 * dtype.itemsize)
 
 
+def _attributes(owner: str, attributes: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in attributes.items():
+        yield _attribute(f"{owner}.{name}", value)
+
+
 def _attribute(name: str, value: Any) -> str:
     """In FieldData. A text is the codes of its characters, with a zero behind them. VTK reads no `nan` and no `inf` as
     text, and then nothing of the file: floating-point numbers are bytes in base64."""
-    if isinstance(value, str):
-        codes = " ".join(map(str, [*value.encode(), 0]))
-        return f'<DataArray type="String" Name={quoteattr(name)} NumberOfTuples="1" format="ascii">{codes}</DataArray>'
+    if isinstance(value, (str, list)):
+        texts = [value] if isinstance(value, str) else value
+        codes = " ".join(str(code) for text in texts for code in (*text.encode(), 0))
+        return (f'<DataArray type="String" Name={quoteattr(name)} NumberOfTuples="{len(texts)}" format="ascii">'
+                f"{codes}</DataArray>")
     values = np.atleast_1d(np.asarray(value))
     form, text = "ascii", " ".join(map(str, values.tolist()))
     if values.dtype.kind == "f":

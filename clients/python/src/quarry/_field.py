@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Field:
     """A field of a dataset: an array over [step, z, y, x], of which an index reads just what it selects.
 
-    The first axis is the position in the ascending list of the steps that hold the field. Integers, slices, `...` and
+    The first axis is the position in the ascending list of the steps that hold the field; what does not change with
+    time has one. Integers, slices, `...` and
     `None` select as they do in numpy, in full resolution. Lists of integers and masks, one for each axis, select along
     that axis alone, as with numpy.ix_: several give each combination, and no axis changes its place. Missing samples of
     floating-point fields are NaN; an integer field with missing samples gives a masked array, here and from `read` and
@@ -89,6 +90,21 @@ class Field:
         return ByAxis(zip(self.dims[1:], self.grid.axis_units, strict=True))
 
     @property
+    def axis_attrs(self) -> ByAxis[dict[str, Any]]:
+        """What the source says of z, y, x, by the names of the axes."""
+        return ByAxis(zip(self.dims[1:], self.grid.axis_attributes, strict=True))
+
+    @property
+    def still(self) -> bool:
+        """Whether it does not change with time: one step has it, and any other reads the same."""
+        return self._description.still
+
+    @property
+    def is_coordinate(self) -> bool:
+        """Whether it says where, when or under which conditions the samples of other fields are."""
+        return self._description.coordinate
+
+    @property
     def shape(self) -> tuple[int, int, int, int]:
         """[step, z, y, x]."""
         return (len(self.steps), *self.grid.shape)
@@ -116,18 +132,32 @@ class Field:
 
     @property
     def dims(self) -> tuple[str, str, str, str]:
-        """Names of the four axes: of the steps, and of z, y, x as `Dataset.dims` says."""
+        """Names of the four axes: of the steps, as the source calls the time if that is the coordinate along them, else
+        "step"; and of z, y, x as `Dataset.dims` says."""
         return (self.dataset.native.step_names[0], *self.grid.dim_names)
 
     @property
     def coords(self) -> ByAxis[Any]:
-        """The numbers of its steps, and positions along z, y, x, by the names of the axes."""
+        """Of its steps, and positions along z, y, x, by the names of the axes. Steps have their numbers, or their times
+        in `Dataset.time_units` where the dimension is called as the time is; NaN for a step without one."""
+        return ByAxis({self.dims[0]: self._along_steps(self.steps), **coords_of(self.grid)})
+
+    def _along_steps(self, numbers: Sequence[int]) -> npt.NDArray[Any]:
+        """The coordinate of these steps."""
         import numpy as np
-        return ByAxis({self.dims[0]: np.asarray(self.steps), **coords_of(self.grid)})
+        if not self.dataset.native.time_name:
+            return np.asarray(numbers)
+        times = {step.step: step.time for step in self.dataset._steps()}
+        return np.array([times.get(number) for number in numbers], np.float64)
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Unit, coder and error bound, and the fill value, as far as there are any."""
+        """Unit, coder, error bound and fill value, as far as there are any, and what its source says of it, also where
+        both have one name. Values are those of `Dataset.attrs`."""
+        return self._facts() | self._description.attributes
+
+    def _facts(self) -> dict[str, Any]:
+        """What Quarry says of it."""
         said = self._description
         attrs = {"units": said.units or None, "coder": said.coder, "lossless": said.lossless or None,
                  "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance,
@@ -201,12 +231,14 @@ class Field:
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
 
+    def _said_of(self, step: int | None) -> _quarry.FieldStep | None:
+        """What is recorded of a step, or of the first. None: it was published since."""
+        return next((said for number, said in self._holding() if self.still or step in (None, number.step)), None)
+
     def _may_miss(self, step: int | None) -> bool:
         """Whether a step has missing samples."""
-        for number, said in self._holding():
-            if step is None or number.step == step:
-                return said.has_missing
-        return True  # a step that was published since
+        said = self._said_of(step)
+        return said is None or said.has_missing
 
     def _samples(self, answer: _quarry.Answer | Merged, masked: bool | None, missing: bool) -> Samples:
         """`missing`: whether there may be missing samples."""
@@ -434,7 +466,8 @@ class Field:
 
     def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
                   steps: Sequence[int] | None = None) -> xr.DataArray:
-        """The field as xarray's engine "quarry" has it: lazy, [step, z, y, x], with coordinates and attributes.
+        """The field as xarray's engine "quarry" has it: lazy, with coordinates and attributes, without axes that it
+        lacks.
 
         Args:
             level: 0, full resolution, if nothing else says which

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from quarry._samples import positions
 
@@ -22,16 +23,26 @@ class Text(str):
         return str(self)
 
 
+_LONGEST = 60
+"""Characters of an attribute that are shown."""
+
+
 def bound_of(field: Field) -> str:
     """How much samples may be off."""
-    attrs = field.attrs
-    if "tolerance" in attrs:
-        return f"± {attrs['tolerance']:.3g}"
-    if "relative_tolerance" in attrs:
-        return f"± {attrs['relative_tolerance']:.3g} of the range"
-    if "pointwise_relative_tolerance" in attrs:
-        return f"± {attrs['pointwise_relative_tolerance']:.3g} of each sample"
+    said = field._description
+    if said.tolerance is not None:
+        return f"± {said.tolerance:.3g}"
+    if said.relative_tolerance is not None:
+        return f"± {said.relative_tolerance:.3g} of the range"
+    if said.pointwise_relative_tolerance is not None:
+        return f"± {said.pointwise_relative_tolerance:.3g} of each sample"
     return "lossless"
+
+
+def role_of(field: Field) -> str:
+    """What a field is besides; empty for most."""
+    return ", ".join(text for text, holds in (("does not change", field.still), ("coordinate", field.is_coordinate))
+                     if holds)
 
 
 def stored_size(field: Field) -> str:
@@ -44,15 +55,16 @@ def stored_size(field: Field) -> str:
 
 def dataset_info(dataset: Dataset) -> Text:
     """See Dataset.info."""
-    lines = [("dataset", dataset.target),
+    lines = [("dataset", dataset.target), *_attributes(dataset.attrs),
              *(line for grid in dataset.grids for line in _grid_lines(grid)),
              ("steps", _steps(dataset.steps)),
              ("times", _times(dataset)),
              ("as arrays", f"{dataset.nbytes / 1e6:,.1f} MB"),
              ("written by", dataset.native.created_by)]
-    rows = [(name, field.dtype.name, field.units, f"{len(field)} steps", bound_of(field), stored_size(field))
-            for name, field in dataset.items()]
-    return Text("\n".join([*_aligned(lines), "", *_table(("field", "type", "unit", "steps", "bound", "stored"), rows)]))
+    rows = [(name, field.dtype.name, field.units, f"{len(field)} steps", bound_of(field), stored_size(field),
+             role_of(field)) for name, field in dataset.items()]
+    titles = ("field", "type", "unit", "steps", "bound", "stored", "")
+    return Text("\n".join([*_aligned(lines), "", *_table(titles, rows)]))
 
 
 def field_info(field: Field) -> Text:
@@ -60,9 +72,9 @@ def field_info(field: Field) -> Text:
     holding = [said for _, said in field._holding()]
     low, high = min((said.min for said in holding), default=1.0), max((said.max for said in holding), default=0.0)
     unit = f" {field.units}" if field.units else ""
-    fill = field.attrs.get("_FillValue")
+    fill = field._description.fill
     missing = sum(said.has_missing for said in holding)
-    lines = [("field", f"{field.name} of {field.dataset.target}"),
+    lines = [("field", f"{field.name} of {field.dataset.target}"), *_attributes(field._description.attributes),
              ("type", field.dtype.name),
              ("unit", field.units),
              ("shape", f"{_product(field.shape)} ({', '.join(field.dims)})"),
@@ -72,11 +84,12 @@ def field_info(field: Field) -> Text:
              ("range", f"{low:.6g} to {high:.6g}{unit}" if low <= high else ""),
              ("missing", f"in {missing} steps" if missing else ""),
              ("fill value", "" if fill is None else str(fill)),
-             ("coder", field.attrs["coder"]),
+             ("coder", field._description.coder),
              ("bound", bound_of(field)),
              ("layers", str(field._description.layers) if field._description.layers > 1 else ""),
              ("as array", f"{field.nbytes / 1e6:,.1f} MB"),
-             ("stored", stored_size(field))]
+             ("stored", stored_size(field)),
+             ("role", role_of(field))]
     return Text("\n".join(_aligned(lines)))
 
 
@@ -86,10 +99,30 @@ def _product(lengths: Iterable[int]) -> str:
 
 def _grid_lines(grid: _quarry.FieldGrid) -> list[tuple[str, str]]:
     return [("samples", f"{_product(grid.shape)} ({', '.join(grid.dim_names)})"),
-            *((f"axis {name}", _axis(grid, number)) for number, name in enumerate(grid.dim_names)
-              if grid.has_axis[number]),
+            *(line for number, name in enumerate(grid.dim_names) if grid.has_axis[number]
+              for line in [(f"axis {name}", _axis(grid, number)), *_attributes(grid.axis_attributes[number])]),
             ("patch", _product(grid.patch)),
             ("levels", str(grid.levels))]
+
+
+def _attributes(said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Below what has them, with long ones cut."""
+    texts = {name: _printable(_text(value)) for name, value in said.items()}
+    return [(f"  {_printable(name)}", text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+            for name, text in texts.items()]
+
+
+def _text(value: Any) -> str:
+    """Of an attribute: a text, numbers or texts behind each other, or JSON."""
+    if hasattr(value, "ndim"):
+        return ", ".join(map(str, value if value.ndim else [value]))
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _axis(grid: _quarry.FieldGrid, number: int) -> str:

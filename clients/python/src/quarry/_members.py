@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
-from quarry import _quarry
+from quarry import _moments, _quarry, _times
+from quarry._labelled import is_text
+from quarry._sources import TYPES
 
-StepAxis = Callable[[Any], Any]
+
+@dataclass
+class Members:
+    """The data variables of a Dataset that are fields.
+
+    Attributes:
+        fields: those that stand for themselves
+        helpers: those that describe others: bounds of cells, grid mappings, meshes
+        coordinates: names of helpers that others name as coordinates
+        of_moments: names of helpers that say how long a moment is
+    """
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    helpers: dict[str, Any] = field(default_factory=dict)
+    coordinates: set[str] = field(default_factory=set)
+    of_moments: set[str] = field(default_factory=set)
 
 
-def members_of(dataset: Any, chosen: Collection[str], types: Collection[str], step_axis: StepAxis,
-               said: list[str]) -> dict[str, Any]:
-    """The variables that are fields: all but those that describe others, and those of text.
+def members_of(dataset: Any, chosen: Collection[str], said: list[str]) -> Members:
+    """The variables that are fields: all but those of text.
 
     Args:
         chosen: dimensions along which an index is chosen, so that they may be no axes
-        types: those that samples may have
-        step_axis: gives the dimension of a variable that brings the steps, or None
         said: gets a sentence for what is left out
 
     Raises:
         ValueError, TypeError: some cannot be fields, or not beside the others; all of them are named
     """
-    helpers = _helpers(dataset)
-    texts = {str(name) for name, one in dataset.data_vars.items() if is_text(one)}
-    left_out = [str(name) for name in dataset.data_vars if str(name) in helpers | texts]
-    if left_out:
-        numbers = [name for name in left_out if name not in texts]
-        said.append(f"of the Dataset, {', '.join(left_out)} are left out: they describe other variables (bounds, "
-                    "coordinates, grid mappings) or hold text"
-                    + (f"; write ds[{numbers[0]!r}] by itself if you need it" if numbers else ""))
-    members = {str(name): one for name, one in dataset.data_vars.items() if str(name) not in left_out}
-    if len(members) > 1:
-        _check(members, chosen, types, step_axis)
+    helping = _helpers(dataset)
+    texts = [str(name) for name, one in dataset.data_vars.items() if is_text(one)]
+    if texts:
+        said.append(f"of the Dataset, {', '.join(texts)} are left out: they hold text")
+    members = Members()
+    for name, one in dataset.data_vars.items():
+        if str(name) not in texts:
+            (members.helpers if str(name) in helping else members.fields)[str(name)] = one
+    members.coordinates = helping & _named(dataset.variables.values(), "coordinates", decoded=False)
+    times = [one.variable for one in dataset.coords.values() if _times.is_time(one)]
+    members.of_moments = helping & (_named(times, "bounds") | _named(times, "climatology"))
+    if len(members.fields) > 1:
+        _check(members.fields, chosen)
     return members
 
 
@@ -48,31 +65,32 @@ def _helpers(dataset: Any) -> set[str]:
     return {name for (name, _, _), helps in zip(words, _quarry.find_helpers(words), strict=True) if helps}
 
 
-def is_text(variable: Any) -> bool:
-    """Whether a variable of xarray holds texts, which it often has as objects."""
-    if variable.dtype.kind != "O":
-        return variable.dtype.kind in "SUT"
-    return any(isinstance(value, (str, bytes)) for value in variable.values.flat)
+def _named(variables: Collection[Any], attribute: str, *, decoded: bool = True) -> set[str]:
+    """The names in an attribute of these variables, or in their encoding where xarray has decoded it."""
+    texts = [holder.get(attribute) for variable in variables
+             for holder in ([variable.attrs, variable.encoding] if decoded else [variable.attrs])]
+    return {name for text in texts if isinstance(text, str) for name in text.split()}
 
 
-def _check(members: dict[str, Any], chosen: Collection[str], types: Collection[str], step_axis: StepAxis) -> None:
-    """Refuses what cannot be a field, or has no steps where others have some."""
-    of_type = [name for name, one in members.items() if one.dtype.name not in types]
-    steps = {name: step_axis(one) for name, one in members.items()
-             if name not in of_type and one.ndim and _is_whole(one, chosen)}
-    several = Counter(steps.values())
-    series = max(several, key=lambda dim: (dim is not None, several[dim]), default=None)
-    fit = [name for name in steps if steps[name] == series]
+def _check(members: dict[str, Any], chosen: Collection[str]) -> None:
+    """Refuses what cannot be a field, or has other steps than the others."""
+    of_type = [name for name, one in members.items() if one.dtype.name not in TYPES and not _times.is_date(one)]
+    whole = {name: one for name, one in members.items() if name not in of_type and _is_whole(one, chosen)}
+    steps = _moments.step_axes(whole)
+    several = Counter(dim for dim in steps.values() if dim is not None)
+    series = max(several, key=lambda dim: several[dim], default=None)
+    fit = [name for name in whole if steps[name] in (None, series)]
     if len(fit) == len(members):
         return
     unfit: dict[str, list[str]] = {}
     for name, one in members.items():
         if name not in fit:
             unfit.setdefault(str(one.dtype) if name in of_type else _dimensions(one), []).append(name)
-    reasons = [f"samples of {', '.join(types)}"] if of_type else []
+    reasons = [f"samples of {', '.join(TYPES)}"] if of_type else []
     if len(fit) + len(of_type) < len(members):
-        reasons.insert(0, f"one series of steps, here that of {fit[0]!r} ({_dimensions(members[fit[0]])})" if fit
-                       else "a grid")
+        first = next((name for name in fit if steps[name] == series), None)
+        reasons.insert(0, f"one series of steps, here that of {first!r} ({_dimensions(members[first])})"
+                       if first is not None and series is not None else "axes of a grid")
     others = [name for name in members if name not in fit]
     take = f"take the rest, ds[{fit}]" if len(fit) <= len(others) else f"leave them out, ds.drop_vars({others})"
     if not fit:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quarry._info import bound_of, stored_size
+from quarry._info import bound_of, role_of, stored_size
 from quarry._samples import Box, Region, Samples, axis_of, box_of, coords_of, with_nan
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _with_range(field: Field, steps: Sequence[int | None], image: dict[str, Any]
     """The same colours for all pictures: those of the values that the steps were recorded with."""
     if "norm" in image or ("vmin" in image and "vmax" in image):
         return image
-    said = [record for step, record in field._holding() if steps == [None] or step.step in steps]
+    said = [record for step, record in field._holding() if field.still or steps == [None] or step.step in steps]
     return {"vmin": min(record.min for record in said), "vmax": max(record.max for record in said), **image}
 
 
@@ -335,19 +335,23 @@ def dataset_html(dataset: Dataset) -> str:
                           for grid in dataset.grids)
     steps = dataset.steps
     rows = "".join(_field_row(dataset[name]) for name in dataset)
-    head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
     span = f"{len(steps)} steps" + (f", {steps[0]} to {steps[-1]}" if steps else "")
     return (f"<div><strong>{html.escape(dataset.target)}</strong>: {shapes}, {span}"
-            f"<table><tr>{head}</tr>{rows}</table></div>")
+            f"<table>{_head()}{rows}</table></div>")
 
 
 def field_html(field: Field) -> str:
     """One row of that table, with its head."""
-    head = "".join(f"<th>{title}</th>" for title in ("field", "type", "unit", "steps", "bound", "stored"))
     shape = " × ".join(map(str, field.shape))
-    return f"<div>{shape} samples (step, z, y, x)<table><tr>{head}</tr>{_field_row(field)}</table></div>"
+    return f"<div>{shape} samples (step, z, y, x)<table>{_head()}{_field_row(field)}</table></div>"
+
+
+def _head() -> str:
+    titles = ("field", "type", "unit", "steps", "bound", "stored", "")
+    return "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
 
 
 def _field_row(field: Field) -> str:
-    cells = (field.name, field.dtype.name, field.units, str(len(field)), bound_of(field), stored_size(field))
+    cells = (field.name, field.dtype.name, field.units, str(len(field)), bound_of(field), stored_size(field),
+             role_of(field))
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

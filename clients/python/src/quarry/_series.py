@@ -52,10 +52,11 @@ class Series:
     `numpy.asarray(series)` and indexing give the array itself, without a copy.
     """
 
-    def __init__(self, array: npt.NDArray[Any], samples: list[Samples], step_name: str) -> None:
+    def __init__(self, array: npt.NDArray[Any], samples: list[Samples], numbers: list[int], field: Field) -> None:
         self._array = array
         self._samples = samples
-        self._step_name = step_name
+        self._numbers = numbers
+        self._field = field
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -76,7 +77,7 @@ class Series:
     @property
     def steps(self) -> list[int]:
         """The numbers of the steps, in the order in which they were asked for."""
-        return [one.step for one in self._samples]
+        return self._numbers
 
     @property
     def level(self) -> int:
@@ -106,9 +107,8 @@ class Series:
 
     @property
     def coords(self) -> ByAxis[Any]:
-        """The numbers of the steps, and positions along the axes z, y and x, by their names."""
-        import numpy as np
-        return ByAxis({self._step_name: np.asarray(self.steps), **self._samples[0].coords})
+        """Of the steps, as `Field.coords` has them, and positions along the axes z, y and x, by their names."""
+        return ByAxis({self._field.dims[0]: self._field._along_steps(self.steps), **self._samples[0].coords})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -142,7 +142,8 @@ def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any
     numbers = numbers_of(field, steps)
     native = field.dataset.native
     holding = {step.step: said.has_missing for step, said in field._holding()}
-    missing = [holding.get(number, True) for number in numbers]  # True: published since
+    # True: published since.
+    missing = [field._may_miss(None) if field.still else holding.get(number, True) for number in numbers]
     answers: list[_quarry.Answer] = []
     array: npt.NDArray[Any] | None = None
     for place, number in enumerate(numbers):
@@ -158,7 +159,7 @@ def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any
         masked = any(missing) and field.dtype.kind in "iu"
     shown = field._masked(array) if masked else array
     samples = [Samples(answer, shown[place], field) for place, answer in enumerate(answers)]
-    return Series(shown, samples, field.dims[0])
+    return Series(shown, samples, numbers, field)
 
 
 def points_of_steps(field: Field, steps: Steps, positions: npt.NDArray[np.float64], physical: bool,

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from quarry import _quarry
+from quarry import _dataset, _quarry
+from quarry._field import Field
+from quarry._given import Given, Selection, given
 from quarry._replace import place_of
 from quarry._samples import Box, Triple
-from quarry._sources import Selection, Source, sources
+from quarry._sources import Moments, Source
 from quarry._times import Times, of_argument
 from quarry._words import check, explained
 
@@ -68,18 +70,27 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         quarry.write("run.quarry", pressure, field="pressure", tolerance=1e-3, units="Pa")
         quarry.write("run.quarry", later, field="pressure", mode="append")
 
+    Arrays of xarray without an axis of steps stand still: one step has them, and they have no such axis when they are
+    read. A single value that is time is the time of that step. With `step` or `time`, or with such a time and mode
+    "append", they are a further step instead; so are fields that the dataset has already, where nothing with steps
+    comes along. So files of a moment each become a series. Coordinates of several samples without an axis of steps
+    always stand still.
+
     Args:
         path: of the dataset, a directory NAME.quarry
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
-            to such arrays. Or an xarray.DataArray or an xarray.Dataset, whose data variables are the fields, but for
-            those that describe others (bounds, grid mappings) and those of text: they bring names, units, fill values
-            and positions, and an axis of time, or `step`, brings the steps. Time is what holds dates or lengths of
-            time, or says axis "T", standard_name "time" or a unit "since", or is slowest and in a unit of time; a list
-            along time is a row of samples. What has a shape, a type and slices is an array: of numpy, dask, h5py, zarr,
-            another field of Quarry. What is not in memory is loaded part by part. Samples that are NaN, infinite or
-            masked are missing. What is not kept is a UserWarning
+            to such arrays. Or an xarray.DataArray or an xarray.Dataset: they bring names, dimensions, units, fill
+            values, positions and attributes, and an axis of time, or `step`, brings the steps. `xarray.open_dataset`
+            gives the Dataset again. Time is what holds dates or lengths of time, or says axis "T", standard_name "time"
+            or a unit "since", or is slowest and in a unit of time; a list along time is a row of samples, or beside
+            fields with steps one value for each. Coordinates that are no positions, times or numbers of steps are
+            fields of their own, which lose nothing and are coordinates again in xarray; texts are left out. What has a
+            shape, a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in
+            memory is loaded part by part. Samples that are NaN, infinite or masked are missing. What is not kept is a
+            UserWarning
         field: the name of the only field; "data" if neither this nor the array gives one
-        tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field
+        tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field.
+            Coordinates, dates and what describes other fields lose nothing, unless a mapping names them
         relative: the same as a fraction of the value range of each step, for which larger data are loaded twice. A
             range that a few samples make, such as undeclared fill values, is refused
         pointwise_relative: the same as a fraction of each sample's own magnitude, below 1; keeps zeros and signs
@@ -92,7 +103,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         step: the number of the first one, or those of all. If left out: the coordinate `step`, or from 0, or with
             "append" after the last step that has one of the fields
         time: of each step, numbers or dates; the coordinate of time if left out, as xarray encodes it: number, unit and
-            calendar. A dataset has one unit: times that are appended are converted to it
+            calendar. A dataset has one unit: times that are appended are converted to it. If it is the coordinate of
+            the dimension of the steps, that keeps its name
         time_units: of `time`, or of a coordinate without a unit: "s", "days since 2001-01-01"
         calendar: of `time`, a name of the CF conventions; the standard one if left out
         mode: "create" a dataset, "append" to one, or "resume": either of them, and what is published is skipped, unless
@@ -134,34 +146,85 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     if field is not None:
         check(field=field)
     said: list[str] = []
-    fields = sources(data, field, select, said)
+    whole = given(data, field, select, said)
     for sentence in dict.fromkeys(said):
         warnings.warn(sentence, UserWarning, stacklevel=2)
+    if not whole.has_series and (step is not None or time is not None or (mode == "append" and whole.has_moment)):
+        _move(whole, goes_on=mode in ("append", "resume"))
+    fields = whole.sources
     for source in fields:
-        source.declare_fill(_of(fill, source.name))
+        source.declare_fill(_of(fill, source))
     several = relative_layers if layers is None else layers
     first = _one_series(fields)
     numbers = _numbers(step, first)
-    times = _times_of(time, time_units, calendar, first)
+    moments = _moments_of(fields)
+    times = _times_of(time, time_units, calendar, moments, first)
     requests = [explained(
-        _quarry.FieldRequest, name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source.name),
-        relative=_of(relative, source.name), pointwise_relative=_of(pointwise_relative, source.name),
-        lossless=lossless, layers=_tolerances(_of(several, source.name)), relative_layers=relative_layers is not None,
-        units=_of(units, source.name) or source.units, fill=source.fill, codec=codec or kept, keyframe=keyframe)
+        _quarry.FieldRequest, name=source.name, dtype=source.dtype.name, tolerance=_of(tolerance, source),
+        relative=_of(relative, source), pointwise_relative=_of(pointwise_relative, source),
+        lossless=lossless or source.exact, layers=_tolerances(_of(several, source)),
+        relative_layers=relative_layers is not None, units=_of(units, source) or source.units, fill=source.fill,
+        codec="" if source.exact else codec or kept, keyframe=None if source.exact else keyframe,
+        attributes=source.attributes, still=source.still, coordinate=source.coordinate, moves=source.moves)
         for source in fields]
     settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock,
-                         accept_range=accept_range, goes_on=step is None and not first.numbers)
+                         accept_range=accept_range, goes_on=step is None and not first.moments.numbers,
+                         attributes=whole.attributes)
+    axis = explained(_quarry.TimeAxis, units=times.units, calendar=times.calendar, name=moments.name,
+                     attributes=moments.attributes)
     passes = 1 if relative is None and relative_layers is None else 2
     with place_of(path, mode, break_lock) as place, _Bar(fields, passes=passes, shown=progress) as bar:
-        written = _quarry.write(
+        written, there, differing = _quarry.write(
             place, settings, [_grid(source, origin, spacing, patch, levels) for source in fields], requests,
-            [*zip(numbers, times.values, strict=True)], (times.units, times.calendar), bar.watch(_loader(fields)))
+            [*zip(numbers, times.values, strict=True)], axis, bar.watch(_loader(fields)))
+    for owner, names in differing:
+        warnings.warn(f"attributes of {owner or 'the whole'} differ, and the dataset keeps its own: {', '.join(names)}",
+                      UserWarning, stacklevel=2)
+    if others := _others(place, [source for source in fields if source.name in there]):
+        warnings.warn(f"the dataset keeps other values of what does not change with time: {', '.join(others)}; write "
+                      "them under another name if you need these", UserWarning, stacklevel=2)
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
 
 
-def _of(value: T | Mapping[str, T] | None, name: str) -> T | None:
-    """What was said for the field of this name."""
-    return value.get(name) if isinstance(value, Mapping) else value
+def _others(path: str, fields: Sequence[Source]) -> list[str]:
+    """Names of fields that stand still and have other samples in the dataset, beyond what was allowed to be lost."""
+    if not fields:
+        return []
+    with _dataset.open(path) as dataset:
+        return [source.name for source in fields if not _is_same(dataset[source.name], source)]
+
+
+def _is_same(stored: Field, source: Source) -> bool:
+    import numpy as np
+    (_, said), *_ = stored._holding()
+    z, y, x = source.shape
+    for plane in range(z):  # one at a time, as it may be large
+        kept, given = stored[0, plane], source.load(0, ((plane, plane + 1), (0, y), (0, x)))[0]
+        if source.fill is not None:
+            kept = np.ma.filled(kept, source.fill)
+            given = np.where(given == source.fill, np.nan, given) if given.dtype.kind == "f" else given
+        same = np.array_equal(kept, given, equal_nan=given.dtype.kind == "f")
+        if not same and not np.allclose(kept, given, rtol=0, atol=said.tolerance, equal_nan=True):
+            return False
+    return True
+
+
+def _move(whole: Given, *, goes_on: bool) -> None:
+    """What is of one moment becomes the next step, instead of standing still.
+
+    Args:
+        goes_on: whether there may be earlier ones, so that single values beside it are those of this moment
+    """
+    for source in whole.sources:
+        if source.moves and (goes_on or not source.coordinate):
+            source.still = False
+
+
+def _of(value: T | Mapping[str, T] | None, source: Source) -> T | None:
+    """What was said for a field: by its name, or for all that are not exact."""
+    if isinstance(value, Mapping):
+        return value.get(source.name)
+    return None if source.exact else value
 
 
 def _keeping(zeros: bool, sign: bool, codec: str, anyway: bool) -> str:
@@ -186,17 +249,25 @@ def _tolerances(layers: Layers | None) -> list[float]:
 
 
 def _one_series(fields: Sequence[Source]) -> Source:
-    """The first field. All have its steps, as a dataset has one series; their grids may differ."""
-    first = fields[0]
-    for other in fields[1:]:
+    """The first field with steps. All that do not stand still have these, as a dataset has one series; their grids may
+    differ."""
+    moving = [source for source in fields if not source.still]
+    first = moving[0] if moving else fields[0]
+    for other in moving[1:]:
         if other.steps != first.steps:
             raise ValueError(f"{other.name!r} has {other.steps} steps, but {first.name!r} has {first.steps}; fields "
                              "of one call have the same steps, so write them one after the other with "
                              "mode=\"append\", or into two datasets")
-        if first.times and other.times and first.times != other.times:
+        if first.moments.times and other.moments.times and first.moments.times != other.moments.times:
             raise ValueError(f"{other.name!r} has other times than {first.name!r}; a step has one, so write them into "
                              "two datasets, or give `time`")
     return first
+
+
+def _moments_of(fields: Sequence[Source]) -> Moments:
+    """What is said of the steps, by the first field that says it."""
+    found = [source.moments for source in sorted(fields, key=lambda source: source.still)]
+    return next((moments for moments in found if moments.times), found[0])
 
 
 def _listed(value: Any) -> list[Any]:
@@ -210,7 +281,7 @@ def _loader(fields: Sequence[Source]) -> Load:
 
 def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     if step is None:
-        step = source.numbers or 0
+        step = source.moments.numbers or 0
     for number in _listed(step):
         if not isinstance(number, int):
             check(step=number)
@@ -225,18 +296,18 @@ def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     return numbers
 
 
-def _times_of(time: Any, units: str, calendar: str, source: Source) -> Times:
+def _times_of(time: Any, units: str, calendar: str, moments: Moments, first: Source) -> Times:
     if time is None:
-        found = source.times or Times((None,) * source.steps)
+        found = moments.times or Times((None,) * first.steps)
         if not units and not calendar:
             return found
         if found.units:
             raise ValueError(f"time_units={units!r} and calendar={calendar!r} were given, and the times of "
-                             f"{source.name!r} are in {found.units!r}; leave them out, or give `time` as well")
+                             f"{first.name!r} are in {found.units!r}; leave them out, or give `time` as well")
         return Times(found.values, units, calendar)
     times = of_argument(time, units, calendar)
-    if len(times.values) != source.steps:
-        raise ValueError(f"{len(times.values)} times were given, and {source.name!r} has {source.steps} steps")
+    if len(times.values) != first.steps:
+        raise ValueError(f"{len(times.values)} times were given, and {first.name!r} has {first.steps} steps")
     return times
 
 
@@ -246,10 +317,12 @@ def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[floa
     evenly = origin is not None or spacing is not None
     if isinstance(patch, int):
         patch = (patch, patch, patch)
-    for given in (origin, spacing):
-        if isinstance(given, Sequence) and not isinstance(given, str):
-            _three(given)
+    for triple in (origin, spacing):
+        if isinstance(triple, Sequence) and not isinstance(triple, str):
+            _three(triple)
     check(origin=origin, spacing=spacing, patch=patch, levels=levels)
+    if source.exact or not any(source.has_axis):  # cut as those are beside which it is
+        patch, levels = None, None
     return _quarry.Grid(
         shape=source.shape,
         origin=_three(origin) if origin is not None else _three([axis.origin for axis in axes]),
@@ -257,7 +330,8 @@ def _grid(source: Source, origin: Sequence[float] | None, spacing: Sequence[floa
         names=_three([axis.name for axis in axes]), units=_three([axis.units for axis in axes]),
         coordinates=_three([[] if evenly else axis.coordinates for axis in axes]),
         has_axis=_three(source.has_axis), placed=evenly or any(axis.placed for axis in axes),
-        patch=patch, levels=levels)
+        unplaced=_three([False] * 3 if evenly else source.unplaced), dtypes=_three([axis.dtype for axis in axes]),
+        attributes=_three([axis.attributes for axis in axes]), patch=patch, levels=levels)
 
 
 def _three(values: Sequence[T]) -> tuple[T, T, T]:

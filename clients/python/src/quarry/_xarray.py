@@ -41,19 +41,26 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
-            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
+            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool | None = None,
             level: int | None = None, max_error: float | Mapping[str, float] | None = None,
             steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
             threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
-        """Opens a dataset at one level; reads no samples.
+        """Opens a dataset at one level; reads no samples, but for those of dates that decide how all are decoded.
+
+        Where the dataset has a name of time, the steps lie along their times; otherwise along their numbers. Attributes
+        are those of the source. Besides, a variable has `level` where it is not 0, `max_error` where the original
+        differs from what is shown, `coverage` where a level cannot show everything, and a `comment` where steps do not
+        hold it. What else is known is in the encoding: `coder`, `lossless`, `tolerance`, and `created_by` of the
+        dataset.
 
         Args:
             filename_or_obj: a directory, or "grpc://HOST:PORT/NAME", or the same with "grpcs://" for TLS
             drop_variables: fields that are left out
             mask_and_scale: missing samples are NaN, integers with a fill value floats; False: all are as stored
-            decode_times: times with a reference date are datetime64, or cftime where their calendar needs it
-            decode_timedelta: times without one, as "hours", are timedelta64
+            decode_times: what has a unit with a reference date is datetime64, or cftime where its calendar needs it
+            decode_timedelta: what has a unit without one, as "hours", is timedelta64; if left out, what was timedelta64
+                when it was written
             level: 0, full resolution, if nothing else says which
             max_error: instead of a level: the coarsest at which every field and step is within this error, in the
                 field's unit; or {field: error}, where fields have different units
@@ -83,7 +90,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 
     def open_groups_as_dict(  # type: ignore[override]
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
-            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool = False,
+            mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool | None = None,
             steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
             threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
             encoding: Literal["auto", "samples", "patches"] = "auto") -> dict[str, xr.Dataset]:
@@ -98,7 +105,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         except BaseException:
             dataset.close()
             raise
-        root = xr.Dataset(attrs=view.attributes())
+        root = view.root()
         root.set_close(dataset.close)
         return {"/": root, **groups}
 
@@ -123,9 +130,11 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 def field_to_xarray(source: Field, *, level: int | None = None, max_error: float | None = None,
                     steps: Iterable[int] | None = None) -> xr.DataArray:
     """See Field.to_xarray."""
-    view = _View(source.dataset, [source.name], steps, True, _Decoding())
-    at = view.dataset_at(view.choose(level, max_error))
-    if source.name not in at:
+    beside = [said.name for said in source.dataset.native.fields if said.coordinate and said.name != source.name]
+    view = _View(source.dataset, [source.name, *beside], steps, True, _Decoding())
+    view.look_at(source.name)
+    at = view.dataset_at(view.choose(level, max_error), is_indexed=True)
+    if source.name not in at.variables:
         raise Error("NOT_FOUND", f"{source.name!r} is in none of the steps {view.numbers.tolist()}")
     return at[source.name]
 
@@ -133,15 +142,26 @@ def field_to_xarray(source: Field, *, level: int | None = None, max_error: float
 def samples_to_xarray(samples: Samples) -> xr.DataArray:
     """See Samples.to_xarray."""
     grid, said = samples._grid, samples._field._description
-    step = samples._field.dims[0]
+    decoding = _Decoding()
     coords: dict[str, Any] = {
-        name: _axis(grid, axis, values) for axis, (name, values) in enumerate(samples.coords.items())
-        if grid.has_axis[axis]}
-    coords[step] = ((), np.int64(samples.step), {"long_name": "number of the step"})
-    attrs = {"long_name": said.name, "units": said.units or None, "coder": said.coder, "level": samples.level,
-             "max_error": samples.max_error}
+        name: decoding.decode(name, _axis(grid, axis, values))
+        for axis, (name, values) in enumerate(samples.coords.items())
+        if grid.has_axis[axis] and not grid.unplaced[axis]}
+    if not said.still:
+        coords |= _moment_of(samples, decoding)
     array = with_nan(samples.array)[tuple(slice(None) if has else 0 for has in grid.has_axis)]
-    return xr.DataArray(array, coords, _dims(grid), samples.field, _known(attrs))
+    return xr.DataArray(array, coords, _dims(grid), samples.field, _attributes(said, samples.level, samples.max_error))
+
+
+def _moment_of(samples: Samples, decoding: _Decoding) -> dict[str, Any]:
+    """The time of a step and its number, as the whole dataset has them."""
+    dataset = samples._field.dataset
+    steps = _moving(dataset.native, dataset._steps())
+    moments = _Moments(dataset.native, steps)
+    here = np.flatnonzero(moments.numbers == samples.step)
+    if not here.size:  # published after the others were asked for
+        return {moments.numbers_name: xr.Variable((), np.int64(samples.step))}
+    return {name: variable[int(here[0])] for name, variable in moments.coords(decoding).items()}
 
 
 def _open(target: Any, **options: Any) -> Dataset:
@@ -158,8 +178,12 @@ def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:
     return [name for name in dataset if name not in dropped]
 
 
-def _known(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in attrs.items() if value is not None}
+def _attributes(said: _quarry.FieldDescription, level: int, max_error: float, coverage: float = 1,
+                comment: str = "") -> dict[str, Any]:
+    """Those of the source, and where what is shown differs from it, how."""
+    facts = {"level": level or None, "max_error": max_error or None, "coverage": coverage if coverage < 1 else None,
+             "comment": comment or None, "units": said.units or None}
+    return {name: value for name, value in facts.items() if value is not None} | said.attributes
 
 
 # ---- What is where
@@ -169,15 +193,14 @@ def _dims(grid: _quarry.FieldGrid) -> tuple[str, ...]:
     return tuple(name for name, has in zip(grid.dim_names, grid.has_axis, strict=True) if has)
 
 
-def _has_level(grid: _quarry.FieldGrid, level: int) -> bool:
-    """A single sample is that of every level."""
-    return level < grid.levels or grid.shape == (1, 1, 1)
-
-
 def _axis(grid: _quarry.FieldGrid, axis: int, values: npt.NDArray[np.float64]) -> xr.Variable:
-    name = grid.dim_names[axis]
-    attrs = {"long_name": grid.axis_names[axis] or name, "units": grid.axis_units[axis] or None, "axis": "ZYX"[axis]}
-    return xr.Variable((name,), values, _known(attrs))
+    """The positions along an axis, in the type of the source."""
+    attrs = dict(grid.axis_attributes[axis])
+    if grid.axis_units[axis]:
+        attrs["units"] = grid.axis_units[axis]
+    dtype = np.dtype(grid.position_dtypes[axis])
+    typed = (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
+    return xr.Variable((grid.dim_names[axis],), typed, attrs)
 
 
 @dataclass
@@ -185,23 +208,82 @@ class _Decoding:
     """What becomes of times, as in xarray.open_dataset."""
 
     dates: bool = True
-    lengths: bool = False
+    lengths: bool | None = None
+
+    def concerns(self, attrs: Mapping[str, Any]) -> bool:
+        """Whether numbers with these attributes become dates or lengths of time."""
+        units = attrs.get("units")
+        if isinstance(units, str) and " since " in units:
+            return self.dates
+        if self.lengths is None:
+            return str(attrs.get("dtype", "")).startswith("timedelta64")
+        return self.lengths and isinstance(units, str)
 
     def decode(self, name: str, variable: xr.Variable) -> xr.Variable:
-        """Numbers stay numbers, with their unit, where it or its calendar is not known to xarray."""
-        units = str(variable.attrs.get("units", ""))
-        if not (self.dates if " since " in units else self.lengths):
+        """Numbers stay numbers, with their unit, where it or its calendar is not known to xarray. Of an array that is
+        not in memory, two values are read."""
+        if not self.concerns(variable.attrs):
             return variable
         try:
             decoded = xr.conventions.decode_cf_variable(name, variable, decode_times=self.dates,
-                                                        decode_timedelta=self.lengths)
-            values = np.array(decoded.values)
-            if values.dtype.kind == "O":  # cftime takes NaN for the reference date
-                values[np.isnan(variable.values)] = np.nan
-            return xr.Variable(decoded.dims, values, decoded.attrs, decoded.encoding)
+                                                        decode_timedelta=self.lengths is not False)
         except (ValueError, OverflowError) as error:
-            warnings.warn(f"the times stay numbers, in {units!r}: {error}", stacklevel=4)
+            warnings.warn(f"{name}: the times stay numbers, in {variable.attrs['units']!r}: {error}", stacklevel=4)
             return variable
+        if decoded.dtype.kind == "m":
+            decoded.attrs.pop("dtype", None)  # which older xarray leaves there
+        return decoded
+
+    def decode_at_once(self, name: str, variable: xr.Variable) -> xr.Variable:
+        """The same in memory, also of times that are missing."""
+        decoded = self.decode(name, variable)
+        if decoded is variable:
+            return variable
+        values = np.array(decoded.values)
+        if values.dtype.kind == "O":  # cftime takes NaN for the reference date
+            values[np.isnan(variable.values)] = np.nan
+        return xr.Variable(decoded.dims, values, decoded.attrs, decoded.encoding)
+
+
+def _moving(native: _quarry.Dataset, steps: Sequence[_quarry.Step]) -> list[_quarry.Step]:
+    """The steps that hold a field which changes with time: the others lie along no axis."""
+    still = {said.name for said in native.fields if said.still}
+    return [step for step in steps if any(one.name not in still for one in step.fields)]
+
+
+class _Moments:
+    """Numbers and times of steps."""
+
+    def __init__(self, native: _quarry.Dataset, steps: Sequence[_quarry.Step]) -> None:
+        self._native, self._steps = native, steps
+        self.dim, self.numbers_name, self.times_name = native.step_names
+        self.numbers = np.array([step.step for step in steps], dtype=np.int64)
+
+    def coords(self, decoding: _Decoding) -> dict[str, xr.Variable]:
+        """Along the dimension of the steps."""
+        coords = {}
+        is_counted = np.array_equal(self.numbers, np.arange(len(self.numbers)))
+        if self.dim == self.numbers_name or not is_counted:
+            coords[self.numbers_name] = xr.Variable((self.dim,), self.numbers)
+        if any(step.time is not None for step in self._steps):
+            times = np.array([np.nan if step.time is None else step.time for step in self._steps])
+            units, calendar = self._native.time_units, self._native.calendar
+            said = {"units": units, "calendar": calendar}
+            attrs = self._native.kept_time_attributes | {name: text for name, text in said.items() if text}
+            coords[self.times_name] = decoding.decode_at_once(
+                self.times_name, xr.Variable((self.dim,), times, attrs))
+        return coords
+
+    def coords_of_one(self, decoding: _Decoding) -> dict[str, xr.Variable]:
+        """Of the only step, which is no dimension: a number that is not 0, and the time if it has a name."""
+        if len(self._steps) != 1:
+            return {}
+        coords = {name: variable[0] for name, variable in self.coords(decoding).items()}
+        if not self._native.time_name:
+            coords.pop(self.times_name, None)
+        if not self.numbers.any():
+            coords.pop(self.numbers_name, None)
+        return coords
 
 
 @dataclass
@@ -209,7 +291,8 @@ class _Series:
     """What the steps say about a field.
 
     Attributes:
-        held: which steps hold it
+        numbers: of the steps along its axis; of a field that stands still, the one that has it
+        held: which of them hold it
         missing: and which of these have missing samples
         tolerance: the largest
         errors, coverages: of each level, the worst; empty if no step holds it
@@ -217,13 +300,25 @@ class _Series:
 
     said: _quarry.FieldDescription
     grid: _quarry.FieldGrid
+    numbers: npt.NDArray[np.int64]
     held: npt.NDArray[np.bool_]
     missing: npt.NDArray[np.bool_]
     tolerance: float = 0
     errors: list[float] = field(default_factory=list)
     coverages: list[float] = field(default_factory=list)
 
-    def add(self, position: int, step: _quarry.FieldStep) -> None:
+    @classmethod
+    def of(cls, said: _quarry.FieldDescription, grid: _quarry.FieldGrid, steps: Sequence[_quarry.Step]) -> _Series:
+        """In these steps."""
+        numbers = np.array([step.step for step in steps], dtype=np.int64)
+        series = cls(said, grid, numbers, np.zeros(len(steps), bool), np.zeros(len(steps), bool))
+        for position, step in enumerate(steps):
+            for of_field in step.fields:
+                if of_field.name == said.name:
+                    series._add(position, of_field)
+        return series
+
+    def _add(self, position: int, step: _quarry.FieldStep) -> None:
         records = step.levels
         errors, coverages = [record.max_error for record in records], [record.coverage for record in records]
         if self.errors:
@@ -233,6 +328,10 @@ class _Series:
         self.held[position] = True
         self.missing[position] = step.has_missing
 
+    def has_level(self, level: int) -> bool:
+        """Coordinates are there at every level; a single sample is that of all."""
+        return level < self.grid.levels or self.said.coordinate or self.grid.shape == (1, 1, 1)
+
 
 class _View:
     """The fields and steps that somebody wants of a dataset. The steps are looked through once for all levels."""
@@ -240,25 +339,31 @@ class _View:
     def __init__(self, dataset: Dataset, names: Sequence[str], steps: Iterable[int] | None, decode: bool,
                  decoding: _Decoding) -> None:
         self._dataset, self._native, self._decode, self._decoding = dataset, dataset.native, decode, decoding
-        chosen = _chosen(dataset, steps)
-        self.numbers = np.array([step.step for step in chosen], dtype=np.int64)
-        self._times = [step.time for step in chosen]
+        published = self._native.steps()
+        chosen = _moving(self._native, published) if steps is None else _chosen(dataset, published, steps)
+        self._moments = _Moments(self._native, chosen)
+        self.numbers = self._moments.numbers
+        self._published = published
         said = {said.name: said for said in self._native.fields}
-        self._series = {name: _Series(said[name], dataset.grids[said[name].grid], np.zeros(len(chosen), bool),
-                                      np.zeros(len(chosen), bool)) for name in names}
-        for position, step in enumerate(chosen):
-            for of_field in step.fields:
-                if series := self._series.get(of_field.name):
-                    series.add(position, of_field)
-        # What is in none of the steps is no part of them.
-        self._series = {name: series for name, series in self._series.items() if series.held.any() or not chosen}
-        self._step, self._time = self._native.step_names
-        self.levels = max((series.grid.levels for series in self._series.values()), default=1)
+        self._has_steps = not said or not all(one.still for one in said.values())
+        self._series = {}
+        for name in names:
+            place = [step for step in published if any(one.name == name for one in step.fields)][:1]
+            series = _Series.of(said[name], dataset.grids[said[name].grid], place if said[name].still else chosen)
+            # What is in none of the steps is no part of them.
+            if series.held.any() or not published:
+                self._series[name] = series
+        self.look_at(*(name for name in self._series if not said[name].coordinate))
+
+    def look_at(self, *names: str) -> None:
+        """Says by which fields a level is chosen: those that are no coordinates, if nobody says so."""
+        self._chosen_by = [name for name in names if name in self._series] or list(self._series)
+        self.levels = max((self._series[name].grid.levels for name in self._chosen_by), default=1)
         """Of the field that has the most."""
 
     def without(self, level: int) -> list[str]:
         """The fields whose grid has no such level."""
-        return [name for name, series in self._series.items() if not _has_level(series.grid, level)]
+        return [name for name, series in self._series.items() if not series.has_level(level)]
 
     def choose(self, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
         """The level that is meant. For a max_error, the one that a plan of the whole grid would choose for the worst
@@ -267,7 +372,7 @@ class _View:
             return _checked(level or 0, self.levels)
         if level is not None:
             raise ValueError("only one of level and max_error can be given")
-        allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(self._series, max_error)
+        allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(self._chosen_by, max_error)
         if unknown := set(allowed) - set(self._series):
             raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(self._series)}")
         levels = min((self._series[name].grid.levels for name in allowed), default=1)
@@ -284,72 +389,86 @@ class _View:
             raise ValueError(f"max_error {error} of {series.said.name} is not a number from 0 on")
         return not series.errors or (series.errors[level] <= error and series.coverages[level] >= 1)
 
-    def attributes(self) -> dict[str, Any]:
-        return _known({"Conventions": "CF-1.11", "source": self._native.created_by or None})
+    def root(self) -> xr.Dataset:
+        """What is said of the dataset at all levels."""
+        root = xr.Dataset(attrs=self._native.attributes)
+        root.encoding["created_by"] = self._native.created_by
+        return root
 
-    def dataset_at(self, level: int) -> xr.Dataset:
-        """Lazy arrays at a level."""
-        coords: dict[str, Any] = {self._step: xr.Variable(
-            (self._step,), self.numbers, {"long_name": "number of the step"})}
-        if any(time is not None for time in self._times):
-            times = np.array([np.nan if time is None else time for time in self._times])
-            encoded = xr.Variable((self._step,), times, dict(self._native.time_attributes))
-            coords[self._time] = self._decoding.decode(self._time, encoded)
-        shown = {name: series for name, series in self._series.items() if _has_level(series.grid, level)}
+    def dataset_at(self, level: int, *, is_indexed: bool = False) -> xr.Dataset:
+        """Lazy arrays at a level. xarray itself makes the indices of what it opens."""
+        moments = self._moments if self._has_steps else _Moments(self._native, self._published)
+        coords: dict[str, Any] = dict(moments.coords(self._decoding) if self._has_steps else
+                                      moments.coords_of_one(self._decoding))
+        shown = {name: series for name, series in self._series.items() if series.has_level(level)}
         for series in shown.values():
-            for axis, name in enumerate(series.grid.dim_names):
-                if series.grid.has_axis[axis] and name not in coords:
-                    coords[name] = _axis(series.grid, axis, positions(series.grid, axis)[::1 << level])
+            grid = series.grid
+            for axis, name in enumerate(grid.dim_names):
+                if grid.has_axis[axis] and not grid.unplaced[axis] and name not in coords:
+                    places = _axis(grid, axis, positions(grid, axis)[::1 << level])
+                    coords[name] = self._decoding.decode_at_once(name, places)
         variables = {name: self._variable(series, level) for name, series in shown.items()}
-        return xr.Dataset(variables, xr.Coordinates(coords, indexes={}), {**self.attributes(), "level": level})
+        coords |= {name: variables.pop(name) for name, series in shown.items() if series.said.coordinate}
+        root = self.root()
+        at = xr.Dataset(variables, coords if is_indexed else xr.Coordinates(coords, indexes={}),
+                        ({"level": level} if level else {}) | root.attrs)
+        at.encoding = root.encoding
+        return at
 
     def _variable(self, series: _Series, level: int) -> xr.Variable:
         said, grid = series.said, series.grid
-        level = min(level, grid.levels - 1)
+        own = min(level, grid.levels - 1)
+        # Level l has every 2^l-th sample: of those of a finer one, some are left out.
+        stride = 1 << (level - own)
         stored = np.dtype(said.dtype)
-        array = LevelArray(self._dataset, said.name, level, self.numbers, series.held, series.missing,
-                           grid.shape, grid.patch, stored, self._type(series), said.fill, self._decode)
-        # An axis that the grid lacks has one sample, and is no dimension.
-        has = (True, *grid.has_axis)
-        dims, chunk = (self._step, *_dims(grid)), tuple(itertools.compress(array.chunk(), has))
-        key = indexing.BasicIndexer(tuple(slice(None) if one else 0 for one in has))
-        attrs: dict[str, Any] = {
-            "long_name": said.name, "units": said.units or None, "coder": said.coder,
-            "lossless": 1 if said.lossless else None, "level": level}
-        if series.errors:
-            attrs |= {"max_error": series.errors[level], "tolerance": series.tolerance,
-                      "coverage": series.coverages[level]}
-        if not series.held.all():
-            absent = np.count_nonzero(~series.held)
-            attrs["comment"] = f"missing in {absent} of {len(series.held)} steps, which do not hold it"
-        encoding: dict[str, Any] = {"preferred_chunks": dict(zip(dims, chunk, strict=True))}
+        attrs = self._attributes(series, own)
+        # xarray decodes numbers of dates with all their digits.
+        is_raw = stored.kind in "iu" and self._decoding.concerns(attrs)
+        array = LevelArray(self._dataset, said.name, own, series.numbers, series.held, series.missing,
+                           grid.shape, grid.patch, stored, self._type(series, is_raw), said.fill,
+                           self._decode and not is_raw)
+        # An axis that the grid lacks has one sample, and is no dimension, as that of the steps of what stands still.
+        has = (not said.still, *grid.has_axis)
+        strides = (1, *(stride,) * 3)
+        dims = (*(() if said.still else (self._moments.dim,)), *_dims(grid))
+        chunk = (-(-length // step) for length, step in zip(array.chunk(), strides, strict=True))
+        key = indexing.BasicIndexer(tuple(slice(None, None, step) if one else 0
+                                          for one, step in zip(has, strides, strict=True)))
+        encoding: dict[str, Any] = {
+            "preferred_chunks": dict(zip(dims, itertools.compress(chunk, has), strict=True)), "coder": said.coder,
+            "lossless": said.lossless, "tolerance": series.tolerance}
         if said.fill is not None:
             # As if xarray had decoded it: what is written again has the same type and fill value.
-            (encoding if self._decode else attrs)["_FillValue"] = stored.type(said.fill)
+            (encoding if self._decode and not is_raw else attrs)["_FillValue"] = stored.type(said.fill)
             encoding["dtype"] = stored
-        return xr.Variable(dims, indexing.LazilyIndexedArray(array, key), _known(attrs), encoding)
+        variable = xr.Variable(dims, indexing.LazilyIndexedArray(array, key), attrs, encoding)
+        return self._decoding.decode(said.name, variable)
 
-    def _type(self, series: _Series) -> np.dtype[Any]:
+    def _attributes(self, series: _Series, own: int) -> dict[str, Any]:
+        absent = np.count_nonzero(~series.held)
+        comment = f"missing in {absent} of {len(series.held)} steps, which do not hold it" if absent else ""
+        if series.said.coordinate or not series.errors:  # a coordinate is exact where samples are shown
+            return _attributes(series.said, 0, 0, comment=comment)
+        return _attributes(series.said, own, series.errors[own], series.coverages[own], comment)
+
+    def _type(self, series: _Series, is_raw: bool) -> np.dtype[Any]:
         """Of the array."""
         said, stored = series.said, np.dtype(series.said.dtype)
-        if stored.kind == "f" or (said.fill is None and series.held.all()):
+        if stored.kind == "f" or (said.fill is None and series.held.all()) or (said.fill is not None and is_raw):
             return stored
         if self._decode:
             return floating(stored)
         if said.fill is not None:
             return stored
-        without = self.numbers[~series.held].tolist()
+        without = series.numbers[~series.held].tolist()
         others = " and others" if without[10:] else ""
         raise ValueError(f"{said.name!r} is not in the steps {without[:10]}{others}, and has no fill value that "
                          "could stand there; leave out mask_and_scale=False, or those steps, "
                          f"or say drop_variables=[{said.name!r}]")
 
 
-def _chosen(dataset: Dataset, numbers: Iterable[int] | None) -> list[_quarry.Step]:
-    steps = dataset.native.steps()
-    if numbers is None:
-        return steps
-    known = {step.step: step for step in steps}
+def _chosen(dataset: Dataset, published: Sequence[_quarry.Step], numbers: Iterable[int]) -> list[_quarry.Step]:
+    known = {step.step: step for step in published}
     wanted = sorted({int(number) for number in numbers})
     if absent := [number for number in wanted if number not in known]:
         raise Error("NOT_FOUND", f"\"{dataset.target}\" has no step {absent[0]}; it has {len(known)} steps"

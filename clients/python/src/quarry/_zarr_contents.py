@@ -2,11 +2,30 @@
 
     zarr.json                      the root: fields as multiscale images, and the metadata of everything below
     L/zarr.json                    a group for each level
-    L/FIELD/zarr.json              an array over [step, z, y, x] for each field, without axes that its grid lacks
+    L/FIELD/zarr.json              an array over [step, z, y, x] for each field, without axes that its grid lacks, and
+                                   without steps where the field does not change with time
     L/FIELD/c/S/Z/Y/X              its chunks
     L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as the dataset calls them
 
 Decision 36 says why chunks and dimensions are what they are.
+
+The server has the same hierarchy in C++ (server/zarr): every key has the same value there, documents as JSON, chunks
+by their bytes. What both have to do alike, besides what is obvious:
+
+* Steps are those that hold a field which changes with time; all, if no field does. Fields that all of these hold have
+  the dimension `names[0]` of the dataset's `step_names`, and the others that of their own.
+* Along a dimension of steps lie their numbers, in the array `names[1]`, unless the dimension is called otherwise and
+  they are 0, 1, 2, ...; and their times, in `names[2]`, if any has one. Where no field changes, there is neither.
+* Attributes are the source's, and then Quarry's, which take the place of those of their names. Root: `ome`, `quarry`.
+  Groups: `level`. Fields: `units`, `coder`, `lossless`, `tolerance`, `relative_tolerance`,
+  `pointwise_relative_tolerance`, `max_error`, `level`, `coordinates`, `_FillValue`, as far as there are any. Axes:
+  `units`, and `axis` unless the source has it. Times: `time_attributes` of the dataset. Numbers of steps: `long_name`
+  alone.
+* `coordinates` of a field names, with spaces between: of the arrays along its steps, that which is not called as the
+  dimension; then, unless the field is a coordinate itself, the fields that are coordinates, that a step holds, that the
+  level has, and whose dimensions it has too; in the order of the fields.
+* Coordinates are arrays, and no images. What does not change has no axis of time in its image.
+* A field that does not change and that no step holds yet has an array without chunks.
 """
 
 from __future__ import annotations
@@ -15,21 +34,19 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from quarry import _quarry
+from quarry._zarr_description import Description, FieldContents, Grid, Names, Shape, json_number
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from quarry._dataset import Dataset
-
-CHUNK_SAMPLES = 32 ** 3
-"""The fewest samples of a chunk of a coarse level that there are patches for."""
 
 COORDINATES_PER_CHUNK = 1 << 20
 
@@ -38,147 +55,6 @@ _UNITS = {"m": "meter", "km": "kilometer", "dm": "decimeter", "cm": "centimeter"
           "um": "micrometer", "µm": "micrometer", "μm": "micrometer", "nm": "nanometer", "pm": "picometer",
           "fm": "femtometer", "Å": "angstrom", "pc": "parsec", "ft": "foot", "in": "inch"}
 _UNITS |= {name: name for name in _UNITS.values()} | {f"{name}s": name for name in _UNITS.values()}
-
-Shape = tuple[int, ...]
-T = TypeVar("T")
-
-
-# ---- What is known of the dataset: plain data, which pickles
-
-@dataclass(frozen=True)
-class Grid:
-    """Where samples lie. Axes are z, y, x."""
-
-    shape: tuple[int, int, int]
-    patch: tuple[int, int, int]
-    levels: int
-    origin: tuple[float, float, float]
-    spacing: tuple[float, float, float]
-    coordinates: tuple[tuple[float, ...], ...]
-    """Positions along axes that are not evenly spaced; empty for the others."""
-    units: tuple[str, str, str]
-    names: tuple[str, str, str]
-    """As the dataset has them; any text."""
-    dims: tuple[str, str, str]
-    """As dimensions are called."""
-    has_axis: tuple[bool, bool, bool]
-    """Whether fields have a dimension along it."""
-
-    def kept(self, along: Sequence[T]) -> tuple[T, ...]:
-        """Of what there is along z, y, x, what belongs to axes that the grid has."""
-        return tuple(itertools.compress(along, self.has_axis))
-
-    def spread(self, kept: Sequence[int], other: int) -> Shape:
-        """Numbers along z, y, x: those of the axes that the grid has, and `other` along those that it lacks."""
-        given = iter(kept)
-        return tuple(next(given) if has else other for has in self.has_axis)
-
-    def has_level(self, level: int) -> bool:
-        """Whether the level shows it: a single sample is that of every level."""
-        return level < self.levels or self.shape == (1, 1, 1)
-
-    def level_shape(self, level: int) -> Shape:
-        """Every 2^level-th sample, from the first on."""
-        return tuple(-(-n >> level) for n in self.shape)
-
-    def chunk_shape(self, level: int) -> Shape:
-        """Whole patches: one at level 0, and at coarser levels as many as make a chunk of useful size."""
-        shape = self.level_shape(level)
-        chunk = tuple(max(p >> level, 1) for p in self.patch)
-        enough = min(CHUNK_SAMPLES, math.prod(map(min, self.patch, self.shape)))
-        while math.prod(map(min, chunk, shape)) < enough and any(c < n for c, n in zip(chunk, shape, strict=True)):
-            chunk = tuple(2 * c for c in chunk)
-        # A chunk that is all there is along an axis need not be padded.
-        return tuple(map(min, chunk, shape))
-
-
-@dataclass(frozen=True)
-class FieldContents:
-    """A field, and the steps that held it when the store was made."""
-
-    name: str
-    grid: Grid
-    dtype: str
-    fill: int | None
-    """Of integers with missing samples."""
-    attributes: dict[str, Any]
-    steps: tuple[int, ...]
-    times: tuple[float | None, ...]
-    missing: tuple[bool, ...]
-    """Whether samples of a step are missing."""
-    max_errors: tuple[float, ...]
-    """Of each level, the largest of all steps."""
-    own_names: tuple[str, str]
-    """Of its first dimension and the array of its times, where not all steps hold it."""
-
-
-@dataclass(frozen=True)
-class Description:
-    """Everything that metadata need."""
-
-    grids: tuple[Grid, ...]
-    fields: tuple[FieldContents, ...]
-    steps: tuple[int, ...]
-    times: tuple[float | None, ...]
-    step_names: tuple[str, str]
-    """Of the first dimension and the array of the times, of the fields that all steps hold."""
-    created_by: str
-    time_attributes: dict[str, str]
-
-    @property
-    def levels(self) -> int:
-        """Of the grid that has the most."""
-        return max(grid.levels for grid in self.grids)
-
-
-def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> Description:
-    """Asks a dataset, once.
-
-    Raises:
-        KeyError: there is no such field
-        Error: what is described cannot be read
-    """
-    native = dataset.native
-    grids = tuple(Grid(grid.shape, grid.patch, grid.levels, grid.origin, grid.spacing,
-                       tuple(tuple(axis) for axis in grid.coordinates), grid.axis_units, grid.axis_names,
-                       grid.dim_names, grid.has_axis) for grid in dataset.grids)
-    steps = native.steps()
-    held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
-    for step in steps:
-        for said in step.fields:
-            if said.name in held:  # not one that was declared since
-                held[said.name].append((step, said))
-    chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
-    fields_said = tuple(_describe_field(dataset, name, grids, held.get(name, []), float32) for name in chosen)
-    return Description(grids, fields_said,
-                       tuple(step.step for step in steps), tuple(step.time for step in steps), native.step_names,
-                       native.created_by, dict(native.time_attributes))
-
-
-def _describe_field(dataset: Dataset, name: str, grids: Sequence[Grid],
-                    held: list[tuple[_quarry.Step, _quarry.FieldStep]], float32: bool) -> FieldContents:
-    attributes = dict(dataset[name].attrs)
-    fill = attributes.pop("_FillValue", None)
-    stored = next(field.dtype for field in dataset.native.fields if field.name == name)
-    dtype = stored
-    max_errors = [max((said.levels[level].max_error for _, said in held), default=0.0)
-                  for level in range(dataset[name].levels)]
-    if float32 and stored == "float64":
-        dtype = "float32"
-        attributes.pop("lossless", None)
-        attributes["stored_as"] = stored
-        max_errors = [error + _rounding(max((max(abs(said.min), abs(said.max)) for _, said in held if said.valid),
-                                            default=0.0) + error) for error in max_errors]
-    return FieldContents(name, grids[dataset[name]._description.grid], dtype,
-                         int(fill) if fill is not None and not dtype.startswith("float") else None,
-                         attributes, tuple(step.step for step, _ in held), tuple(step.time for step, _ in held),
-                         tuple(said.has_missing for _, said in held), tuple(max_errors),
-                         dataset.native.own_step_names(name))
-
-
-def _rounding(largest: float) -> float:
-    """What numbers up to this lose in float32, subnormal ones included."""
-    return max(largest * 2.0 ** -24, 2.0 ** -150) if largest < 3.4e38 else math.inf
 
 
 # ---- Arrays
@@ -193,6 +69,11 @@ class Array:
     fill: int | float
     dimensions: tuple[str, ...]
     attributes: dict[str, Any]
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether there are any."""
+        return math.prod(self.shape) > 0
 
     @property
     def chunk_bytes(self) -> int:
@@ -211,7 +92,7 @@ class Array:
             "zarr_format": 3, "node_type": "array", "shape": self.shape, "data_type": self.dtype,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": self.chunks}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": _number(self.fill), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "fill_value": json_number(self.fill), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
             "attributes": self.attributes, "dimension_names": self.dimensions, "storage_transformers": []}
 
     def chunk(self, dataset: Dataset, index: Shape) -> memoryview:
@@ -241,20 +122,27 @@ class Array:
 
 @dataclass(frozen=True)
 class FieldArray(Array):
-    """A field at a level, [step, z, y, x]."""
+    """A field at a level, [step, z, y, x]; without steps, if it does not change."""
 
     contents: FieldContents
     level: int
 
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a step holds it."""
+        return bool(self.contents.steps)
+
     def samples(self, dataset: Dataset, begin: Shape, end: Shape) -> npt.NDArray[Any]:
         """Of one step."""
         grid, level = self.contents.grid, min(self.level, self.contents.grid.levels - 1)
+        first = 0 if self.contents.still else 1
+        place = begin[0] if first else 0
         box = tuple((b << level, min(e << level, n)) for b, e, n in zip(
-            grid.spread(begin[1:], 0), grid.spread(end[1:], 1), grid.shape, strict=True))
-        question = _quarry.Question(self.contents.name, step=self.contents.steps[begin[0]],
+            grid.spread(begin[first:], 0), grid.spread(end[first:], 1), grid.shape, strict=True))
+        question = _quarry.Question(self.contents.name, step=self.contents.steps[place],
                                     box=(box[0], box[1], box[2]), level=level)
-        array: npt.NDArray[Any] = dataset.native.read(question, self.contents.missing[begin[0]]).array
-        return array.reshape(1, *grid.kept(array.shape))
+        array: npt.NDArray[Any] = dataset.native.read(question, self.contents.missing[place]).array
+        return array.reshape((*(1,) * first, *grid.kept(array.shape)))
 
 
 @dataclass(frozen=True)
@@ -348,10 +236,10 @@ class Contents:
         if path in self._levels:
             return itertools.chain(["zarr.json"], self._levels[path])
         if path in self._arrays:
-            return iter(["zarr.json", "c"] if math.prod(self._arrays[path].shape) else ["zarr.json"])
+            return iter(["zarr.json", "c"] if self._arrays[path].has_chunks else ["zarr.json"])
         parts = path.split("/")
         array = self._arrays.get("/".join(parts[:2]))
-        if array is None or parts[2] != "c":
+        if array is None or parts[2] != "c" or not array.has_chunks:
             return iter(())
         counts = array.chunk_counts
         place = _index(parts[3:], counts[:len(parts) - 3])
@@ -362,9 +250,10 @@ class Contents:
         level, _, rest = key.partition("/")
         name, _, chunk = rest.partition("/")
         array = self._arrays.get(f"{level}/{name}")
-        if array is None or not chunk.startswith("c/"):
+        first, *places = chunk.split("/")
+        if array is None or first != "c" or not array.has_chunks:
             return None
-        index = _index(chunk[2:].split("/"), array.chunk_counts)
+        index = _index(places, array.chunk_counts)
         return None if index is None else (array, index)
 
     # ---- Metadata
@@ -388,10 +277,11 @@ class Contents:
     def _documents(self) -> dict[str, bytes]:
         """Every zarr.json by its key. Groups have the metadata of all below them, so that one read opens them."""
         arrays = {path: array.document() for path, array in self._arrays.items()}
-        groups = {path: _group({"level": int(path)}) for path in self._levels}
         said = self.description
+        groups = {path: _group({**said.attributes, "level": int(path)}) for path in self._levels}
         patches = {field.name: field.grid.patch for field in said.fields}
-        root = _group({"ome": {"version": "0.5", "multiscales": _multiscales(said, self._arrays)},
+        root = _group({**said.attributes,
+                       "ome": {"version": "0.5", "multiscales": _multiscales(said, self._arrays)},
                        "quarry": {"levels": said.levels, "patches": patches, "created_by": said.created_by}})
         documents = {"zarr.json": _consolidated(root, groups | arrays)}
         for path, group in groups.items():
@@ -418,13 +308,6 @@ def _index(parts: Sequence[str], counts: Shape) -> Shape | None:
     return index if all(i < count for i, count in zip(index, counts, strict=True)) else None
 
 
-def _number(value: float) -> int | float | str:
-    """As Zarr writes numbers that JSON lacks."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _group(attributes: dict[str, Any]) -> dict[str, Any]:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
 
@@ -433,70 +316,87 @@ def _consolidated(group: dict[str, Any], below: dict[str, Any]) -> dict[str, Any
     return {**group, "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": below}}
 
 
-def _step_names(said: Description, field: FieldContents | None) -> tuple[str, str]:
-    """The first dimension, and the array of its times: common to the fields that every step holds."""
+def _step_names(said: Description, field: FieldContents | None) -> Names:
+    """Common to the fields that every step holds."""
     return said.step_names if field is None or field.steps == said.steps else field.own_names
 
 
 def _level_arrays(said: Description, level: int) -> dict[str, Array]:
     """By name: the fields, then the coordinates of their dimensions."""
-    arrays: dict[str, Array] = {}
-    for field in said.fields:
-        grid = field.grid
-        if not grid.has_level(level):
-            continue
-        shape, chunks = grid.kept(grid.level_shape(level)), grid.kept(grid.chunk_shape(level))
-        step, time = _step_names(said, field)
-        attributes = field.attributes | {"max_error": _number(field.max_errors[min(level, grid.levels - 1)]),
-                                         "level": level}
-        if any(known is not None for known in field.times):
-            attributes["coordinates"] = time
-        if field.fill is not None:
-            attributes["_FillValue"] = field.fill
-        fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
-        if field.dtype == "bool":
-            fill = False
-        arrays[field.name] = FieldArray((len(field.steps), *shape), (1, *chunks), field.dtype, fill,
-                                        (step, *grid.kept(grid.dims)), attributes, contents=field, level=level)
+    fields = {field.name: _field_array(said, field, level) for field in said.fields if field.grid.has_level(level)}
+    arrays: dict[str, Array] = dict(fields)
     for grid in said.grids:
         if not grid.has_level(level):
             continue
         for number, axis in enumerate(grid.dims):
             if not grid.has_axis[number] or axis in arrays:
                 continue
-            attributes = {"axis": "ZYX"[number], "long_name": grid.names[number], "units": grid.units[number]}
+            attributes = {"axis": "ZYX"[number], **grid.attributes[number]}
+            if grid.units[number]:
+                attributes["units"] = grid.units[number]
             arrays[axis] = PositionArray(*_coordinate(grid.level_shape(level)[number]), "float64", math.nan, (axis,),
-                                         {name: text for name, text in attributes.items() if text},
-                                         axis=number, level=level, grid=grid)
-    arrays |= _step_arrays(said, None)
-    for field in said.fields:
+                                         attributes, axis=number, level=level, grid=grid)
+    moving = [field for field in said.fields if not field.still]
+    for field in [None, *moving] if moving or not said.fields else []:
         arrays |= _step_arrays(said, field)
+    for name, array in fields.items():
+        if beside := _coordinates_of(said, array, fields):
+            arrays[name] = replace(array, attributes=array.attributes | {"coordinates": " ".join(beside)})
     return arrays
 
 
+def _field_array(said: Description, field: FieldContents, level: int) -> FieldArray:
+    grid = field.grid
+    attributes = field.attributes | {"max_error": json_number(field.max_errors[min(level, grid.levels - 1)]),
+                                     "level": level}
+    if field.fill is not None:
+        attributes["_FillValue"] = field.fill
+    fill: int | float = math.nan if field.dtype.startswith("float") else field.fill or 0
+    if field.dtype == "bool":
+        fill = False
+    shape, chunks, dims = grid.kept(grid.level_shape(level)), grid.kept(grid.chunk_shape(level)), grid.kept(grid.dims)
+    if not field.still:
+        shape, chunks, dims = (len(field.steps), *shape), (1, *chunks), (_step_names(said, field)[0], *dims)
+    return FieldArray(shape, chunks, field.dtype, fill, dims, attributes, contents=field, level=level)
+
+
+def _coordinates_of(said: Description, array: FieldArray, fields: Mapping[str, FieldArray]) -> list[str]:
+    """Names of what says where its samples are, and is no dimension."""
+    field = array.contents
+    names = [] if field.still else [name for name in _step_arrays(said, field) if name not in array.dimensions]
+    if not field.coordinate:
+        names += [name for name, other in fields.items() if other.contents.coordinate and other.has_chunks
+                  and set(other.dimensions) <= set(array.dimensions)]
+    return names
+
+
 def _step_arrays(said: Description, field: FieldContents | None) -> dict[str, Array]:
-    """The numbers of the steps that hold a field, or of all, and their times if there are any."""
+    """The numbers of the steps that hold a field, or of all, unless they say no more than places beside a dimension of
+    another name; then their times if there are any."""
     steps, times = (said.steps, said.times) if field is None else (field.steps, field.times)
-    step, time = _step_names(said, field)
+    dimension, numbers, moments = _step_names(said, field)
     dtype = "int64" if max(steps, default=0) < 1 << 63 else "uint64"
-    arrays: dict[str, Array] = {step: ListArray(*_coordinate(len(steps)), dtype, 0, (step,),
-                                                {"long_name": "number of the step"}, values=steps)}
+    arrays: dict[str, Array] = {}
+    if numbers == dimension or steps != tuple(range(len(steps))):
+        arrays[numbers] = ListArray(*_coordinate(len(steps)), dtype, 0, (dimension,),
+                                    {"long_name": "number of the step"}, values=steps)
     if any(known is not None for known in times):
         values = tuple(math.nan if known is None else known for known in times)
-        arrays[time] = ListArray(*_coordinate(len(times)), "float64", math.nan, (step,),
-                                 dict(said.time_attributes), values=values)
+        arrays[moments] = ListArray(*_coordinate(len(times)), "float64", math.nan, (dimension,),
+                                    dict(said.time_attributes), values=values)
     return arrays
 
 
 def _multiscales(said: Description, arrays: dict[str, Array]) -> list[dict[str, Any]]:
-    """An image for each field, as OME-Zarr describes them."""
+    """An image for each field that is no coordinate, as OME-Zarr describes them."""
     images = []
     for field in said.fields:
-        if not field.steps:
+        if not field.steps or field.coordinate:
             continue
-        first, *space = arrays[f"0/{field.name}"].dimensions
-        axes = [{"name": first, "type": "time"}]
-        for name, unit in zip(space, field.grid.kept(field.grid.units), strict=True):
+        dims = arrays[f"0/{field.name}"].dimensions
+        axes = [] if field.still else [{"name": dims[0], "type": "time"}]
+        units = field.grid.kept(field.grid.units)
+        for name, unit in zip(dims[len(axes):], units, strict=True):
             axes.append({"name": name, "type": "space"} | ({"unit": _UNITS[unit]} if unit in _UNITS else {}))
         datasets = [{"path": f"{level}/{field.name}",
                      "coordinateTransformations": _transformations(field, level)}
@@ -510,10 +410,12 @@ def _transformations(field: FieldContents, level: int) -> list[dict[str, Any]]:
     stays as it is."""
     grid = field.grid
     start, between = _evenly(field.times)
-    scale = [between, *grid.kept([(distance or 1.0) * (1 << level if n > 1 else 1)
-                                  for distance, n in zip(grid.spacing, grid.shape, strict=True)])]
-    return [{"type": "scale", "scale": scale},
-            {"type": "translation", "translation": [start, *grid.kept(grid.origin)]}]
+    scale = grid.kept([(distance or 1.0) * (1 << level if n > 1 else 1)
+                       for distance, n in zip(grid.spacing, grid.shape, strict=True)])
+    translation = grid.kept(grid.origin)
+    if not field.still:
+        scale, translation = (between, *scale), (start, *translation)
+    return [{"type": "scale", "scale": scale}, {"type": "translation", "translation": translation}]
 
 
 def _evenly(times: Sequence[float | None]) -> tuple[float, float]:

@@ -27,7 +27,8 @@ from urllib.parse import unquote, urlsplit
 from quarry import __version__
 from quarry._dataset import open as open_dataset
 from quarry._errors import Error
-from quarry._zarr_contents import Contents, describe
+from quarry._zarr_contents import Contents
+from quarry._zarr_description import describe
 
 # How long a connection may be silent: always, and before a request where others may be waiting for its place.
 _SILENT_SECONDS = 30

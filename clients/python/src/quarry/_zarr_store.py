@@ -11,7 +11,8 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from quarry._dataset import Dataset, open
-from quarry._zarr_contents import Contents, describe
+from quarry._zarr_contents import Contents
+from quarry._zarr_description import describe
 
 # Keys of a listing that are made at a time, on another thread.
 _LISTED_AT_ONCE = 1000

@@ -118,7 +118,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
         image.SetOrigin([grid.origin[axis] for axis in (2, 1, 0)])
         image.SetSpacing([grid.spacing[axis] * spacing[axis] for axis in (2, 1, 0)])
         for name in dataset:
-            if self._fields.ArrayIsEnabled(name) and step in dataset[name].steps:
+            if self._fields.ArrayIsEnabled(name) and (dataset[name].still or step in dataset[name].steps):
                 samples = dataset[name].read(step=step, level=self._level, box=self._samples_box())
                 output.PointData.append(np.ascontiguousarray(with_nan(samples.array)).reshape(-1), name)
         return 1

@@ -82,7 +82,7 @@ class Series:
                 continue
             read = native.read(question, step in missing).array
             row[:] = read.ravel()
-            fill = self.dataset[name].attrs.get("_FillValue")
+            fill = self.dataset[name]._description.fill
             if step in missing and fill is not None:
                 row[(read == stored.type(fill)).ravel()] = np.nan
         if missing:
@@ -137,6 +137,8 @@ def ceil_div(number: int, by: int) -> int:
 
 def _missing_steps(dataset: Dataset, name: str, steps: Sequence[int]) -> set[int]:
     said = {step.step: field for step, field in dataset[name]._holding()}
+    if dataset[name].still:
+        said = {step: one for step in steps for one in said.values()}
     for step in steps:
         if step not in said:
             raise ValueError(f"step {step} does not hold {name!r}; choose others with steps=")

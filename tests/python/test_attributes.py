@@ -1,0 +1,326 @@
+"""What a dataset keeps of its source besides samples: attributes, coordinates that are fields, what stands still, and how all of it goes
+on when steps are appended. What is right, xarray says."""
+
+import pickle
+import warnings
+
+from python_testing import np, qt, quarry
+from test_roundtrip import CASES, DAYS, LAT, LON, along, area_beside_rain, field, latitudes_in_two_dimensions, volumes_over_time
+
+import pandas as pd  # noqa: E402
+import xarray as xr  # noqa: E402
+
+from quarry._xarray import QuarryBackendEntrypoint  # noqa: E402
+
+
+class Kept(qt.QuarryTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.tmp / "kept.quarry"
+
+    def write(self, data, **options):
+        """What was said."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            quarry.write(self.path, data, **options)
+        self.assertEqual({one.filename for one in caught} - {__file__}, set())
+        return [str(one.message) for one in caught if one.category is UserWarning]
+
+    def open(self, **options):
+        opened = xr.open_dataset(self.path, engine=QuarryBackendEntrypoint, **options)
+        self.addCleanup(opened.close)
+        return opened
+
+    def assert_is(self, expected, **options):
+        xr.testing.assert_identical(self.open(**options).load(), expected)
+
+
+class Attributes(Kept):
+    def test_what_the_dataset_says_stays_when_steps_are_appended(self):
+        data = volumes_over_time().assign_attrs(history="made", title="all")
+        data.temp.attrs["cell_methods"] = "time: mean"
+        data.time.attrs["axis"] = "T"
+        self.write(data.isel(time=slice(0, 2)), lossless=True)
+        later = data.isel(time=slice(2, None)).assign_attrs(history="made later", more=1)
+        later["temp"] = later.temp.assign_attrs(cell_methods="time: point")
+        self.assertEqual(self.write(later, lossless=True, mode="append"),
+                         ["attributes of the whole differ, and the dataset keeps its own: history, more",
+                          "attributes of temp differ, and the dataset keeps its own: cell_methods"])
+        self.assert_is(data)
+
+    def test_values_that_are_not_kept_are_said_by_name(self):
+        data = xr.Dataset({"u": (("x",), field(4), {"made": pd.Timestamp("2001-01-01"), "by": object(), "long_name": "wind"})},
+                          {"x": ("x", np.arange(4.0), {"raw": b"\xff\xfe"})}, {"when": np.datetime64("2001-01-01", "s")})
+        said = self.write(data, lossless=True)
+        for words in ("attributes made of u hold Timestamp, which is not kept", "attributes by of u hold object, which is not kept",
+                      "attributes raw of x hold bytes, which is not kept",
+                      "attributes when of the Dataset hold datetime64[s], which is not kept"):
+            self.assertIn(words, said)
+        self.assertEqual(len(said), 4)
+        self.assertEqual(self.open().u.attrs, {"long_name": "wind"})
+
+    def test_attributes_beyond_the_bounds_are_refused(self):
+        with self.assertRaisesRegex(quarry.Error, "attributes"):
+            self.write(xr.Dataset({"u": ("x", field(4))}, attrs={"long": "a" * 700_000, "longer": "b" * 700_000}), lossless=True)
+        self.assertFalse(self.path.exists())
+
+    def test_fields_of_quarry_bring_what_their_dataset_says(self):
+        self.write(latitudes_in_two_dimensions().assign_attrs(title="all"), lossless=True)
+        first = self.open().load()
+        with quarry.open(self.path) as dataset:
+            quarry.write(self.tmp / "copy.quarry", dataset, lossless=True)
+        with xr.open_dataset(self.tmp / "copy.quarry", engine=QuarryBackendEntrypoint) as copied:
+            xr.testing.assert_identical(copied.load(), first)
+
+    def test_what_quarry_knows_is_said_where_it_matters(self):
+        data = volumes_over_time()
+        data.temp.attrs["long_name"] = "temperature"
+        data["temp"][:, :, :3, :5] = np.nan
+        self.write(data, tolerance=1e-2)
+        opened = self.open()
+        self.assertEqual(set(opened.temp.attrs) - {"max_error"}, {"long_name"})
+        self.assertEqual((opened.attrs, opened.encoding["created_by"].split()[0]), ({}, "quarry-python"))
+        encoding = opened.temp.encoding
+        self.assertEqual((encoding["tolerance"], encoding["lossless"]), (1e-2, False))
+        self.assertIn("coder", encoding)
+        coarse = self.open(level=1)
+        self.assertEqual((coarse.attrs, coarse.temp.attrs["level"]), ({"level": 1}, 1))
+        self.assertGreater(coarse.temp.attrs["max_error"], opened.temp.attrs.get("max_error", 0))
+        self.assertTrue(0 < coarse.temp.attrs.get("coverage", 1) <= 1)
+        opened.to_netcdf(self.tmp / "again.nc")  # which knows nothing of our encoding
+        with xr.open_dataset(self.tmp / "again.nc", engine="netcdf4") as again:
+            xr.testing.assert_identical(again.load(), opened.load())
+
+    def test_steps_that_do_not_hold_a_field_are_said(self):
+        data = volumes_over_time()
+        self.write(data, lossless=True)
+        self.write(xr.Dataset({"late": data.temp[2:]}), lossless=True, mode="append", step=2)
+        opened = self.open()
+        self.assertEqual(opened.late.attrs, {"comment": "missing in 2 of 4 steps, which do not hold it"})
+        xr.testing.assert_equal(opened.late.load(), data.temp.where(data.time >= data.time[2]).rename("late"))
+
+
+class Steps(Kept):
+    def test_files_of_a_moment_each_become_a_series(self):
+        data = latitudes_in_two_dimensions().assign_coords(height=2.0, lead=("time", np.array([6, 12, 18, 30], "m8[h]").astype("m8[ns]")))
+        data["time"].attrs["standard_name"] = "time"
+        for number in range(4):
+            one = data.isel(time=number)
+            self.assertEqual(self.write(one, lossless=True, mode="append" if number else "create"), [])
+            if number == 0:
+                self.assert_is(one)
+        # One value beside a moment is that of the moment; more of them stand still.
+        self.assert_is(data.assign_coords(height=("time", np.full(4, 2.0))))
+        with quarry.open(self.path) as dataset:
+            self.assertEqual((dataset.steps, dataset.time_units), ([0, 1, 2, 3], "days since 2001-01-30 00:00:00"))
+
+    def test_what_says_how_long_a_moment_is_goes_with_it(self):
+        data = CASES["bounds of cells"]()
+        self.write(data.isel(time=0), lossless=True)
+        self.assert_is(data.isel(time=0))
+        for number in range(1, 4):
+            self.write(data.isel(time=number), lossless=True, mode="append")
+        self.assert_is(data)
+
+    def test_what_stands_still_is_written_once(self):
+        data = area_beside_rain().assign_coords(cell=(("lat", "lon"), np.arange(108).reshape(9, 12)))
+        self.write(data.isel(time=slice(0, 2)), lossless=True)
+        self.write(data.isel(time=slice(2, 4)), lossless=True, mode="append")
+        self.assert_is(data)
+        with quarry.open(self.path) as dataset:
+            self.assertEqual((dataset["area"].steps, dataset["cell"].steps, dataset["rain"].steps), ([0], [0], [0, 1, 2, 3]))
+            self.assertEqual([one.name for one in dataset.native.fields if one.still], ["area", "weight", "gravity", "cell"])
+
+    def test_other_values_of_what_stands_still_are_said(self):
+        data = area_beside_rain()
+        first, later = data.isel(time=slice(0, 2)), data.isel(time=slice(2, 4))
+        self.write(first, lossless=True)
+        said = self.write(later.assign(area=later.area + 1), lossless=True, mode="append")
+        self.assertEqual([sentence for sentence in said if "keeps other values" in sentence],
+                         ["the dataset keeps other values of what does not change with time: area; write them under another "
+                          "name if you need these"])
+        self.assert_is(data)
+
+    def test_resumed_writing_has_it_once(self):
+        data = area_beside_rain()
+        self.write(data.isel(time=slice(0, 2)), lossless=True)
+        self.write(data, lossless=True, mode="resume")
+        self.assert_is(data)
+        with quarry.open(self.path) as dataset:
+            self.assertEqual(dataset["area"].steps, [0])
+
+    def test_what_changes_in_the_dataset_cannot_stand_still(self):
+        data = area_beside_rain()
+        self.write(data.drop_vars("area").assign(area=data.rain), lossless=True)
+        with self.assertRaisesRegex(quarry.Error, '"area" has no steps here, and changes with time in the dataset'):
+            self.write(data.assign_coords(time=data.time + np.timedelta64(9, "D")), lossless=True, mode="append")
+
+    def test_another_unit_is_another_field(self):
+        data = xr.Dataset({"u": (("time", "x"), field(2, 6), {"units": "m"})}, {"time": [0.0, 1.0]})
+        self.write(data, lossless=True)
+        other = data.assign(u=data.u.assign_attrs(units="km"))
+        with self.assertRaisesRegex(quarry.Error, '"u" are in km here, but in m in the dataset'):
+            self.write(other, lossless=True, mode="append")
+
+    def test_what_stands_still_comes_later(self):
+        data = area_beside_rain()
+        self.write(data[["rain"]], lossless=True)
+        self.write(data[["area"]], lossless=True, mode="append")
+        self.assert_is(data[["rain", "area"]])
+
+    def test_arrays_that_say_no_time_go_on(self):
+        first, second = (xr.Dataset({"u": (("y", "x"), field(5, 6) + number)}) for number in range(2))
+        self.write(first, lossless=True)
+        self.assert_is(first)
+        self.write(second, mode="append")
+        self.assert_is(xr.concat([first, second], "step").assign_coords(step=[0, 1]))
+
+    def test_a_step_or_a_time_makes_steps(self):
+        data = CASES["a map"]().assign_coords(height=2.0)
+        self.write(data, lossless=True, step=3)
+        self.assert_is(data.expand_dims(step=[3]))
+        self.write(data, mode="append", step=5)
+        expected = data.expand_dims(step=[3, 5]).assign_coords(height=("step", [2.0, 2.0]))
+        self.assert_is(expected)
+        quarry.write(self.tmp / "timed.quarry", data, lossless=True, time=np.datetime64("2001-01-01", "ns"))
+        with quarry.open(self.tmp / "timed.quarry") as dataset:
+            self.assertEqual((dataset["temp"]._description.still, dataset.dates), (False, ["2001-01-01 00:00:00"]))
+
+    def test_arrays_without_names_have_steps(self):
+        self.write(field(5, 6), lossless=True, field="u")
+        self.assertEqual(self.open().u.dims, ("step", "z", "y", "x"))
+        with quarry.open(self.path) as dataset:
+            self.assertFalse(dataset["u"]._description.still)
+
+    def test_times_are_an_index(self):
+        data = volumes_over_time()
+        self.write(data, lossless=True)
+        opened = self.open()
+        xr.testing.assert_identical(opened.sel(time="2001-02").load(), data.sel(time="2001-02"))
+        xr.testing.assert_identical(opened.temp.groupby("time.month").mean(), data.temp.groupby("time.month").mean())
+        xr.testing.assert_identical(self.open(steps=[1, 3]).load(), data.isel(time=[1, 3]).assign_coords(step=("time", [1, 3])))
+
+    def test_two_series_are_refused(self):
+        data = area_beside_rain().assign(other=(("time2", "lat"), field(3, 9)))
+        data = data.assign_coords(time2=DAYS[:3])
+        with self.assertRaisesRegex(ValueError, "along time2, lat: other.*one series of steps, here that of 'rain'"):
+            self.write(data, lossless=True)
+
+
+class Coordinates(Kept):
+    def test_every_level_has_them(self):
+        data = latitudes_in_two_dimensions().assign_coords(sigma=("y", np.arange(9.0)), height=2.0)
+        self.write(data, lossless=True)
+        with quarry.open(self.path) as dataset:
+            levels = dataset["rain"].levels
+        self.assertGreater(levels, 2)
+        tree = xr.open_datatree(self.path, engine=QuarryBackendEntrypoint)
+        self.addCleanup(tree.close)
+        for level in range(levels):
+            stride = slice(None, None, 1 << level)
+            expected = data.isel(y=stride, x=stride)
+            for opened in (self.open(level=level), tree[f"/{level}"].to_dataset()):
+                xr.testing.assert_equal(opened.load(), expected)
+                for name in expected.coords:
+                    self.assertEqual(opened[name].attrs, data[name].attrs, name)
+
+    def test_levels_are_chosen_by_what_is_no_coordinate(self):
+        data = latitudes_in_two_dimensions()
+        data["rain"][:] = 1.5
+        self.write(data, lossless=True)
+        with quarry.open(self.path) as dataset:
+            coarsest = dataset["rain"].levels - 1
+        self.assertEqual(self.open(max_error=0).attrs["level"], coarsest)
+
+    def test_arrays_of_the_package_have_them(self):
+        data = latitudes_in_two_dimensions().assign_coords(height=2.0)
+        data.rain.attrs["units"] = "mm"
+        self.write(data, lossless=True)
+        with quarry.open(self.path) as dataset:
+            xr.testing.assert_identical(dataset["rain"].to_xarray().load(), data.rain)
+            xr.testing.assert_identical(dataset["lat"].to_xarray().load(), data.lat.drop_vars("lat").assign_coords(lat=data.lat))
+            samples = dataset["rain"].read(step=2).to_xarray()
+        # An answer has the places of its samples, and reads nothing for others.
+        xr.testing.assert_identical(samples, data.rain[2].drop_vars(["lat", "lon", "height"]))
+
+    def test_answers_have_the_time_of_their_step(self):
+        data = volumes_over_time()
+        self.write(data, lossless=True)
+        with quarry.open(self.path) as dataset:
+            xr.testing.assert_identical(dataset["temp"].read(step=2, box={"lat": (0, 5)}).to_xarray(),
+                                        data.temp[2].sel(lat=slice(0, 5)))
+            self.assertEqual(dataset["temp"].read(step=2, level=1).to_xarray().attrs["level"], 1)
+
+    def test_they_lose_nothing_and_have_no_unit_but_their_own(self):
+        data = latitudes_in_two_dimensions()
+        self.write(data, tolerance=0.5, units="mm", fill=float(data.lat[0, 0]), keep_zeros=True)
+        opened = self.open()
+        xr.testing.assert_identical(opened.lat.load(), data.lat)
+        self.assertEqual((opened.rain.units, opened.lon.units), ("mm", "degrees_east"))
+
+    def test_a_server_gives_them(self):
+        for name in ("coordinates beside axes", "bounds of cells", "area beside rain", "one moment", "dates as samples"):
+            quarry.write(self.tmp / f"{name.replace(' ', '_')}.quarry", CASES[name](), lossless=True)
+        with qt.Server(self.tmp) as server:
+            for name in ("coordinates beside axes", "bounds of cells", "area beside rain", "one moment", "dates as samples"):
+                with self.subTest(name), xr.open_dataset(server.target(f"{name.replace(' ', '_')}.quarry"),
+                                                         engine=QuarryBackendEntrypoint) as opened:
+                    xr.testing.assert_identical(opened.load(), CASES[name]())
+
+    def test_they_are_pickled(self):
+        data = CASES["dates as samples"]().assign_coords(height=2.0)
+        self.write(data, lossless=True)
+        xr.testing.assert_identical(pickle.loads(pickle.dumps(self.open())).load(), data)
+
+    def test_those_of_arrays_that_contradict_each_other_are_said(self):
+        u, v = (xr.DataArray(field(4, 5), dims=("y", "x"), coords={"height": height, "mask": (("y", "x"), field(4, 5))})
+                for height in (2.0, 10.0))
+        said = self.write({"u": u, "v": v}, lossless=True)
+        self.assertEqual(said, ["v: the coordinate height is not kept: another field has this name; rename it"])
+        opened = self.open().load()
+        xr.testing.assert_identical(opened, xr.Dataset({"u": u, "v": v.drop_vars("height")}))
+
+    def test_what_cannot_be_a_coordinate_is_said(self):
+        array = xr.DataArray(field(4, 5), dims=("y", "x"), name="u", coords={
+            "complex": ("y", np.zeros(4, complex)), "of four": (("y", "x"), field(4, 5)), "who": "me", "region": ("y", list("abcd"))})
+        said = self.write(array, lossless=True)
+        self.assertEqual(len(said), 3)
+        for one, words in zip(said, ("u: the coordinate complex is not kept: 'complex' holds complex128",
+                                     "u: the coordinate of four is not kept: a field cannot have this name",
+                                     "u: the coordinates who, region hold text, which is not kept"), strict=True):
+            self.assertIn(words, one)
+
+    def test_coordinates_along_what_is_selected_are_said(self):
+        array = xr.concat([CASES["a map"]().temp] * 2, "member").assign_coords(member=[7, 8], seed=("member", [1, 2]))
+        said = self.write(array, lossless=True, select={"member": 1})
+        self.assertEqual(said, ["temp: the coordinate seed is not kept: it lies along member, of which some is selected"])
+        self.assertEqual(set(self.open().coords), {"lat", "lon"})
+
+    def test_variables_that_others_name_as_coordinates_are_some(self):
+        data = latitudes_in_two_dimensions()
+        data.rain.attrs["coordinates"] = "lat lon"
+        self.write(data.reset_coords(["lat", "lon"]), lossless=True)
+        self.assert_is(latitudes_in_two_dimensions())
+
+    def test_variables_are_called_like_what_arrays_have(self):
+        data = xr.Dataset({"name": ("x", field(4)), "variable": ("x", field(4)), "dims": ("x", field(4))}, {"attrs": 2.0})
+        self.write(data, lossless=True)
+        self.assert_is(data)
+
+    def test_positions_that_float64_does_not_have_are_no_axis(self):
+        data = xr.Dataset({"u": ("x", field(3))}, {"x": np.array([2**60, 2**60 + 1, 2**60 + 2])})
+        said = self.write(data, lossless=True)
+        self.assertIn("holds numbers that positions, which are float64, cannot have", said[0])
+        np.testing.assert_array_equal(self.open()["x"].values, data["x"].values)
+
+    def test_grids_of_other_sizes_keep_their_levels(self):
+        data = xr.Dataset({"p0": 1000.0, "temp": (("lat", "lon"), field(9, 12))},
+                          {"lat": LAT, "lon": along("lon", LON[1]), "height": 2.0})
+        self.write(data, lossless=True)
+        with quarry.open(self.path) as dataset:
+            self.assertGreater(dataset["temp"].levels, 1)
+        self.assert_is(data)
+
+
+if __name__ == "__main__":
+    qt.main()
