@@ -20,7 +20,7 @@ import quarry_testing as qt
 RANGE, COMBINATIONS = 40, 12
 
 PROGRAM = "quarry-write-single"
-SAMPLES = {np.dtype(name) for name in ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4")}
+SAMPLES = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?")}
 
 
 def ranks_of(variable: oracle.Variable, chosen: list[int]) -> int:
@@ -30,7 +30,7 @@ def ranks_of(variable: oracle.Variable, chosen: list[int]) -> int:
 
 # Reasons to refuse, and what must be true of the variable then.
 REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable, list[int]], bool]]] = {
-    "type of the samples": (r"only floats and integers of up to 32 bits|integers of 8, 16 or 32 bits",
+    "type of the samples": (r"only floats of up to 64 bits, integers and bool are understood",
                             lambda v, _: v.dtype not in SAMPLES),
     "a single number": (r"it is a single number", lambda v, others: ranks_of(v, others) == 0),
     "no samples": (r"has no samples", lambda v, _: 0 in v.shape),

@@ -315,7 +315,7 @@ def hdf5_number(dataset: h5py.Dataset) -> np.dtype | None:
         dtype = dataset.dtype
     except (TypeError, OSError):
         return None
-    plain = dtype.kind in "iuf" and h5py.check_enum_dtype(dtype) is None
+    plain = dtype.kind in "iufb" and h5py.check_enum_dtype(dtype) is None
     return dtype.newbyteorder("=") if plain and dtype.names is None and dtype.subdtype is None else None
 
 
@@ -393,7 +393,7 @@ def tiff_values(path: Path, series: int) -> np.ma.MaskedArray:
 
 def numpy_variables(path: Path) -> list[Variable]:
     def variable(name: str, array: np.ndarray) -> Variable:
-        plain = array.dtype.kind in "iuf"
+        plain = array.dtype.kind in "iufb"
         return Variable(name, array.dtype.newbyteorder("=") if plain else None, str(array.dtype),
                         [Dimension(None, n) for n in array.shape], lambda: np.ma.asarray(array))
 
