@@ -25,6 +25,30 @@ export type Samples =
 
 // ---- Datasets
 
+/** Integers of 64 bits have all their digits. */
+export type AttributeValue =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "texts"; readonly texts: readonly string[] }
+  /** `isList`: a list, even of one number. */
+  | { readonly kind: "numbers"; readonly type: SampleType; readonly isList: boolean; readonly numbers: readonly (number | bigint)[] }
+  /** For what the others do not hold: a JSON text. */
+  | { readonly kind: "json"; readonly json: string };
+
+/** What the source of a dataset says besides. The page shows it, and goes by no more than `positive` and two names in words. */
+export interface Attribute {
+  readonly name: string;
+  readonly value: AttributeValue;
+}
+
+/** In the order of the source; names differ. */
+export type Attributes = readonly Attribute[];
+
+/** The attribute of a name that is a text; null where there is none. */
+export function textOf(attributes: Attributes, name: string): string | null {
+  const value = attributes.find((each) => each.name === name)?.value;
+  return value?.kind === "text" ? value.text : null;
+}
+
 export interface FieldInfo {
   readonly name: string;
   readonly type: SampleType;
@@ -44,6 +68,11 @@ export interface FieldInfo {
   readonly refers: boolean;
   /** Position of its grid in DatasetInfo.grids. */
   readonly grid: number;
+  readonly attributes: Attributes;
+  /** It does not change with time: one step has it, and stands for all. */
+  readonly still: boolean;
+  /** It says where the samples of others are, as a latitude of each sample does. */
+  readonly coordinate: boolean;
 }
 
 /** Where samples are, and how they are cut. An axis that the grid does not have is one with one sample. */
@@ -57,6 +86,7 @@ export interface GridInfo {
   readonly axisUnits: readonly [string, string, string];
   /** Positions of all samples of an axis that is not evenly spaced; null for the others. */
   readonly coordinates: readonly [Float64Array | null, Float64Array | null, Float64Array | null];
+  readonly axisAttributes: readonly [Attributes, Attributes, Attributes];
 }
 
 export interface DatasetInfo {
@@ -64,8 +94,12 @@ export interface DatasetInfo {
   /** At least one. */
   readonly grids: readonly GridInfo[];
   readonly fields: readonly FieldInfo[];
+  readonly attributes: Attributes;
   /** Of the times of the steps; empty if unknown. */
   readonly timeUnit: string;
+  /** Of the dimension along which the steps lie, whose coordinate their times are; empty: they lie along their numbers. */
+  readonly timeName: string;
+  readonly timeAttributes: Attributes;
 }
 
 /** The grid of a field; the first one where there is no such field. */

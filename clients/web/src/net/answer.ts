@@ -5,9 +5,10 @@ import type { LevelPayload } from "../decode/index";
 import type { Box } from "../model";
 import { contains, isEmpty, levelBox, patchBox, patchCounts, intersect, patchesMeeting, sameBox, shapeOf, sizeOf, volume, boxText,
          mapVec } from "../store/geometry";
-import { count, integers, sampleType, share } from "./convert";
+import { count, integers, share } from "./convert";
 import { badAnswer, CallError } from "./errors";
 import type { PatchPayload, ReadQuery, SampleBlock } from "./read";
+import { sampleType } from "./types";
 
 export interface HeaderLevel {
   readonly level: number;

@@ -1,15 +1,10 @@
 /** From messages to plain data. Nothing that a server sends is taken unseen. */
 import type { DatasetManifest, FieldDescription, FieldStep, Grid, LevelRecord, StepManifest } from "../../build/proto/quarry/v1/dataset_pb";
-import { DataType } from "../../build/proto/quarry/v1/dataset_pb";
 import type { DatasetSummary as SummaryMessage } from "../../build/proto/quarry/v1/service_pb";
-import type { DatasetInfo, DatasetSummary, FieldInfo, FieldStepInfo, GridInfo, SampleType, StepInfo, Vec3 } from "../model";
+import type { Attributes, DatasetInfo, DatasetSummary, FieldInfo, FieldStepInfo, GridInfo, StepInfo, Vec3 } from "../model";
+import { attributesOf } from "./attributes";
 import { badAnswer } from "./errors";
-
-const kTypes: ReadonlyMap<DataType, SampleType> = new Map([
-  [DataType.FLOAT32, "float32"], [DataType.FLOAT64, "float64"], [DataType.INT8, "int8"], [DataType.UINT8, "uint8"],
-  [DataType.INT16, "int16"], [DataType.UINT16, "uint16"], [DataType.INT32, "int32"], [DataType.UINT32, "uint32"],
-  [DataType.INT64, "int64"], [DataType.UINT64, "uint64"],
-]);
+import { sampleType } from "./types";
 
 /** Limits of the format: docs/format.md. */
 const kMostDim = 2 ** 31;
@@ -18,12 +13,6 @@ const kMostPatches = 2 ** 40;
 const kMostFields = 10_000;
 const kMostGrids = 4096;
 const kMostName = 4096;
-
-export function sampleType(type: DataType): SampleType {
-  const found = kTypes.get(type);
-  if (found === undefined) throw badAnswer(`sample type ${type} is unknown`);
-  return found;
-}
 
 function three<T>(list: readonly T[], what: string): readonly [T, T, T] {
   if (list.length !== 3) throw badAnswer(`${what} has ${list.length} values instead of three`);
@@ -102,6 +91,13 @@ function checkAxes(has: readonly boolean[], dims: Vec3, what: string): void {
   }
 }
 
+/** No list: no axis has any. */
+function axisAttributes({ axisAttributes: lists }: Grid, of: string): readonly [Attributes, Attributes, Attributes] {
+  if (lists.length === 0) return [[], [], []];
+  const [x, y, z] = three(lists, `${of}.axis_attributes`);
+  return [attributesOf(x.attributes, `x of ${of}`), attributesOf(y.attributes, `y of ${of}`), attributesOf(z.attributes, `z of ${of}`)];
+}
+
 function gridInfo(grid: Grid, of: string): GridInfo {
   const dims = integers(grid.dims, `${of}.dims`, 1);
   const patch = patchShape(grid.patch, dims, `${of}.patch`);
@@ -115,6 +111,7 @@ function gridInfo(grid: Grid, of: string): GridInfo {
     axisNames: texts(grid.axisNames, `${of}.axis_names`),
     axisUnits: texts(grid.axisUnits, `${of}.axis_units`),
     coordinates: [coordinates(lists?.x, dims[0], "x"), coordinates(lists?.y, dims[1], "y"), coordinates(lists?.z, dims[2], "z")],
+    axisAttributes: axisAttributes(grid, of),
   };
 }
 
@@ -179,6 +176,9 @@ function fieldInfo(field: FieldDescription, grids: number): FieldInfo {
     layers: field.rougher.length + 1,
     refers: field.keyframe > 0,
     grid: field.grid,
+    attributes: attributesOf(field.attributes, `"${name}"`),
+    still: field.still,
+    coordinate: field.coordinate,
   };
 }
 
@@ -189,7 +189,10 @@ export function datasetInfo(name: string, manifest: DatasetManifest | undefined)
   return {
     name, grids,
     fields: allFields(manifest.fields, grids.length),
+    attributes: attributesOf(manifest.attributes, `"${name}"`),
     timeUnit: text(manifest.time?.units ?? "", "the unit of the times"),
+    timeName: text(manifest.time?.name ?? "", "the name of the times"),
+    timeAttributes: attributesOf(manifest.time?.attributes ?? [], "the time"),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Axis, GridInfo } from "../model";
+import { textOf } from "../model";
 
 /** One axis of a grid. Indices are level-0 samples and need not be whole; positions are in the axis' unit. */
 export interface GridAxis {
@@ -8,8 +9,15 @@ export interface GridAxis {
   readonly even: boolean;
   /** Positions become smaller with the index. */
   readonly descending: boolean;
+  /** Positions are counted downwards, as depths are: where the axis stands upright on screen, larger ones are lower. */
+  readonly down: boolean;
   position(index: number): number;
   index(position: number): number;
+}
+
+/** CF: `positive` says which way positions grow, in any case of letters. */
+function isDown(grid: GridInfo, axis: Axis): boolean {
+  return textOf(grid.axisAttributes[axis], "positive")?.toLowerCase() === "down";
 }
 
 function evenAxis(grid: GridInfo, axis: Axis): GridAxis {
@@ -21,6 +29,7 @@ function evenAxis(grid: GridInfo, axis: Axis): GridAxis {
     unit: grid.axisUnits[axis],
     even: true,
     descending: spacing < 0,
+    down: isDown(grid, axis),
     position: (index) => origin + index * spacing,
     index: (position) => (position - origin) / spacing,
   };
@@ -46,6 +55,7 @@ function unevenAxis(grid: GridInfo, axis: Axis, at: Float64Array): GridAxis {
     unit: grid.axisUnits[axis],
     even: false,
     descending,
+    down: isDown(grid, axis),
     position: (index) => {
       const low = Math.min(at.length - 2, Math.max(0, Math.floor(index)));
       return at[low]! + (index - low) * (at[low + 1]! - at[low]!);
@@ -62,16 +72,39 @@ export function gridAxis(grid: GridInfo, axis: Axis): GridAxis {
   return at && at.length > 1 ? unevenAxis(grid, axis, at) : evenAxis(grid, axis);
 }
 
-/** What of an axis is on screen: each sample is shown with the half of the way to its neighbours. */
-export interface AxisRange {
-  readonly low: number;
-  readonly high: number;
+/** What of an axis is on screen: from its left end to its right one, or from its lower end to its upper one. */
+export interface Ends {
+  readonly from: number;
+  readonly to: number;
 }
 
-export function axisRange(axis: GridAxis, begin: number, end: number): AxisRange {
-  const first = axis.position(begin - 0.5);
-  const last = axis.position(end - 0.5);
-  return first <= last ? { low: first, high: last } : { low: last, high: first };
+/**
+ * Whether indices fall from the first end on screen to the other one. All that is drawn, and all that pointer and keys do,
+ * follows from this. What counts is the position: depths that descend with the index rise with it on screen.
+ * @param upright  whether the axis stands on screen, and does not lie
+ */
+export function isTurned(axis: GridAxis, upright: boolean): boolean {
+  return axis.descending !== (upright && axis.down);
+}
+
+/** Indices at the ends of what is on screen: each sample is shown with the half of the way to its neighbours. */
+export function indexEnds(axis: GridAxis, begin: number, end: number, upright: boolean): Ends {
+  return isTurned(axis, upright) ? { from: end - 0.5, to: begin - 0.5 } : { from: begin - 0.5, to: end - 0.5 };
+}
+
+/** Positions at these ends. */
+export function axisEnds(axis: GridAxis, begin: number, end: number, upright: boolean): Ends {
+  const { from, to } = indexEnds(axis, begin, end, upright);
+  return { from: axis.position(from), to: axis.position(to) };
+}
+
+/** How far a position is from the first end, as a share of the way to the other one. */
+export function shareAt({ from, to }: Ends, position: number): number {
+  return (position - from) / (to - from);
+}
+
+export function positionAt({ from, to }: Ends, share: number): number {
+  return from + share * (to - from);
 }
 
 export interface Tick {
@@ -96,6 +129,11 @@ export function tickText(value: number, step: number): string {
   }
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   return value.toFixed(digits).replace("-", "−");
+}
+
+/** Ticks between two ends, whichever is the larger. */
+export function ticksBetween({ from, to }: Ends, most: number): readonly Tick[] {
+  return ticks(Math.min(from, to), Math.max(from, to), most);
 }
 
 /** Round numbers of a range, with at most `most` steps between them. Empty for a range without length. */

@@ -1,6 +1,6 @@
 import type { Axis, Box, GridInfo, Vec3 } from "../model";
-import { axisRange, gridAxis } from "./axes";
-import type { AxisRange, GridAxis } from "./axes";
+import { axisEnds, gridAxis, positionAt, shareAt } from "./axes";
+import type { Ends, GridAxis } from "./axes";
 
 /** In CSS pixels, from the left top corner of the stage. */
 export interface Rect {
@@ -13,6 +13,16 @@ export interface Rect {
 /** The axes of a slice across `axis`: to the right, and upwards. */
 export function planeAxes(axis: Axis): readonly [Axis, Axis] {
   return axis === 0 ? [1, 2] : axis === 1 ? [0, 2] : [0, 1];
+}
+
+/** Whether an axis stands in the volume. In slices, the second of `planeAxes` does. */
+export function isUpright(axis: Axis): boolean {
+  return axis === 2;
+}
+
+/** Positions at the ends of a box, along an axis of the volume. */
+export function volumeEnds(grid: GridInfo, clip: Box, axis: Axis): Ends {
+  return axisEnds(gridAxis(grid, axis), clip.begin[axis], clip.end[axis], isUpright(axis));
 }
 
 export function wholeGrid(grid: GridInfo): Box {
@@ -38,8 +48,8 @@ export function sliceAxes(grid: GridInfo): readonly Axis[] {
  */
 export function extents(grid: GridInfo, clip: Box): Vec3 {
   const lengths = ([0, 1, 2] as const).map((axis) => {
-    const range = axisRange(gridAxis(grid, axis), clip.begin[axis], clip.end[axis]);
-    return grid.dims[axis] > 1 ? range.high - range.low : 0;
+    const { from, to } = volumeEnds(grid, clip, axis);
+    return grid.dims[axis] > 1 ? Math.abs(to - from) : 0;
   });
   const unit = grid.axisUnits[longAxes(grid)[0] ?? 0];
   const same = lengths.map((length, axis) => (grid.axisUnits[axis as Axis] === unit ? length : 0));
@@ -55,8 +65,8 @@ export interface SliceGeometry {
   readonly plot: Rect;
   readonly u: GridAxis;
   readonly v: GridAxis;
-  readonly uRange: AxisRange;
-  readonly vRange: AxisRange;
+  readonly uEnds: Ends;
+  readonly vEnds: Ends;
 }
 
 /** The largest rectangle of given proportions in the middle of another one, on whole pixels. */
@@ -77,32 +87,37 @@ export function sliceGeometry(grid: GridInfo, axis: Axis, clip: Box, room: Rect)
     plot: linked ? fit(room, size[ua], size[va]) : fit(room, room.width, room.height),
     u,
     v,
-    uRange: axisRange(u, clip.begin[ua], clip.end[ua]),
-    vRange: axisRange(v, clip.begin[va], clip.end[va]),
+    uEnds: axisEnds(u, clip.begin[ua], clip.end[ua], false),
+    vEnds: axisEnds(v, clip.begin[va], clip.end[va], true),
   };
 }
 
 /** Level-0 indices under a point of the stage, not rounded. */
 export function indexAt(geometry: SliceGeometry, x: number, y: number): readonly [number, number] {
-  const { plot, uRange, vRange } = geometry;
-  const u = uRange.low + ((x - plot.x) / plot.width) * (uRange.high - uRange.low);
-  const v = vRange.high - ((y - plot.y) / plot.height) * (vRange.high - vRange.low);
+  const { plot, uEnds, vEnds } = geometry;
+  const u = positionAt(uEnds, (x - plot.x) / plot.width);
+  const v = positionAt(vEnds, 1 - (y - plot.y) / plot.height);
   return [geometry.u.index(u), geometry.v.index(v)];
+}
+
+/** Where positions on the axes of a slice or a plot are on the stage. */
+export function xAt({ plot, uEnds }: SliceGeometry, position: number): number {
+  return plot.x + shareAt(uEnds, position) * plot.width;
+}
+
+export function yAt({ plot, vEnds }: SliceGeometry, position: number): number {
+  return plot.y + (1 - shareAt(vEnds, position)) * plot.height;
 }
 
 /** The point of the stage where a level-0 index lies. */
 export function pointAt(geometry: SliceGeometry, u: number, v: number): readonly [number, number] {
-  const { plot, uRange, vRange } = geometry;
-  return [
-    plot.x + ((geometry.u.position(u) - uRange.low) / (uRange.high - uRange.low)) * plot.width,
-    plot.y + ((vRange.high - geometry.v.position(v)) / (vRange.high - vRange.low)) * plot.height,
-  ];
+  return [xAt(geometry, geometry.u.position(u)), yAt(geometry, geometry.v.position(v))];
 }
 
-/** Level-0 indices at the middle of each of `pixels` pixels of a range, from its low end. */
-export function pixelIndices(axis: GridAxis, range: AxisRange, pixels: number): Float32Array {
+/** Level-0 indices at the middle of each of `pixels` pixels, from the left or from below. */
+export function pixelIndices(axis: GridAxis, ends: Ends, pixels: number): Float32Array {
   const result = new Float32Array(pixels);
-  for (let i = 0; i < pixels; ++i) result[i] = axis.index(range.low + ((i + 0.5) / pixels) * (range.high - range.low));
+  for (let i = 0; i < pixels; ++i) result[i] = axis.index(positionAt(ends, (i + 0.5) / pixels));
   return result;
 }
 

@@ -1,11 +1,11 @@
 /** What is drawn over the pictures: axes, titles, cursor, boxes, legend. The same for the screen and for saved pictures. */
-import type { Axis, Box, Vec3 } from "../model";
-import { gridAxis, ticks } from "./axes";
+import type { Axis, Box, GridInfo, Vec3 } from "../model";
+import { gridAxis, shareAt, ticksBetween } from "./axes";
 import type { GridAxis, Tick } from "./axes";
 import { eyeOf, project } from "./camera";
 import type { Eye } from "./camera";
 import type { Bricks } from "./compose";
-import { extents, planeAxes, pointAt } from "./layout";
+import { extents, planeAxes, pointAt, volumeEnds, xAt, yAt } from "./layout";
 import type { Rect, SliceGeometry } from "./layout";
 import type { Theme } from "./theme";
 import type { SliceView, VolumeView } from "./views";
@@ -66,15 +66,15 @@ function drawTicks(
 
 /** Frame, ticks and names of the axes of a slice or a plot. */
 export function drawAxes(context: Context, theme: Theme, geometry: SliceGeometry, colours: readonly [string, string]): void {
-  const { plot, u, v, uRange, vRange } = geometry;
+  const { plot, u, v, uEnds, vEnds } = geometry;
   context.lineWidth = 1;
   context.font = `11px ${theme.font}`;
   context.strokeStyle = theme.line;
   context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.width + 1, plot.height + 1);
-  const toX = (at: number): number => plot.x + ((at - uRange.low) / (uRange.high - uRange.low)) * plot.width;
-  const toY = (at: number): number => plot.y + ((vRange.high - at) / (vRange.high - vRange.low)) * plot.height;
-  drawTicks(context, theme, plot, ticks(uRange.low, uRange.high, Math.max(2, Math.floor(plot.width / 64))), toX, false);
-  drawTicks(context, theme, plot, ticks(vRange.low, vRange.high, Math.max(2, Math.floor(plot.height / 34))), toY, true);
+  const toX = (at: number): number => xAt(geometry, at);
+  const toY = (at: number): number => yAt(geometry, at);
+  drawTicks(context, theme, plot, ticksBetween(uEnds, Math.max(2, Math.floor(plot.width / 64))), toX, false);
+  drawTicks(context, theme, plot, ticksBetween(vEnds, Math.max(2, Math.floor(plot.height / 34))), toY, true);
   context.fillStyle = colours[0];
   context.textAlign = "center";
   context.textBaseline = "top";
@@ -180,10 +180,9 @@ function polyline(context: Context, points: readonly (readonly [number, number] 
   context.stroke();
 }
 
-/** Share of the box at which a slice lies, along its axis. */
-function shareOf(axis: GridAxis, clip: Box, a: Axis, index: number): number {
-  const ends = [axis.position(clip.begin[a] - 0.5), axis.position(clip.end[a] - 0.5)].sort((p, q) => p - q);
-  return (axis.position(index) - ends[0]!) / (ends[1]! - ends[0]!);
+/** Share of the box at which an index lies, along its axis: from 0 to 1, upwards for the one that stands. */
+export function shareOf(grid: GridInfo, clip: Box, axis: Axis, index: number): number {
+  return shareAt(volumeEnds(grid, clip, axis), gridAxis(grid, axis).position(index));
 }
 
 function corner(axis: Axis, along: number, u: number, v: number): Vec3 {
@@ -205,7 +204,7 @@ export function drawVolume(context: Context, theme: Theme, view: VolumeView, mar
   drawDamage(context, theme, view, at);
   context.lineWidth = 1;
   for (const axis of [0, 1, 2] as const) {
-    const share = shareOf(gridAxis(grid, axis), view.clip, axis, marks.cursor[axis]);
+    const share = shareOf(grid, view.clip, axis, marks.cursor[axis]);
     if (share < 0 || share > 1) continue;
     context.strokeStyle = theme.axes[axis];
     context.globalAlpha = 0.55;
@@ -289,7 +288,7 @@ function sharesOf(bricks: Bricks, clip: Box, patch: number): readonly (readonly 
   const ends = ([0, 1, 2] as const).map((a) => {
     const begin = Math.max(number[a]! * grid.patch[a], clip.begin[a]);
     const end = Math.min((number[a]! + 1) * grid.patch[a], clip.end[a]);
-    const share = (index: number): number => shareOf(gridAxis(grid, a), clip, a, index - 0.5);
+    const share = (index: number): number => shareOf(grid, clip, a, index - 0.5);
     return begin < end ? ([share(begin), share(end)] as const) : null;
   });
   return ends.every((each) => each !== null) ? ends : null;
@@ -338,11 +337,8 @@ function drawEdgeLabels(
       const x = Math.max(view.plot.x + half, Math.min(view.plot.x + view.plot.width - half, point[0] + Math.cos(away) * far));
       context.fillText(text, x, point[1] + Math.sin(away) * far);
     };
-    const ends = [axisInfo.position(view.clip.begin[axis] - 0.5), axisInfo.position(view.clip.end[axis] - 0.5)].sort(
-      (p, q) => p - q,
-    );
-    const list = ticks(ends[0]!, ends[1]!, 4);
-    for (const tick of list) put((tick.at - ends[0]!) / (ends[1]! - ends[0]!), tick.text, theme.muted, 12);
+    const ends = volumeEnds(grid, view.clip, axis);
+    for (const tick of ticksBetween(ends, 4)) put(shareAt(ends, tick.at), tick.text, theme.muted, 12);
     put(0.5, axisLabel(axisInfo), theme.axes[axis], 30);
   }
 }

@@ -1,6 +1,7 @@
 /** Lines of values over positions: fields of one dimension, and profiles. */
-import type { GridAxis } from "./axes";
-import type { AxisRange } from "./axes";
+import { shareAt } from "./axes";
+import type { Ends, GridAxis } from "./axes";
+import { xAt, yAt } from "./layout";
 import type { Rect, SliceGeometry } from "./layout";
 import { drawAxes } from "./overlay";
 import type { Context } from "./overlay";
@@ -15,35 +16,35 @@ export interface Curve {
 }
 
 function valueAxis(name: string, unit: string): GridAxis {
-  return { samples: 2, name, unit, even: true, descending: false, position: (i) => i, index: (p) => p };
+  return { samples: 2, name, unit, even: true, descending: false, down: false, position: (i) => i, index: (p) => p };
 }
 
 /** A little more than the values need, so that the line does not touch the frame. */
-export function roomFor(curves: readonly Curve[]): AxisRange {
+export function roomFor(curves: readonly Curve[]): Ends {
   const values = curves.flatMap((curve) => curve.values).filter((value) => Number.isFinite(value));
   const [low, high] = values.reduce<[number, number]>(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
-  if (low > high) return { low: 0, high: 1 };
+  if (low > high) return { from: 0, to: 1 };
   const margin = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  return { low: low - margin, high: high + margin };
+  return { from: low - margin, to: high + margin };
 }
 
 export function plotGeometry(
   plot: Rect,
   axis: GridAxis,
-  range: AxisRange,
+  ends: Ends,
   name: string,
   unit: string,
-  values: AxisRange,
+  values: Ends,
 ): SliceGeometry {
-  return { plot, u: axis, v: valueAxis(name, unit), uRange: range, vRange: values };
+  return { plot, u: axis, v: valueAxis(name, unit), uEnds: ends, vEnds: values };
 }
 
 function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): void {
-  const { plot, uRange, vRange } = geometry;
-  const y = (value: number): number => plot.y + ((vRange.high - value) / (vRange.high - vRange.low)) * plot.height;
+  const { plot, uEnds } = geometry;
+  const y = (value: number): number => yAt(geometry, value);
   const x = (i: number): number => {
     const share = curve.positions
-      ? (curve.positions[i]! - uRange.low) / (uRange.high - uRange.low)
+      ? shareAt(uEnds, curve.positions[i]!)
       : i / Math.max(1, curve.values.length - 1);
     return plot.x + share * plot.width;
   };
@@ -74,13 +75,13 @@ function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): voi
 
 /** Parts of the axis without values are hatched, like missing samples of pictures. */
 function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve: Curve): void {
-  const { plot, uRange } = geometry;
+  const { plot, uEnds } = geometry;
   const n = curve.values.length;
   const x = (i: number): number =>
     plot.x
     + plot.width
       * (curve.positions
-        ? (curve.positions[Math.min(n - 1, Math.max(0, i))]! - uRange.low) / (uRange.high - uRange.low)
+        ? shareAt(uEnds, curve.positions[Math.min(n - 1, Math.max(0, i))]!)
         : i / Math.max(1, n - 1));
   context.fillStyle = theme.muted;
   context.globalAlpha = 0.22;
@@ -103,7 +104,7 @@ export function drawPlot(
   curves: readonly Curve[],
   mark: number | null,
 ): void {
-  const { plot, uRange } = geometry;
+  const { plot } = geometry;
   context.fillStyle = theme.background;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   drawAxes(context, theme, geometry, [theme.text, theme.text]);
@@ -114,7 +115,7 @@ export function drawPlot(
   if (curves[0]) drawGaps(context, theme, geometry, curves[0]);
   for (const curve of curves) drawCurve(context, geometry, curve);
   if (mark !== null) {
-    const x = Math.round(plot.x + ((mark - uRange.low) / (uRange.high - uRange.low)) * plot.width) + 0.5;
+    const x = Math.round(xAt(geometry, mark)) + 0.5;
     context.strokeStyle = theme.accent;
     context.lineWidth = 1;
     context.beginPath();

@@ -351,12 +351,12 @@ export class Renderer {
 
   private fillLines(view: SliceView, at: { readonly width: number; readonly height: number }): void {
     const { gl } = this;
-    const { u, v, uRange, vRange } = view.geometry;
+    const { u, v, uEnds, vEnds } = view.geometry;
     const put = (unit: number, texture: WebGLTexture, values: Float32Array): void => {
       bind(gl, unit, gl.TEXTURE_2D, texture);
       gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, Math.min(kLongestSide, values.length), 1, gl.RED, gl.FLOAT, values);
     };
-    put(2, this.tools!.columns, pixelIndices(u, uRange, at.width));
-    put(3, this.tools!.rows, pixelIndices(v, vRange, at.height));
+    put(2, this.tools!.columns, pixelIndices(u, uEnds, at.width));
+    put(3, this.tools!.rows, pixelIndices(v, vEnds, at.height));
   }
 }

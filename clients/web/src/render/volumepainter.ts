@@ -1,16 +1,17 @@
 import type { GridInfo } from "../model";
-import { axisRange, gridAxis } from "./axes";
+import { gridAxis, indexEnds, positionAt, shareAt } from "./axes";
 import { eyeOf } from "./camera";
 import { isDiverging, kColourMaps, mapRow } from "./colourmaps";
 import { bind, Target, texture2d } from "./gl";
 import type { Gl, Program } from "./gl";
-import { extents } from "./layout";
+import { extents, isUpright, volumeEnds } from "./layout";
 import { kVolumeLevels } from "./shaders";
 import type { VolumeVariant } from "./shaders";
 import { colourScale, devicePixels } from "./views";
 import type { Stage, VolumeView } from "./views";
 import type { VolumePicture } from "./volume";
 
+const kAxes = [0, 1, 2] as const;
 const kPositions = 1024;
 /** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
 const kMoving = 22;
@@ -231,16 +232,11 @@ export class VolumePainter {
   private place(view: VolumeView, at: Program["at"]): void {
     const { gl } = this;
     const { grid } = view.scene.bricks;
-    const axes = [gridAxis(grid, 0), gridAxis(grid, 1), gridAxis(grid, 2)];
     const { begin, end } = view.clip;
-    gl.uniform3fv(
-      at("uIndexLow"),
-      axes.map((axis, a) => (axis.descending ? end[a]! : begin[a]!) - 0.5),
-    );
-    gl.uniform3fv(
-      at("uIndexHigh"),
-      axes.map((axis, a) => (axis.descending ? begin[a]! : end[a]!) - 0.5),
-    );
+    const axes = kAxes.map((a) => gridAxis(grid, a));
+    const ends = kAxes.map((a) => indexEnds(axes[a]!, begin[a], end[a], isUpright(a)));
+    gl.uniform3fv(at("uIndexLow"), ends.map(({ from }) => from));
+    gl.uniform3fv(at("uIndexHigh"), ends.map(({ to }) => to));
     gl.uniform3fv(at("uGrid"), grid.dims);
     gl.uniform1f(at("uFinestStep"), 2 ** this.picture.finest);
     gl.uniform3fv(at("uPatch"), grid.patch);
@@ -264,12 +260,12 @@ export class VolumePainter {
     gl.deleteTexture(this.positions);
     this.positions = texture2d(gl, { format: gl.RGBA32F, linear: false }, kPositions, 2);
     const table = new Float32Array(kPositions * 8);
-    for (const a of [0, 1, 2] as const) {
+    for (const a of kAxes) {
       const axis = gridAxis(grid, a);
-      const { low, high } = axisRange(axis, view.clip.begin[a], view.clip.end[a]);
-      for (let i = 0; i < kPositions; ++i) table[i * 4 + a] = axis.index(low + (i / (kPositions - 1)) * (high - low));
+      const ends = volumeEnds(grid, view.clip, a);
+      for (let i = 0; i < kPositions; ++i) table[i * 4 + a] = axis.index(positionAt(ends, i / (kPositions - 1)));
       for (let i = 0; i <= Math.min(count[a], kPositions - 1); ++i)
-        table[(kPositions + i) * 4 + a] = (axis.position((first[a] + i) * grid.patch[a]) - low) / (high - low);
+        table[(kPositions + i) * 4 + a] = shareAt(ends, axis.position((first[a] + i) * grid.patch[a]));
     }
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, kPositions, 2, gl.RGBA, gl.FLOAT, table);
   }

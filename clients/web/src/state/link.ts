@@ -121,8 +121,10 @@ function cutBox(box: Box, dims: Vec3): Box | null {
   return isWhole || [0, 1, 2].some((a) => cut.begin[a]! >= cut.end[a]!) ? null : cut;
 }
 
-function knownStep(steps: readonly StepInfo[], name: string, step: number | "live"): boolean {
-  return step === "live" || steps.some((one) => one.step === step && one.fields.has(name));
+/** One step has a field that does not change, and all may be meant: the others go on from it. */
+function knownStep({ info, steps }: Opened, name: string, step: number | "live"): boolean {
+  const isStill = info.fields.some((one) => one.name === name && one.still);
+  return step === "live" || steps.some((one) => one.step === step && (isStill || one.fields.has(name)));
 }
 
 export interface Completed {
@@ -144,7 +146,7 @@ export function completeLink(values: LinkValues, opened: Opened, initial: ViewSt
     problems.push(`"${info.name}" has no field "${state.field}"; showing "${initial.field}"`);
     state.field = initial.field;
   }
-  if (!knownStep(steps, state.field, state.step)) {
+  if (!knownStep(opened, state.field, state.step)) {
     const first = steps.find((one) => one.fields.has(state.field))?.step ?? initial.step;
     if (values.step !== undefined) problems.push(`"${state.field}" has no step ${state.step}; showing step ${first}`);
     state.step = first;

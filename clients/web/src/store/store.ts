@@ -53,12 +53,14 @@ export class BrickStore implements Host {
       throw new ViewerError("not_found", `step ${selection.step} of "${info.name}" has no field "${selection.field}"`);
     }
     const grid = info.grids[field.grid]!;
-    const stamp = JSON.stringify([grid.dims, grid.patch, grid.levels, field, step]);
+    // Attributes make no other samples, and JSON has no integers of 64 bits.
+    const stamp = JSON.stringify([grid.dims, grid.patch, grid.levels, { ...field, attributes: [] }, step]);
     // The decoder here knows the first layer of accuracy.
     const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layer === 0 && !field.refers;
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
-    const isNewest = opened.steps.at(-1)?.step === selection.step;
+    // What does not change with time is never out of date.
+    const isNewest = !field.still && opened.steps.at(-1)?.step === selection.step;
     const source = new PageBricks({ info, field, grid, step, selection, holdings, encoding, isNewest }, this);
     this.sources.add(source);
     return source;

@@ -20,7 +20,7 @@ import { Panel } from "./panel";
 import { Player } from "./player";
 import { savePng } from "./png";
 import type { Feeds } from "./scenes";
-import { defaultCamera, initialState, resolveStep } from "./session";
+import { defaultCamera, initialState, isStill, resolveStep } from "./session";
 import type { Opened } from "./session";
 import { Stage } from "./stage";
 import type { StageInput } from "./stage";
@@ -221,6 +221,13 @@ export class App {
     return this.data.statistics.error;
   }
 
+  /** What fields that are coordinates say of a sample of one side. */
+  coordinatesAt(side: "a" | "b", index: Vec3): string {
+    const opened = side === "b" ? this.otherOpened : this.opened;
+    const shown = this.feeds[side];
+    return opened && shown ? this.data.coordinates.at(this.source, opened, shown, index) : "";
+  }
+
   // ---- What the user does
 
   set(change: Partial<ViewState>, moving = false): void {
@@ -271,6 +278,11 @@ export class App {
     return this.opened && this.state ? resolveStep(this.opened, this.state.field, this.state.step) : null;
   }
 
+  /** Whether the field that is chosen is the same at all steps. */
+  get still(): boolean {
+    return this.opened !== null && this.state !== null && isStill(this.opened, this.state.field);
+  }
+
   resetCamera(): void {
     if (this.grid) this.set({ camera: defaultCamera(this.grid) });
   }
@@ -286,7 +298,7 @@ export class App {
   }
 
   get playing(): boolean {
-    return this.player.on;
+    return this.player.playing;
   }
 
   togglePlay(): void {

@@ -1,7 +1,9 @@
 /** The line at the top: what is open, which field and step, and what can be done with the picture. */
 import type { ViewState } from "../model";
 import type { App } from "./app";
+import { fieldTitle } from "./attributes";
 import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";
+import { fieldOptions } from "./fields";
 import { paneKinds } from "./panes";
 import { timeText } from "./text";
 
@@ -144,14 +146,9 @@ export class Bar {
     this.steps.hidden = !opened || opened.steps.length === 0;
     this.tabs.hidden = !opened;
     if (!opened || !state) return;
-    fillSelect(
-      this.field,
-      opened.info.fields.map((field) => ({
-        value: field.name,
-        text: field.unit === "" ? field.name : `${field.name} [${field.unit}]`,
-      })),
-      state.field,
-    );
+    fillSelect(this.field, fieldOptions(opened.info), state.field);
+    const field = opened.info.fields.find((each) => each.name === state.field);
+    setAttribute(this.field, "title", (field && fieldTitle(field.attributes)) ?? "Field");
     this.updateSteps();
     this.updateTabs();
   }
@@ -162,11 +159,12 @@ export class Bar {
     const wanted = app.wantedStep;
     const at = wanted === null ? -1 : list.indexOf(wanted);
     this.steps.classList.toggle("one", list.length < 2 && app.state?.step !== "live");
+    this.steps.classList.toggle("still", app.still);
     this.slider.max = String(Math.max(0, list.length - 1));
     this.slider.value = String(Math.max(0, at));
     const shown = app.opened?.steps.find((step) => step.step === wanted);
     const time = shown === undefined ? "" : timeText(shown, app.opened!.info.timeUnit);
-    const text = wanted === null ? "no step" : `step ${wanted}${time === "" ? "" : ` · ${time}`}`;
+    const text = wanted === null ? "no step" : app.still ? "the same at all steps" : `step ${wanted}${time === "" ? "" : ` · ${time}`}`;
     setText(this.stepText, text);
     setAttribute(this.slider, "aria-valuetext", text);
     this.back.disabled = at <= 0;

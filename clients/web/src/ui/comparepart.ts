@@ -2,6 +2,7 @@ import type { ViewState } from "../model";
 import { gridOf } from "../model";
 import type { App } from "./app";
 import { fillSelect, h, setText } from "./dom";
+import { fieldOptions } from "./fields";
 import type { Part } from "./panel";
 
 /** A second field, step, dataset or level: beside the first with the same camera and cursor, or subtracted from it. */
@@ -96,11 +97,7 @@ export class ComparePart implements Part {
       compare.dataset,
     );
     const other = app.otherOpened;
-    fillSelect(
-      this.field,
-      (other?.info.fields ?? []).map((field) => ({ value: field.name, text: field.name })),
-      compare.field,
-    );
+    fillSelect(this.field, other ? fieldOptions(other.info) : [], compare.field);
     fillSelect(
       this.step,
       [

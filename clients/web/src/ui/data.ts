@@ -1,6 +1,8 @@
 /** What is open of a server, and what follows from what the user wants to see: which fields, bricks and statistics to ask for. */
 import type { Brick, BrickSource, DatasetInfo, Selection, Source, ViewerError, ViewState } from "../model";
 import { Ahead } from "./ahead";
+import { CoordinateFeed } from "./coordinates";
+import { fieldsInOrder } from "./fields";
 import { whyNotBeside } from "./otherfield";
 import { clipOf } from "./panes";
 import { Scenes } from "./scenes";
@@ -21,13 +23,14 @@ export interface DataEvents {
 }
 
 /** The first field where the dataset has none of the name. */
-function comparedField({ fields }: DatasetInfo, compare: NonNullable<ViewState["compare"]>): string {
-  return fields.some((each) => each.name === compare.field) ? compare.field : (fields[0]?.name ?? "");
+function comparedField(info: DatasetInfo, compare: NonNullable<ViewState["compare"]>): string {
+  return info.fields.some((each) => each.name === compare.field) ? compare.field : (fieldsInOrder(info)[0]?.name ?? "");
 }
 
 export class Data {
   readonly scenes = new Scenes();
   readonly statistics: StatisticsFeed;
+  readonly coordinates: CoordinateFeed;
   readonly dataset: OpenDataset;
   error: ViewerError | null = null;
   private readonly other: OpenDataset;
@@ -55,6 +58,7 @@ export class Data {
     this.feed = new Feed(source, events.arrived, events.status, events.swapped);
     this.otherFeed = new Feed(source, events.arrived, events.status, events.swapped);
     this.statistics = new StatisticsFeed(events.status);
+    this.coordinates = new CoordinateFeed(events.status);
   }
 
   get feeds(): Feeds {

@@ -35,13 +35,27 @@ export function setAttribute(element: Element, name: string, value: string | nul
 export interface Option {
   readonly value: string;
   readonly text: string;
+  /** The heading under which it is, with those of the same one that follow. */
+  readonly group?: string;
+}
+
+function optionElements(options: readonly Option[]): readonly HTMLElement[] {
+  const made: HTMLElement[] = [];
+  for (const { value, text, group } of options) {
+    const option = h("option", { value }, text);
+    const last = made.at(-1);
+    if (group === undefined) made.push(option);
+    else if (last instanceof HTMLOptGroupElement && last.label === group) last.append(option);
+    else made.push(h("optgroup", { label: group }, option));
+  }
+  return made;
 }
 
 export function fillSelect(select: HTMLSelectElement, options: readonly Option[], value: string): void {
   const key = JSON.stringify(options);
   if (select.dataset.options !== key) {
     select.dataset.options = key;
-    select.replaceChildren(...options.map((option) => h("option", { value: option.value }, option.text)));
+    select.replaceChildren(...optionElements(options));
   }
   if (select.value !== value) select.value = value;
 }

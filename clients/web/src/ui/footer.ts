@@ -71,15 +71,12 @@ export class Footer {
     const reading = readingAt(source, index, this.app.difference ? 0 : finestOf(state, side, grid));
     const axes = longAxes(grid).length > 0 ? longAxes(grid) : ([0] as const);
     const at = reading?.sample ?? index;
-    setText(
-      this.places,
-      axes
-        .map((a) => {
-          const axis = gridAxis(grid, a);
-          return `${axis.name} ${placeText(axis, at[a])}`;
-        })
-        .join("   "),
-    );
+    const places = axes.map((a) => {
+      const axis = gridAxis(grid, a);
+      return `${axis.name} ${placeText(axis, at[a])}`;
+    });
+    const coordinates = this.app.coordinatesAt(side, at);
+    setText(this.places, (coordinates === "" ? places : [...places, coordinates]).join("   "));
     const unit = field.unit === "" ? "" : ` ${field.unit}`;
     const difference = differenceText(this.app, index);
     const error = !reading

@@ -1,8 +1,8 @@
 /** Pointer, wheel and keys on the panes. */
 import type { Axis, GridInfo, Vec3 } from "../model";
 import { turned, zoomed } from "../render/camera";
-import { indexAt, planeAxes } from "../render/layout";
-import { gridAxis } from "../render/axes";
+import { indexAt, isUpright, planeAxes } from "../render/layout";
+import { axisEnds, gridAxis, isTurned, positionAt } from "../render/axes";
 import type { SliceView, View } from "../render/views";
 import type { App } from "./app";
 import { lineAxis } from "./linepane";
@@ -185,9 +185,9 @@ export class PaneInput {
     const at = gridAxis(grid, axis);
     const box = clipOf(app.state, grid);
     const share = (this.place(event).x - pane.room.x) / pane.room.width;
-    const ends = [at.position(box.begin[axis] - 0.5), at.position(box.end[axis] - 0.5)].sort((p, q) => p - q);
+    const ends = axisEnds(at, box.begin[axis], box.end[axis], false);
     const cursor: [number, number, number] = [...app.state.cursor];
-    cursor[axis] = at.index(ends[0]! + share * (ends[1]! - ends[0]!));
+    cursor[axis] = at.index(positionAt(ends, share));
     app.set({ cursor: clampCursor(grid, cursor) }, true);
   }
 
@@ -254,13 +254,16 @@ export class PaneInput {
     const [ua, va]: readonly [Axis, Axis] = across === null ? [lineAxis(grid), lineAxis(grid)] : planeAxes(across);
     const { cursor, clip } = this.app.state!;
     const step = event.shiftKey ? 10 : 1;
-    const up = (axis: Axis): number => (gridAxis(grid, axis).descending ? -step : step);
+    const by = (axis: Axis, upright: boolean): number => (isTurned(gridAxis(grid, axis), upright) ? -step : step);
+    // A line lies, also where it has depths.
+    const [right, up] = [by(ua, false), by(va, across !== null)];
+    const away = across === null ? 0 : by(across, isUpright(across));
     const moves: Readonly<Record<string, readonly [Axis, number]>> = {
-      ArrowRight: [ua, up(ua)],
-      ArrowLeft: [ua, -up(ua)],
-      ArrowUp: [va, up(va)],
-      ArrowDown: [va, -up(va)],
-      ...(across === null ? {} : { PageUp: [across, up(across)], PageDown: [across, -up(across)] }),
+      ArrowRight: [ua, right],
+      ArrowLeft: [ua, -right],
+      ArrowUp: [va, up],
+      ArrowDown: [va, -up],
+      ...(across === null ? {} : { PageUp: [across, away], PageDown: [across, -away] }),
     };
     const move = moves[event.key];
     if (move) {

@@ -1,5 +1,5 @@
 import type { Axis, BrickSource, GridInfo } from "../model";
-import { axisRange, gridAxis } from "../render/axes";
+import { axisEnds, gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import type { SliceGeometry } from "../render/layout";
 import type { Context } from "../render/overlay";
@@ -36,10 +36,10 @@ export function lineGeometry(pane: Pane, input: StageInput, curves: readonly Cur
   if (!source) return null;
   const axis = lineAxis(source.grid);
   const box = clipOf(input.state, source.grid);
-  const range = axisRange(gridAxis(source.grid, axis), box.begin[axis], box.end[axis]);
+  const ends = axisEnds(gridAxis(source.grid, axis), box.begin[axis], box.end[axis], false);
   const { low, high } = input.state.colour.mode === "locked" ? input.state.colour : { low: null, high: null };
-  const values = low !== null && high !== null && high > low ? { low, high } : roomFor(curves);
-  return plotGeometry(pane.room, gridAxis(source.grid, axis), range, source.field.name, source.field.unit, values);
+  const values = low !== null && high !== null && high > low ? { from: low, to: high } : roomFor(curves);
+  return plotGeometry(pane.room, gridAxis(source.grid, axis), ends, source.field.name, source.field.unit, values);
 }
 
 export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: StageInput): void {

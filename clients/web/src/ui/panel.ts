@@ -1,4 +1,5 @@
 import type { App } from "./app";
+import { AttributesPart } from "./attributespart";
 import { BoxPart } from "./boxpart";
 import { ColourPart } from "./colourpart";
 import { ComparePart } from "./comparepart";
@@ -28,6 +29,7 @@ export class Panel {
       new BoxPart(app),
       new ProfilePart(app),
       new ComparePart(app),
+      new AttributesPart(app),
     ];
     this.parts = parts.map((part, i) => {
       const frame = h(

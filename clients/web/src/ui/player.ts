@@ -12,6 +12,11 @@ export class Player {
 
   constructor(private readonly app: App) {}
 
+  /** There is something to play: a field that does not change with time waits, and the others go on where they were. */
+  get playing(): boolean {
+    return this.on && this.app.stepNumbers.length > 1;
+  }
+
   toggle(): void {
     this.on = !this.on;
     window.clearTimeout(this.timer);
@@ -36,7 +41,7 @@ export class Player {
   next(): number | null {
     const list = this.app.stepNumbers;
     const at = list.indexOf(this.app.wantedStep ?? NaN);
-    return this.on && list.length > 1 ? list[(at + 1) % list.length]! : null;
+    return this.playing ? list[(at + 1) % list.length]! : null;
   }
 
   /** The step that a step back would show; null where it is the next one as well. */

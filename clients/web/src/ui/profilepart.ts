@@ -175,6 +175,7 @@ export class ProfilePart implements Part {
       unit: this.curve.unit,
       even: true,
       descending: false,
+      down: false,
       position: (i: number) => i,
       index: (p: number) => p,
     };
@@ -182,7 +183,7 @@ export class ProfilePart implements Part {
     drawPlot(
       context,
       theme,
-      plotGeometry(plot, axis, { low: 0, high: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])),
+      plotGeometry(plot, axis, { from: 0, to: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])),
       [curve],
       null,
     );

@@ -4,6 +4,7 @@ import { gridOf, ViewerError } from "../model";
 import { fittingDistance } from "../render/camera";
 import { patchNumber } from "../render/compose";
 import { extents, wholeGrid } from "../render/layout";
+import { fieldsInOrder } from "./fields";
 
 export interface Opened {
   readonly info: DatasetInfo;
@@ -17,6 +18,12 @@ export function resolveStep(opened: Opened, field: string, step: number | "live"
   return having.includes(step)
     ? step
     : having.reduce((best, each) => (Math.abs(each - step) < Math.abs(best - step) ? each : best));
+}
+
+/** One step stands for all. A simulation may write a second one, and with it the field changes as others do. */
+export function isStill(opened: Opened, field: string): boolean {
+  const still = opened.info.fields.some((each) => each.name === field && each.still);
+  return still && opened.steps.filter((step) => step.fields.has(field)).length < 2;
 }
 
 function sameSelection(a: Selection, b: Selection): boolean {
@@ -205,8 +212,11 @@ export function middleOf(grid: GridInfo): Vec3 {
 
 export function initialState(opened: Opened): ViewState {
   const { info } = opened;
-  const field = info.fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? info.fields[0];
+  const fields = fieldsInOrder(info);
+  const field = fields.find((each) => opened.steps.some((step) => step.fields.has(each.name))) ?? fields[0];
   const newest = opened.steps.filter((step) => step.fields.has(field?.name ?? "")).at(-1);
+  // The step of a field that does not change is not one that the others begin with.
+  const step = (field?.still === true ? opened.steps.at(-1) : newest)?.step ?? 0;
   const values = newest?.fields.get(field?.name ?? "");
   const grid = gridOf(info, field?.name ?? "");
   // Values of both signs, and neither of them rare: zero is the middle of the colours.
@@ -218,7 +228,7 @@ export function initialState(opened: Opened): ViewState {
   return {
     dataset: info.name,
     field: field?.name ?? "",
-    step: newest?.step ?? 0,
+    step,
     cursor: middleOf(grid),
     clip: null,
     pane: "all",

@@ -1,7 +1,8 @@
 import type { LoadStatus, StepInfo, Vec3 } from "../model";
 import type { GridAxis } from "../render/axes";
 
-function power(text: string): string {
+/** A number as the page writes it: with a minus, and without a plus in its power of ten. */
+export function typeset(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }
 
@@ -10,9 +11,9 @@ export function short(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-3) return power(value.toExponential(digits - 1).replace(/\.?0+e/, "e"));
+  if (size >= 1e6 || size < 1e-3) return typeset(value.toExponential(digits - 1).replace(/\.?0+e/, "e"));
   const text = value.toPrecision(digits);
-  return power(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  return typeset(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 }
 
 /** The date of a step, or the number with its unit; empty if it has no time. */

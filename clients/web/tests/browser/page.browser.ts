@@ -60,6 +60,15 @@ describe("accessibility", () => {
     expect(await findings()).toEqual([]);
   });
 
+  it("has none where the source says much", async () => {
+    await open("#d=shelf&f=temp", { size: kDesk });
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    await page.waitForSelector(".attributes td");
+    expect(await findings()).toEqual([]);
+  });
+
   it("has none in the sheets", async () => {
     await open("#d=map", { size: kDesk });
     for (const key of ["?", "d"]) {
@@ -108,6 +117,19 @@ describe("the keyboard", () => {
     await page.focus("#pane-volume-a");
     await page.keyboard.press("ArrowRight");
     expect((await state<{ azimuth: number }>("camera")).azimuth).not.toBe(before.azimuth);
+  });
+
+  it("moves up to smaller depths", async () => {
+    await open("#d=shelf&f=temp&at=10,10,5&t=0", { size: kDesk });
+    await page.focus("#pane-y-a");
+    await page.keyboard.press("ArrowUp");
+    expect(await state("cursor")).toEqual([10, 10, 4]);
+    await page.keyboard.press("PageUp");
+    expect(await state("cursor")).toEqual([10, 11, 4]);
+    await page.focus("#pane-z-a");
+    await page.keyboard.press("PageUp");
+    await page.keyboard.press("ArrowUp");
+    expect(await state("cursor")).toEqual([10, 12, 3]);
   });
 
   it("has keys for panes, steps, colours, panel, theme and help", async () => {
@@ -185,6 +207,69 @@ describe("what the user sees", () => {
     await settled(page);
     expect(await state("clip")).toEqual({ begin: [8, 0, 0], end: [40, 32, 16] });
     expect((await page.evaluate(() => window.app.stage.shown.map((view) => view.key))).sort()).toEqual(["volume-a", "x-a", "y-a", "z-a"]);
+  });
+
+  it("has what the source says besides, as texts", async () => {
+    await open("#d=shelf&f=temp&t=0", { size: kDesk });
+    expect(await page.getAttribute("select[aria-label='Field']", "title")).toBe("Sea water temperature (sea_water_temperature)");
+    const part = page.locator("details", { has: page.locator("summary:text-is('Attributes')") });
+    expect(await part.getAttribute("open")).toBeNull();
+    await part.locator("summary").click();
+    await part.locator("table").first().waitFor();
+    expect(await part.locator("caption").allTextContents()).toEqual(["Field temp", "Axis depth", "Dataset shelf"]);
+    const rows = (await part.locator("tr").allTextContents()).join("; ");
+    expect(rows).toContain("positivedown");
+    expect(rows).toContain("titleShelf <sea>");
+    expect(rows).toContain("versions0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … (20 values)");
+
+    await page.selectOption("select[aria-label='Field']", "u");
+    await settled(page);
+    expect(await part.locator("caption").allTextContents()).toEqual(["Dataset shelf"]);
+    expect(await page.getAttribute("select[aria-label='Field']", "title")).toBe("Field");
+  });
+
+  it("has coordinates after the other fields, under a heading, and begins with none of them", async () => {
+    await open("#d=shelf");
+    expect(await state("field")).toBe("temp");
+    const select = page.locator("select[aria-label='Field']");
+    expect(await select.locator("> option").allTextContents()).toEqual(["temp [K] · Sea water temperature", "u [m/s]", "bathymetry [m]"]);
+    expect(await select.locator("optgroup[label='Coordinates'] option").allTextContents()).toEqual(["lat [degrees_north]", "lon [degrees_east]"]);
+    await select.selectOption("lon");
+    await settled(page);
+    expect(await page.evaluate(() => window.app.feeds.a?.field.name)).toBe("lon");
+  });
+
+  it("has no slider for a field that is the same at all steps, and the step of the others after it", async () => {
+    await open("#d=shelf&f=temp&t=10", { size: kDesk });
+    expect(await page.isVisible(".step-slider")).toBe(true);
+    await page.selectOption("select[aria-label='Field']", "bathymetry");
+    await settled(page);
+    expect(await page.evaluate(() => window.app.feeds.a?.selection.step)).toBe(0);
+    expect(await page.textContent(".step-text")).toBe("the same at all steps");
+    expect([await page.isVisible(".step-slider"), await page.isVisible(".live")]).toEqual([false, false]);
+    await page.keyboard.press(".");
+    const link = await page.evaluate(() => {
+      window.app.writeLinkNow();
+      return location.hash;
+    });
+    await page.context().close();
+
+    await open(link, { size: kDesk });
+    expect([await state("field"), await state("step")]).toEqual(["bathymetry", 10]);
+    expect(await page.isVisible(".toast")).toBe(false);
+    await page.selectOption("select[aria-label='Field']", "temp");
+    await settled(page);
+    expect(await page.evaluate(() => window.app.feeds.a?.selection.step)).toBe(10);
+    expect(await page.isVisible(".step-slider")).toBe(true);
+  });
+
+  it("has the place of the cursor by fields that are coordinates", async () => {
+    await open("#d=shelf&f=temp&at=4,5,2&t=0", { size: kDesk });
+    await expect.poll(() => page.textContent(".places")).toMatch(/depth 20 m\s+lat 52.54 degrees_north\s+lon 4.35 degrees_east$/);
+    await page.evaluate(() => {
+      window.app.set({ cursor: [14, 5, 2] });
+    });
+    await expect.poll(() => page.textContent(".places")).toMatch(/lat 52.64 degrees_north\s+lon 5.35 degrees_east$/);
   });
 
   it("is not beside a field of another grid, and the page says why", async () => {

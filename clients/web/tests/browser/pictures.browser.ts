@@ -149,6 +149,29 @@ describe("fields with holes and damage", () => {
   });
 });
 
+describe("an axis of depths", () => {
+  /** From the top: 12 samples from 288 K down to 277 K, with gray from 270 to 290 K. */
+  const greys = (pixels: Pixels): readonly number[] =>
+    Array.from({ length: 12 }, (_, i) => pixels.data[(Math.floor(((i + 0.5) / 12) * pixels.height) * pixels.width + Math.floor(pixels.width / 2)) * 4]!);
+
+  it("goes downwards in a slice", async () => {
+    const found = greys(await picture("#d=shelf&f=temp&map=gray&pane=y&at=10,10,5&t=0", "", "y-a"));
+    found.forEach((grey, i) => {
+      expect(Math.abs(grey - ((288 - i - 270) / 20) * 255), `sample ${i}: ${grey}`).toBeLessThan(3);
+    });
+  });
+
+  it("goes downwards in the volume", async () => {
+    const pixels = await picture("#d=shelf&f=temp&map=gray&pane=volume&vol=0,1,maximum&cam=270,0,1.5&t=0", "", "volume-a");
+    // Of the rows, those with the box.
+    const column = Array.from({ length: pixels.height }, (_, y) => pixels.data[(y * pixels.width + Math.floor(pixels.width / 2)) * 4]!);
+    const box = column.filter((grey) => grey > 60);
+    expect(box.length).toBeGreaterThan(20);
+    expect(box.at(2)!).toBeGreaterThan(box.at(-3)! + 60);
+    expect(box.slice(2, -2).every((grey, i, all) => i === 0 || grey <= all[i - 1]! + 2)).toBe(true);
+  });
+});
+
 describe("grids of fewer dimensions", () => {
   it("show two of them as one slice, with positions of uneven axes", async () => {
     const pixels = await picture("#d=map&map=gray");

@@ -1,3 +1,4 @@
+import type { Attributes } from "../../src/model";
 import type { FakeDataset } from "./source";
 
 const kWake = (x: number, y: number, z: number, step: number): number => {
@@ -27,6 +28,39 @@ export const kOcean: FakeDataset = {
     { name: "u", unit: "m/s", min: 0, max: 65, grid: 1, value: (x) => x },
     { name: "ssh", unit: "m", min: 0, max: 3, grid: 2, value: (x, y) => x / 32 + y / 32 },
     { name: "ice", unit: "1", min: 0, max: 32, grid: 3, value: (_, y) => y },
+  ],
+};
+
+const text = (name: string, value: string): Attributes[number] => ({ name, value: { kind: "text", text: value } });
+
+/** Cells in a grid that follows a coast, down to 110 m: their places are fields, and the ground below them does not change. */
+export const kShelf: FakeDataset = {
+  name: "shelf",
+  dims: [32, 24, 12],
+  patch: [16, 16, 8],
+  levels: 3,
+  axisNames: ["i", "j", "depth"],
+  axisUnits: ["", "", "m"],
+  spacing: [1, 1, 10],
+  axisAttributes: [[], [], [text("positive", "down"), text("long_name", "Depth below the surface")]],
+  attributes: [
+    text("title", "Shelf <sea>"),
+    { name: "versions", value: { kind: "numbers", type: "int32", isList: true, numbers: Array.from({ length: 20 }, (_, i) => i) } },
+  ],
+  moreGrids: [
+    { dims: [32, 24, 1], patch: [16, 16, 1], levels: 3, axisNames: ["i", "j", ""], axisUnits: ["", "", ""] },
+    { dims: [32, 24, 1], patch: [16, 16, 1], levels: 3, axisNames: ["iu", "j", ""], axisUnits: ["", "", ""] },
+  ],
+  steps: 3,
+  fields: [
+    { name: "lat", unit: "degrees_north", min: 52, max: 56, grid: 1, coordinate: true, still: true, value: (x, y) => 52 + 0.1 * y + 0.01 * x },
+    {
+      name: "temp", unit: "K", min: 270, max: 290, value: (_x, _y, z) => 288 - z,
+      attributes: [text("long_name", "Sea water temperature"), text("standard_name", "sea_water_temperature")],
+    },
+    { name: "u", unit: "m/s", min: 0, max: 1, grid: 2, value: (x) => x / 32 },
+    { name: "bathymetry", unit: "m", min: 0, max: 120, grid: 1, still: true, value: (x) => 3 * x },
+    { name: "lon", unit: "degrees_east", min: 4, max: 8, grid: 1, coordinate: true, still: true, value: (x, y) => 4 + 0.1 * x - 0.01 * y },
   ],
 };
 
@@ -129,4 +163,5 @@ export const kFakes: readonly FakeDataset[] = [
     ],
   },
   kOcean,
+  kShelf,
 ];

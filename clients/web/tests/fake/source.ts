@@ -3,6 +3,7 @@
  * itself, so a picture of a coarse level is right where the field is linear between them.
  */
 import type {
+  Attributes,
   BoxStatistics,
   Brick,
   BrickSource,
@@ -26,6 +27,10 @@ export interface FakeField {
   readonly max: number;
   /** Among all of the dataset; left out: the first. */
   readonly grid?: number;
+  readonly attributes?: Attributes;
+  /** The first step alone has it. */
+  readonly still?: boolean;
+  readonly coordinate?: boolean;
   /** Of level-0 samples and the step; NaN is missing. */
   value(x: number, y: number, z: number, step: number): number;
 }
@@ -39,12 +44,14 @@ export interface FakeGrid {
   readonly axisNames?: readonly [string, string, string];
   readonly axisUnits?: readonly [string, string, string];
   readonly coordinates?: GridInfo["coordinates"];
+  readonly axisAttributes?: GridInfo["axisAttributes"];
 }
 
 /** With its first grid. */
 export interface FakeDataset extends FakeGrid {
   readonly name: string;
   readonly moreGrids?: readonly FakeGrid[];
+  readonly attributes?: Attributes;
   readonly steps: number;
   readonly fields: readonly FakeField[];
   /** Patches whose payload is damaged from this level on. */
@@ -87,6 +94,7 @@ export function fakeGrid(grid: FakeGrid): GridInfo {
     axisNames: grid.axisNames ?? ["x", "y", "z"],
     axisUnits: grid.axisUnits ?? ["m", "m", "m"],
     coordinates: grid.coordinates ?? [null, null, null],
+    axisAttributes: grid.axisAttributes ?? [[], [], []],
   };
 }
 
@@ -94,7 +102,10 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
   return {
     name: dataset.name,
     grids: gridsOf(dataset).map(fakeGrid),
+    attributes: dataset.attributes ?? [],
     timeUnit: "",
+    timeName: "",
+    timeAttributes: [],
     fields: dataset.fields.map((field) => ({
       name: field.name,
       type: "float32",
@@ -107,6 +118,9 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       layers: 1,
       refers: false,
       grid: field.grid ?? 0,
+      attributes: field.attributes ?? [],
+      still: field.still ?? false,
+      coordinate: field.coordinate ?? false,
     })),
   };
 }
@@ -128,7 +142,9 @@ function fakeFieldStep(field: FakeField, grid: FakeGrid): FieldStepInfo {
 
 function fakeStep(dataset: FakeDataset, step: number): StepInfo {
   const fields = new Map<string, FieldStepInfo>(
-    dataset.fields.map((field) => [field.name, fakeFieldStep(field, fakeGridOf(dataset, field))]),
+    dataset.fields
+      .filter((field) => step === 0 || field.still !== true)
+      .map((field) => [field.name, fakeFieldStep(field, fakeGridOf(dataset, field))]),
   );
   return { step, time: step * 0.25, date: "", fields };
 }

@@ -1,8 +1,8 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import type { DatasetManifest, DataType } from "../../build/proto/quarry/v1/dataset_pb";
-import { GridCoordinatesSchema, GridSchema } from "../../build/proto/quarry/v1/dataset_pb";
+import type { Attribute, DatasetManifest } from "../../build/proto/quarry/v1/dataset_pb";
+import { AttributeNumbersSchema, AttributeSchema, AxisAttributesSchema, DataType, GridCoordinatesSchema, GridSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import type { GridInfo, Source, StepInfo } from "../../src/model";
 import { gridOf } from "../../src/model";
 import { createSource } from "../../src/net/index";
@@ -34,7 +34,21 @@ const kBox = { begin: [0, 0, 0], end: [4, 4, 4] } as const;
 const kGrid: GridInfo = {
   dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
   axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
+  axisAttributes: [[], [], []],
 };
+
+/** A manifest as it is, but for what a test changes. */
+function changed(server: FakeServer, change: (manifest: DatasetManifest) => void): void {
+  server.manifest = () => {
+    const manifest = server.goodManifest();
+    change(manifest);
+    return manifest;
+  };
+}
+
+const attribute = (name: string, value: MessageInitShape<typeof AttributeSchema>["value"]): Attribute => create(AttributeSchema, { name, value: value! });
+const numbers = (value: MessageInitShape<typeof AttributeNumbersSchema>): MessageInitShape<typeof AttributeSchema>["value"] => ({ case: "numbers", value });
+const named = (text: string): Attribute => attribute("long_name", { case: "text", value: text });
 
 describe("lists", () => {
   it("have all pages", async () => {
@@ -93,13 +107,56 @@ describe("opening", () => {
 
     expect(info).toEqual({
       name: "run42", grids: [kGrid],
-      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false, grid: 0 }],
-      timeUnit: "days since 2001-01-01",
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false, grid: 0,
+                 attributes: [], still: false, coordinate: false }],
+      attributes: [], timeUnit: "days since 2001-01-01", timeName: "", timeAttributes: [],
     });
     expect(steps.map((step) => [step.step, step.time, step.date])).toEqual(
       [[0, 0, "date 0"], [2, 0.2, "date 2"], [5, 0.5, "date 5"], [7, 0.7, "date 7"]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
     expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
+  });
+
+  it("gives what the source says besides, with the types of the numbers", async () => {
+    const { server, source } = open({ rougher: [10] });
+    changed(server, (m) => {
+      m.attributes = [named("a run"), attribute("tags", { case: "texts", value: { texts: ["a", ""] } })];
+      m.time!.name = "time";
+      m.time!.attributes = [attribute("bounds", { case: "json", value: "null" })];
+      m.grids[0]!.axisAttributes = [[], [], [named("depth")]].map((attributes) => create(AxisAttributesSchema, { attributes }));
+      Object.assign(m.fields[0]!, { still: true, coordinate: true });
+      m.fields[0]!.attributes = [
+        attribute("range", numbers({ dtype: DataType.FLOAT32, isList: true, floats: [-0.5, NaN] })),
+        attribute("flag", numbers({ dtype: DataType.INT8, integers: [-3n] })),
+        attribute("mask", numbers({ dtype: DataType.UINT64, isList: true, naturals: [2n ** 64n - 1n] })),
+        attribute("none", numbers({ dtype: DataType.INT32, isList: true })),
+      ];
+    });
+    const { info } = await source.open("run42");
+
+    const text = (text: string): unknown => ({ name: "long_name", value: { kind: "text", text } });
+    expect(info.attributes).toEqual([text("a run"), { name: "tags", value: { kind: "texts", texts: ["a", ""] } }]);
+    expect([info.timeName, info.timeAttributes]).toEqual(["time", [{ name: "bounds", value: { kind: "json", json: "null" } }]]);
+    expect(info.grids[0]!.axisAttributes).toEqual([[], [], [text("depth")]]);
+    // A layer of accuracy is a field as well.
+    for (const field of info.fields)
+      expect(field).toMatchObject({ still: true, coordinate: true, attributes: [
+        { name: "range", value: { kind: "numbers", type: "float32", isList: true, numbers: [-0.5, NaN] } },
+        { name: "flag", value: { kind: "numbers", type: "int8", isList: false, numbers: [-3n] } },
+        { name: "mask", value: { kind: "numbers", type: "uint64", isList: true, numbers: [18446744073709551615n] } },
+        { name: "none", value: { kind: "numbers", type: "int32", isList: true, numbers: [] } },
+      ] });
+    expect(info.fields.length).toBe(2);
+  });
+
+  it("takes as many attributes as the format allows, and as long ones", async () => {
+    const { server, source } = open();
+    changed(server, (m) => {
+      m.attributes = Array.from({ length: 4096 }, (_, i) => attribute(`a${i}`, { case: "text", value: "" }));
+      m.fields[0]!.attributes = [named("x".repeat(2 ** 20 - 9))];
+    });
+
+    expect((await source.open("run42")).info.attributes.length).toBe(4096);
   });
 
   it("gives each field its grid: one that lacks an axis has one sample along it", async () => {
@@ -198,6 +255,26 @@ describe("opening", () => {
     }],
     ["an unknown type", (m) => { m.fields[0]!.dtype = 99 as DataType; }],
     ["a name without end", (m) => { m.fields[0]!.name = "x".repeat(100_000); }],
+    ["a name of the times without end", (m) => { m.time!.name = "x".repeat(100_000); }],
+    ["more attributes than there can be", (m) => {
+      m.attributes = Array.from({ length: 4097 }, (_, i) => attribute(`a${i}`, { case: "text", value: "" }));
+    }],
+    ["attributes that are too long together", (m) => { m.fields[0]!.attributes = [named("x".repeat(2 ** 20 - 8))]; }],
+    ["lists that are too long together", (m) => {
+      m.time!.attributes = ["a", "b"].map((name) => attribute(name, numbers({ dtype: DataType.FLOAT32, isList: true, floats: new Array<number>(2 ** 16).fill(0) })));
+    }],
+    ["endless lists of nothing", (m) => { m.attributes = [attribute("a", { case: "texts", value: { texts: new Array<string>(2 ** 20).fill("") } })]; }],
+    ["an attribute without a name", (m) => { m.attributes = [attribute("", { case: "text", value: "a" })]; }],
+    ["an attribute with an endless name", (m) => { m.attributes = [attribute("x".repeat(256), { case: "text", value: "a" })]; }],
+    ["an attribute twice", (m) => { m.attributes = [named("a"), named("b")]; }],
+    ["an attribute without a value", (m) => { m.attributes = [create(AttributeSchema, { name: "a" })]; }],
+    ["numbers of an unknown type", (m) => { m.attributes = [attribute("a", numbers({ dtype: 99 as DataType, floats: [1] }))]; }],
+    ["one number that is two", (m) => { m.attributes = [attribute("a", numbers({ dtype: DataType.INT8, integers: [1n, 2n] }))]; }],
+    ["one number in the list of another type", (m) => { m.attributes = [attribute("a", numbers({ dtype: DataType.INT8, floats: [1] }))]; }],
+    ["attributes of two axes", (m) => { m.grids[0]!.axisAttributes = [create(AxisAttributesSchema), create(AxisAttributesSchema)]; }],
+    ["a bad attribute of an axis", (m) => {
+      m.grids[0]!.axisAttributes = [[], [], [named("a"), named("b")]].map((attributes) => create(AxisAttributesSchema, { attributes }));
+    }],
   ];
   for (const [what, change] of hostile) {
     it(`refuses ${what}`, async () => {

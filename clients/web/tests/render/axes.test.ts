@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { fakeGrid } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
-import { axisRange, gridAxis, niceStep, ticks, tickText } from "../../src/render/axes";
+import type { Attributes } from "../../src/model";
+import { axisEnds, gridAxis, indexEnds, isTurned, niceStep, positionAt, shareAt, ticks, ticksBetween, tickText } from "../../src/render/axes";
 
 const kGrid: FakeDataset = {
   name: "g",
@@ -41,9 +42,64 @@ describe("gridAxis", () => {
   });
 
   it("shows each sample with half of the way to its neighbours", () => {
-    expect(axisRange(gridAxis(fakeGrid(kGrid), 0), 1, 3)).toEqual({ low: 10.25, high: 11.25 });
-    expect(axisRange(gridAxis(fakeGrid(kGrid), 1), 0, 4)).toEqual({ low: -0.5, high: 145 });
-    expect(axisRange(gridAxis(fakeGrid(kGrid), 2), 0, 3)).toEqual({ low: 3, high: 9 });
+    expect(axisEnds(gridAxis(fakeGrid(kGrid), 0), 1, 3, false)).toEqual({ from: 10.25, to: 11.25 });
+    expect(axisEnds(gridAxis(fakeGrid(kGrid), 1), 0, 4, true)).toEqual({ from: -0.5, to: 145 });
+    expect(axisEnds(gridAxis(fakeGrid(kGrid), 2), 0, 3, true)).toEqual({ from: 3, to: 9 });
+  });
+});
+
+describe("the ends of an axis on screen", () => {
+  const positive = (text: string): Attributes => [
+    { name: "comment", value: { kind: "text", text: "down" } },
+    { name: "positive", value: { kind: "text", text } },
+  ];
+  /** Along z: from 8 by -2, from 8 by 2, or uneven. */
+  const z = (attributes: Attributes, how: "falling" | "rising" | "uneven" | "uneven and falling"): ReturnType<typeof gridAxis> => {
+    const uneven = { uneven: [0, 10, 100], "uneven and falling": [100, 10, 0], falling: null, rising: null }[how];
+    const grid = { ...kGrid, spacing: [1, 1, how === "falling" ? -2 : 2] as const, coordinates: [null, null, uneven && new Float64Array(uneven)] as const };
+    return gridAxis(fakeGrid({ ...grid, axisAttributes: [[], [], attributes] }), 2);
+  };
+
+  it("have larger positions at the upper one, or at the right", () => {
+    for (const attributes of [[], positive("up"), positive("deep")])
+      for (const upright of [true, false]) {
+        expect(axisEnds(z(attributes, "rising"), 0, 3, upright)).toEqual({ from: 7, to: 13 });
+        expect(axisEnds(z(attributes, "falling"), 0, 3, upright)).toEqual({ from: 3, to: 9 });
+        expect(axisEnds(z(attributes, "uneven"), 0, 3, upright)).toEqual({ from: -5, to: 145 });
+        expect(axisEnds(z(attributes, "uneven and falling"), 0, 3, upright)).toEqual({ from: -5, to: 145 });
+      }
+  });
+
+  it.each(["down", "DOWN", "Down"])("have larger depths at the lower one: positive is %s", (text) => {
+    expect(axisEnds(z(positive(text), "rising"), 0, 3, true)).toEqual({ from: 13, to: 7 });
+    expect(axisEnds(z(positive(text), "falling"), 0, 3, true)).toEqual({ from: 9, to: 3 });
+    expect(axisEnds(z(positive(text), "uneven"), 0, 3, true)).toEqual({ from: 145, to: -5 });
+    expect(axisEnds(z(positive(text), "uneven and falling"), 0, 3, true)).toEqual({ from: 145, to: -5 });
+  });
+
+  it("have larger depths at the right where the axis lies", () => {
+    expect(axisEnds(z(positive("down"), "rising"), 0, 3, false)).toEqual({ from: 7, to: 13 });
+    expect(axisEnds(z(positive("down"), "falling"), 0, 3, false)).toEqual({ from: 3, to: 9 });
+  });
+
+  it("are samples that positions choose, not indices: depths that fall with the index rise on screen", () => {
+    const down = positive("down");
+    expect([z([], "rising"), z([], "falling"), z(down, "rising"), z(down, "falling")].map((axis) => isTurned(axis, true)))
+      .toEqual([false, true, true, false]);
+    expect(indexEnds(z(down, "rising"), 1, 3, true)).toEqual({ from: 2.5, to: 0.5 });
+    expect(indexEnds(z(down, "falling"), 1, 3, true)).toEqual({ from: 0.5, to: 2.5 });
+  });
+
+  it("do not follow a text of another kind", () => {
+    const number: Attributes = [{ name: "positive", value: { kind: "numbers", type: "int32", isList: false, numbers: [-1] } }];
+    expect(gridAxis(fakeGrid({ ...kGrid, axisAttributes: [[], [], number] }), 2).down).toBe(false);
+  });
+
+  it("place what is between them, and have its ticks", () => {
+    const ends = { from: 100, to: 20 };
+    expect([shareAt(ends, 80), shareAt(ends, 20)]).toEqual([0.25, 1]);
+    expect(positionAt(ends, 0.25)).toBe(80);
+    expect(ticksBetween(ends, 4)).toEqual(ticks(20, 100, 4));
   });
 });
 

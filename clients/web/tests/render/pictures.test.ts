@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
-import type { Brick, Vec3 } from "../../src/model";
+import type { Attributes, Box, Brick, GridInfo, Vec3 } from "../../src/model";
 import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
 import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
 import type { Bricks } from "../../src/render/compose";
@@ -14,8 +14,10 @@ import {
   pointAt,
   sliceAxes,
   sliceGeometry,
+  volumeEnds,
   wholeGrid,
 } from "../../src/render/layout";
+import { shareOf } from "../../src/render/overlay";
 import { envelope, lineAlong, readingAt } from "../../src/render/probe";
 import { kNothing, Residency } from "../../src/render/residency";
 import { colourScale, devicePixels } from "../../src/render/views";
@@ -101,7 +103,7 @@ describe("slices on screen", () => {
   });
 
   it("know the index in the middle of each pixel", () => {
-    expect([...pixelIndices(geometry.u, geometry.uRange, 128)].slice(0, 3)).toEqual([-0.25, 0.25, 0.75]);
+    expect([...pixelIndices(geometry.u, geometry.uEnds, 128)].slice(0, 3)).toEqual([-0.25, 0.25, 0.75]);
   });
 
   it("stretch axes of different units", () => {
@@ -139,6 +141,72 @@ describe("slices on screen", () => {
       width: 60,
       height: 80,
     });
+  });
+});
+
+/** Samples 10 apart along the third axis, 16 of them, which is positive down or not, and rises with the index or not. */
+function column(positive: string, spacing: number, axis: 1 | 2 = 2): GridInfo {
+  const attributes: Attributes = [{ name: "positive", value: { kind: "text", text: positive } }];
+  return fakeGrid({
+    ...grid(axis === 2 ? [64, 32, 16] : [64, 16, 1]),
+    spacing: axis === 2 ? [1, 1, spacing] : [1, spacing, 1],
+    axisUnits: ["km", "km", "m"],
+    axisAttributes: axis === 2 ? [[], [], attributes] : [[], attributes, []],
+  });
+}
+
+describe("an axis of depths", () => {
+  const room = { x: 10, y: 20, width: 640, height: 160 };
+
+  it.each([
+    ["down", 10, [25, 175]],
+    ["down", -10, [175, 25]],
+    ["up", 10, [175, 25]],
+    ["up", -10, [25, 175]],
+  ] as const)("positive %s, with a spacing of %d, has the place of its positions in slices", (positive, spacing, places) => {
+    const info = column(positive, spacing);
+    const geometry = sliceGeometry(info, 1, wholeGrid(info), room);
+
+    // Each sample has ten pixels of the 160, from 20 on.
+    expect([0, 15].map((index) => pointAt(geometry, 3, index)[1])).toEqual(places);
+    for (const index of [0, 2.5, 15]) expect(indexAt(geometry, ...pointAt(geometry, 3, index))[1]).toBeCloseTo(index, 9);
+    const rows = pixelIndices(geometry.v, geometry.vEnds, 16);
+    // From below.
+    expect([...rows].map((index) => Math.abs(Math.round(index)))).toEqual(
+      Array.from({ length: 16 }, (_, i) => (places[0] > places[1] ? i : 15 - i)));
+  });
+
+  it("lies as any other where it is not upright: it is the second of the grid, in a slice across the first", () => {
+    const info = fakeGrid({ ...grid([8, 16, 4]), axisAttributes: [[], [{ name: "positive", value: { kind: "text", text: "down" } }], []] });
+    const across = sliceGeometry(info, 0, wholeGrid(info), room);
+    const above = sliceGeometry(info, 2, wholeGrid(info), room);
+
+    expect(pointAt(across, 15, 0)[0]).toBeGreaterThan(pointAt(across, 0, 0)[0]);
+    expect(pointAt(above, 0, 15)[1]).toBeGreaterThan(pointAt(above, 0, 0)[1]);
+  });
+
+  it("is upright in a section of two dimensions", () => {
+    const info = column("down", 10, 1);
+    const geometry = sliceGeometry(info, 2, wholeGrid(info), room);
+
+    expect(pointAt(geometry, 0, 15)[1]).toBeGreaterThan(pointAt(geometry, 0, 0)[1]);
+  });
+
+  it("is upright in the volume, and the others are not", () => {
+    const clip: Box = { begin: [0, 0, 4], end: [64, 32, 16] };
+    const places = (info: GridInfo): readonly number[] => [4, 15].map((index) => shareOf(info, clip, 2, index) * 24);
+
+    expect(places(column("down", 10))).toEqual([23, 1]);
+    expect(places(column("down", -10))).toEqual([1, 23]);
+    expect(places(column("up", 10))).toEqual([1, 23]);
+    expect(places(column("up", -10))).toEqual([23, 1]);
+    expect(volumeEnds(column("down", 10), clip, 2)).toEqual({ from: 155, to: 35 });
+    const lying = fakeGrid({ ...grid([8, 16, 4]), axisAttributes: [[], [{ name: "positive", value: { kind: "text", text: "down" } }], []] });
+    expect(volumeEnds(lying, wholeGrid(lying), 1)).toEqual({ from: -0.5, to: 15.5 });
+  });
+
+  it("has the same length as before", () => {
+    expect(extents(column("down", 10), wholeGrid(column("down", 10)))).toEqual(extents(column("up", 10), wholeGrid(column("up", 10))));
   });
 });
 

@@ -152,6 +152,14 @@ describe("a view of a dataset", () => {
     expect(state.profile).toEqual([[0, 60, 0], [59, 0, 0]]);
   });
 
+  it("has the step of the others where its field does not change", () => {
+    const still = { ...opened, info: { ...info, fields: [...fields, { name: "mask", grid: 0, still: true }] } as unknown as DatasetInfo,
+                    steps: [step(0, "speed", "mask"), step(3, "speed")] };
+
+    expect(completeLink({ field: "mask", step: 3 }, still, initial)).toMatchObject({ state: { field: "mask", step: 3 }, problems: [] });
+    expect(completeLink({ field: "mask", step: 5 }, still, initial)).toMatchObject({ state: { step: 0 }, problems: ['"mask" has no step 5; showing step 0'] });
+  });
+
   it("says what the dataset does not have", () => {
     const values = { field: "gone", step: 2, colour: { map: "rainbow" } };
     const { state, problems } = completeLink(values, opened, initial, ["viridis", "magma"]);

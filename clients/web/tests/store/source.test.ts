@@ -337,4 +337,23 @@ describe("states", () => {
     stop.abort();
     await watching;
   });
+
+  it("are never stale of a field that does not change, whatever the source says of it", async () => {
+    const t = await Harness.open({ steps: [0] });
+    const attributes = [{ name: "valid_max", value: { kind: "numbers", type: "int64", isList: false, numbers: [2n ** 63n - 1n] } }] as const;
+    t.opened = { ...t.opened, info: { ...t.opened.info, fields: t.opened.info.fields.map((field) => ({ ...field, still: true, attributes })) } };
+    const bricks = t.bricks(0);
+    bricks.want([wantOf(t.whole, 0)]);
+    const stop = new AbortController();
+    const watching = (async () => {
+      for await (const step of t.source.watch("run42", 0, stop.signal)) expect(step.step).toBe(1);
+    })();
+    await settle();
+    t.server.publish(1);
+    await settle();
+
+    expect(bricks.status).toMatchObject({ state: "settled", message: null });
+    stop.abort();
+    await watching;
+  });
 });

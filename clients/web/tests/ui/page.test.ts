@@ -1,12 +1,15 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakeGrid, fakeSource } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import type { BrickSource, LoadStatus, Vec3, ViewState, Want } from "../../src/model";
 import { clampClip, clampCursor, clipOf, finestOf, layOut, moveBox, paneKinds, sidesOf, visibleKinds, zoomBox } from "../../src/ui/panes";
 import { fullRange, rangeOf } from "../../src/ui/scenes";
-import { Feed, initialState, resolveStep } from "../../src/ui/session";
+import { Feed, initialState, isStill, resolveStep } from "../../src/ui/session";
 import { bytes, bytesOf, position, shapeText, short, statusText, timeText, withError } from "../../src/ui/text";
 import { sliceBox } from "../../src/ui/wants";
+import { withField } from "../../src/ui/otherfield";
+import { Player } from "../../src/ui/player";
+import type { App } from "../../src/ui/app";
 
 function dataset(dims: Vec3): FakeDataset {
   return {
@@ -193,6 +196,32 @@ describe("colour ranges", () => {
   });
 });
 
+describe("the player", () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it("waits while a field is shown that does not change, and goes on where it was", () => {
+    let due: () => void = () => undefined;
+    vi.stubGlobal("window", { setTimeout: (call: () => void) => ((due = call), 0), clearTimeout: () => ((due = () => undefined), undefined) });
+    const app = { stepNumbers: [0, 10, 20], wantedStep: 10, asked: [] as number[], stepTo: (at: number) => app.asked.push(at) };
+    const player = new Player(app as unknown as App);
+    player.shown(10);
+    player.toggle();
+    expect([player.playing, player.next(), player.before()]).toEqual([true, 20, 0]);
+
+    [app.stepNumbers, app.wantedStep] = [[0], 0];
+    player.shown(0);
+    due();
+    expect([player.playing, player.next(), player.before(), app.asked]).toEqual([false, null, null, []]);
+
+    [app.stepNumbers, app.wantedStep] = [[0, 10, 20], 10];
+    player.shown(10);
+    due();
+    expect([player.playing, app.asked]).toEqual([true, [2]]);
+  });
+});
+
 describe("sessions", () => {
   const fake = fakeSource([dataset([32, 16, 16])]);
 
@@ -216,6 +245,33 @@ describe("sessions", () => {
       resolveStep(opened, "f", 13),
       resolveStep(opened, "g", 0),
     ]).toEqual([20, 10, 10, null]);
+  });
+
+  it("begin with a field that is no coordinate, and with the newest step of all where it does not change", async () => {
+    const { fields } = dataset([32, 16, 16]);
+    const [lat, mask] = [{ ...fields[0]!, name: "lat", coordinate: true }, { ...fields[0]!, name: "mask", still: true }];
+    const begin = async (...list: FakeDataset["fields"]): Promise<unknown[]> => {
+      const state = initialState(await fakeSource([{ ...dataset([32, 16, 16]), fields: list }]).open("d"));
+      return [state.field, state.step];
+    };
+
+    expect(await begin(lat, ...fields)).toEqual(["f", 20]);
+    expect(await begin(mask, lat, ...fields)).toEqual(["mask", 20]);
+    expect(await begin(lat)).toEqual(["lat", 20]);
+  });
+
+  it("find the only step of a field that does not change, and leave the step of the others", async () => {
+    const mask = { ...dataset([32, 16, 16]).fields[0]!, name: "mask", still: true };
+    const opened = await fakeSource([{ ...dataset([32, 16, 16]), fields: [...dataset([32, 16, 16]).fields, mask] }]).open("d");
+    const state: ViewState = { ...initialState(opened), step: 10 };
+    const chosen = withField(opened.info, state, "mask");
+
+    expect([resolveStep(opened, "mask", chosen.step), resolveStep(opened, "mask", "live")]).toEqual([0, 0]);
+    expect(withField(opened.info, chosen, "f").step).toBe(10);
+    expect([isStill(opened, "mask"), isStill(opened, "f"), isStill(opened, "nothing")]).toEqual([true, false, false]);
+    // A simulation has written it a second time.
+    const twice = { ...opened, steps: opened.steps.map((step) => ({ ...step, fields: opened.steps[0]!.fields })) };
+    expect(isStill(twice, "mask")).toBe(false);
   });
 
   it("keep the picture until the next step covers what is on screen", async () => {

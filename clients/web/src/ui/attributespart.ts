@@ -1,0 +1,41 @@
+import type { BrickSource } from "../model";
+import type { App } from "./app";
+import type { AttributeGroup } from "./attributes";
+import { attributeGroups, kMostRows, valueText } from "./attributes";
+import { h, replace } from "./dom";
+import type { Part } from "./panel";
+
+function table({ title, attributes }: AttributeGroup): HTMLElement {
+  const rows = attributes
+    .slice(0, kMostRows)
+    .map(({ name, value }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, valueText(value))));
+  const more = attributes.length - rows.length;
+  return h(
+    "table",
+    { class: "attributes" },
+    h("caption", {}, title),
+    h("tbody", {}, ...rows, more > 0 ? h("tr", {}, h("td", { colspan: 2 }, `… and ${more} others`)) : null),
+  );
+}
+
+/** What the source says besides: shown, and not interpreted. */
+export class AttributesPart implements Part {
+  readonly title = "Attributes";
+  readonly body = h("div", { class: "part-body" });
+  /** Whose attributes are shown. */
+  private made: BrickSource | null = null;
+
+  constructor(private readonly app: App) {}
+
+  get useful(): boolean {
+    const { a } = this.app.feeds;
+    return a !== null && attributeGroups(a).length > 0;
+  }
+
+  update(): void {
+    const { a } = this.app.feeds;
+    if (!a || (this.made?.info === a.info && this.made.field === a.field)) return;
+    this.made = a;
+    replace(this.body, ...attributeGroups(a).map(table));
+  }
+}

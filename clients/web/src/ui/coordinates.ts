@@ -1,0 +1,109 @@
+/** Where a sample is, as fields say that are coordinates: the latitude and the longitude of a curvilinear grid. */
+import type { BrickSource, DatasetInfo, FieldInfo, GridInfo, Selection, Source, Vec3 } from "../model";
+import { gridAxis } from "../render/axes";
+import { longAxes } from "../render/layout";
+import { resolveStep } from "./session";
+import type { Opened } from "./session";
+import { withError, withUnit } from "./text";
+
+/** More have no room in a line. */
+const kMost = 4;
+/** Milliseconds that the pointer rests before the server is asked. */
+const kWait = 200;
+
+const kAxes = [0, 1, 2] as const;
+
+/** Whether samples of a grid have one place on another one: along each axis that the other has. Axes of one name are one axis. */
+function isAlong(of: GridInfo, to: GridInfo): boolean {
+  const axes = longAxes(of);
+  const same = (a: 0 | 1 | 2): boolean => of.dims[a] === to.dims[a] && of.axisNames[a] !== "" && of.axisNames[a] === to.axisNames[a];
+  return axes.length > 0 && (of === to || axes.every(same));
+}
+
+/** The coordinates of a field that is none itself. */
+export function coordinatesOf(info: DatasetInfo, field: FieldInfo): readonly FieldInfo[] {
+  if (field.coordinate) return [];
+  const grid = info.grids[field.grid]!;
+  const fits = (one: FieldInfo): boolean => one.coordinate && one.name === one.stored && isAlong(info.grids[one.grid]!, grid);
+  return info.fields.filter(fits).slice(0, kMost);
+}
+
+interface Subject {
+  readonly selection: Selection;
+  readonly unit: string;
+  readonly grid: GridInfo;
+}
+
+/** The coordinates of what is on screen, each at the step on screen or its only one. */
+function subjectsOf(opened: Opened, { info, field, selection }: BrickSource): readonly Subject[] {
+  return coordinatesOf(info, field).flatMap(({ name, unit, grid }) => {
+    const step = resolveStep(opened, name, selection.step);
+    return step === null ? [] : [{ selection: { dataset: selection.dataset, field: name, step }, unit, grid: info.grids[grid]! }];
+  });
+}
+
+/** The sample next to an index; null outside of the grid. */
+function sampleAt({ dims }: GridInfo, index: Vec3): Vec3 | null {
+  const sample = index.map(Math.round) as unknown as Vec3;
+  return sample.every((i, a) => i >= 0 && i < dims[a]!) ? sample : null;
+}
+
+function placeOn(grid: GridInfo, sample: Vec3): readonly number[] {
+  return kAxes.map((a) => gridAxis(grid, a).position(Math.min(grid.dims[a] - 1, sample[a])));
+}
+
+/** Asks the server for the values at one sample, once it rests: no field is fetched for it. */
+export class CoordinateFeed {
+  private text = "";
+  private key = "";
+  private timer = 0;
+  private abort = new AbortController();
+  private opened: Opened | null = null;
+  private shown: BrickSource | null = null;
+  private subjects: readonly Subject[] = [];
+
+  constructor(private readonly onChange: () => void) {}
+
+  /** What is known of a sample of what is on screen; empty until then. */
+  at(source: Source, opened: Opened, shown: BrickSource, index: Vec3): string {
+    if (opened !== this.opened || shown !== this.shown) {
+      [this.opened, this.shown] = [opened, shown];
+      this.subjects = opened.info === shown.info ? subjectsOf(opened, shown) : [];
+    }
+    const sample = this.subjects.length === 0 ? null : sampleAt(shown.grid, index);
+    const places = sample === null ? [] : this.subjects.map(({ grid }) => placeOn(grid, sample));
+    const key = places.length === 0 ? "" : JSON.stringify([this.subjects.map(({ selection }) => selection), places]);
+    if (key !== this.key) this.ask(source, key, places);
+    return this.text;
+  }
+
+  private ask(source: Source, key: string, places: readonly (readonly number[])[]): void {
+    this.key = key;
+    this.text = "";
+    window.clearTimeout(this.timer);
+    this.abort.abort();
+    if (key === "") return;
+    const { subjects } = this;
+    this.timer = window.setTimeout(() => {
+      void this.fetch(source, subjects, places);
+    }, kWait);
+  }
+
+  private async fetch(source: Source, subjects: readonly Subject[], places: readonly (readonly number[])[]): Promise<void> {
+    const { signal } = (this.abort = new AbortController());
+    const texts = subjects.map(async ({ selection, unit }, i) => {
+      const { values, maxError } = await source.points(selection, places[i]!, signal);
+      const value = values[0] ?? NaN;
+      return `${selection.field} ${Number.isNaN(value) ? "missing" : withUnit(withError(value, maxError), unit)}`;
+    });
+    let text = "";
+    try {
+      text = (await Promise.all(texts)).join("   ");
+    } catch (error) {
+      text = `${subjects.map(({ selection }) => selection.field).join(", ")}: ${error instanceof Error ? error.message : String(error)}`;
+    }
+    if (signal.aborted) return;
+    this.text = text;
+    this.onChange();
+  }
+}
