@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
@@ -197,8 +196,8 @@ class NetcdfFile final : public ArrayFile {
     std::vector<int> groups = {places_[array].variable.first};
     for (int parent = 0; nc_inq_grp_parent(groups.back(), &parent) == NC_NOERR;) groups.push_back(parent);
     FileAttributes around;
-    for (const int group : std::views::reverse(groups)) {
-      FileAttributes here = ReadAttributes(group, NC_GLOBAL);
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+      FileAttributes here = ReadAttributes(*group, NC_GLOBAL);
       for (auto& [name, attribute] : here) around.insert_or_assign(name, std::move(attribute));
       around.left.insert(around.left.end(), here.left.begin(), here.left.end());
     }
