@@ -230,8 +230,8 @@ export interface Source {
   watch(dataset: string, after: number | null, signal: AbortSignal): AsyncIterable<StepInfo>;
   /** Statistics of a box at a level; percentiles in percent. */
   statistics(selection: Selection, box: Box, level: number, options: { readonly percentiles: readonly number[]; readonly bins: number }, signal?: AbortSignal): Promise<BoxStatistics>;
-  /** The field between its samples; NaN where samples are missing. Three numbers a point. */
-  points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): Promise<{ readonly values: readonly number[]; readonly maxError: number }>;
+  /** The field between its samples; NaN where samples are missing. Three numbers a point: indices of full resolution, which may lie between samples. */
+  points(selection: Selection, indices: readonly number[], signal?: AbortSignal): Promise<{ readonly values: readonly number[]; readonly maxError: number }>;
   /** The bricks of a field at a step, which share one memory budget and one queue. */
   bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource;
 }

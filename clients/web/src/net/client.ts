@@ -116,11 +116,11 @@ export class QuarryClient {
     return boxStatistics(answer, level, options.percentiles.length, options.bins);
   }
 
-  async points(selection: Selection, coordinates: readonly number[], signal?: AbortSignal): ReturnType<Source["points"]> {
+  async points(selection: Selection, indices: readonly number[], signal?: AbortSignal): ReturnType<Source["points"]> {
     const values: number[] = [];
     let maxError = 0;
-    for (let i = 0; i < coordinates.length; i += 3 * kMostPoints) {
-      const part = coordinates.slice(i, i + 3 * kMostPoints);
+    for (let i = 0; i < indices.length; i += 3 * kMostPoints) {
+      const part = indices.slice(i, i + 3 * kMostPoints);
       const request = { dataset: selection.dataset, ...this.subject(selection), step: BigInt(selection.step), coordinates: part };
       const answer = await this.call((options) => this.client.readPoints(request, options), signal);
       const points = part.length / 3;

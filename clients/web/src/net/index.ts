@@ -68,7 +68,7 @@ export function createSource(baseUrl: string, options: SourceOptions = {}): Sour
     open: (dataset, signal) => client.open(dataset, signal),
     watch: (dataset, after, signal) => client.watch(dataset, after, signal, events),
     statistics: (selection, box, level, what, signal) => client.statistics(selection, box, level, what, signal),
-    points: (selection, coordinates, signal) => client.points(selection, coordinates, signal),
+    points: (selection, indices, signal) => client.points(selection, indices, signal),
     bricks: (opened, selection) => store.bricks(opened, selection),
   };
 }

@@ -1,6 +1,5 @@
 /** Where a sample is, as fields say that are coordinates: the latitude and the longitude of a curvilinear grid. */
 import type { BrickSource, DatasetInfo, FieldInfo, GridInfo, Selection, Source, Vec3 } from "../model";
-import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { resolveStep } from "./session";
 import type { Opened } from "./session";
@@ -48,8 +47,9 @@ function sampleAt({ dims }: GridInfo, index: Vec3): Vec3 | null {
   return sample.every((i, a) => i >= 0 && i < dims[a]!) ? sample : null;
 }
 
+/** The same sample on a grid that may lack some of the axes. */
 function placeOn(grid: GridInfo, sample: Vec3): readonly number[] {
-  return kAxes.map((a) => gridAxis(grid, a).position(Math.min(grid.dims[a] - 1, sample[a])));
+  return kAxes.map((a) => Math.min(grid.dims[a] - 1, sample[a]));
 }
 
 /** Asks the server for the values at one sample, once it rests: no field is fetched for it. */

@@ -114,15 +114,18 @@ export class ProfilePart implements Part {
     return index.map((i, a) => gridAxis(grid, a as 0 | 1 | 2).position(Math.min(grid.dims[a]! - 1, Math.max(0, i))));
   }
 
+  private indices(position: readonly number[]): readonly number[] {
+    const { grid } = this.app.feeds.a!;
+    return position.map((p, a) => Math.min(grid.dims[a]! - 1, Math.max(0, gridAxis(grid, a as 0 | 1 | 2).index(p))));
+  }
+
   private async fetch(profile: readonly [Vec3, Vec3]): Promise<void> {
     this.abort.abort();
     const { signal } = (this.abort = new AbortController());
     const source = this.app.feeds.a!;
     const [from, to] = profile.map((end) => this.positions(end)) as [readonly number[], readonly number[]];
-    const points = Array.from({ length: kPoints * 3 }, (_, i) => {
-      const share = Math.floor(i / 3) / (kPoints - 1);
-      return from[i % 3]! + (to[i % 3]! - from[i % 3]!) * share;
-    });
+    const points = Array.from({ length: kPoints }, (_, i) =>
+      this.indices(from.map((f, a) => f + ((to[a]! - f) * i) / (kPoints - 1)))).flat();
     const moving = [0, 1, 2].filter((a) => from[a] !== to[a]);
     const units = new Set(moving.map((a) => source.grid.axisUnits[a as 0 | 1 | 2]));
     try {
@@ -146,7 +149,7 @@ export class ProfilePart implements Part {
     const source = this.app.feeds.a!;
     const at = this.positions(this.app.state!.cursor);
     try {
-      const answer = await this.app.source.points(source.selection, at);
+      const answer = await this.app.source.points(source.selection, this.indices(at));
       const value = answer.values[0] ?? NaN;
       const bound = `error ≤ ${short(answer.maxError, 2)}`;
       const found = Number.isNaN(value)

@@ -394,19 +394,13 @@ export function fakeSource(
       const field = dataset.fields.find((each) => each.name === selection.field)!;
       return statisticsOf(boxValues(field, selection.step, box, level), level, wish.percentiles, wish.bins);
     },
-    async points(selection: Selection, coordinates: readonly number[]) {
+    async points(selection: Selection, indices: readonly number[]) {
       await Promise.resolve();
       const dataset = find(selection.dataset);
-      const { origin, spacing } = gridOf(fakeInfo(dataset), selection.field);
       const field = dataset.fields.find((each) => each.name === selection.field)!;
       const values: number[] = [];
-      for (let i = 0; i < coordinates.length; i += 3)
-        values.push(
-          field.value(
-            ...([0, 1, 2].map((a) => (coordinates[i + a]! - origin[a]!) / spacing[a]!) as [number, number, number]),
-            selection.step,
-          ),
-        );
+      for (let i = 0; i < indices.length; i += 3)
+        values.push(field.value(indices[i]!, indices[i + 1]!, indices[i + 2]!, selection.step));
       return { values, maxError: 0.001 };
     },
     bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource {

@@ -46,6 +46,8 @@ beforeAll(async () => {
   folder.write("holes", "f", kDims, samples((x, y, z) => (Math.hypot(x - 35, y - 25, z - 20) < 9 ? NaN : wave(x, y, z))), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("flat", "f", [90, 60, 1], samples(wave, [90, 60, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
   folder.write("line", "f", [200, 1, 1], samples(wave, [200, 1, 1]), "float32", "--tolerance", "1e-3", "--patch", "16");
+  folder.write("placed", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16", "--origin", "-10,100,0.5",
+    "--spacing", "0.25,2,-3");
   folder.write("growing", "f", kDims, samples(wave), "float32", "--tolerance", "1e-3", "--patch", "16");
   for (const name of ["bad", "good"])
     folder.write(name, "f", kDims, samples((x, y, z) => Math.sin(x * 91 + y * 57 + z * 33)), "float32", "--tolerance", "1e-5", "--patch", "32");
@@ -95,6 +97,20 @@ describe("the page as the server serves it", () => {
       const shown = /f (\S+) m\/s/.exec((await viewer.text(".value")).replaceAll("−", "-"));
       expect(Math.abs(Number(shown?.[1]) - folder.sample("wave", "f", at).readFloatLE())).toBeLessThan(1e-3);
     }
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it("probes the samples that lie at a position", async () => {
+    const viewer = await open("d=placed&f=f&level=0&at=33,31,8");
+    await viewer.settled();
+    await viewer.page.getByText("Profile and probe").click();
+    await viewer.page.getByText("Probe the cursor").click();
+    const caption = viewer.page.getByText(/^f at /);
+    await expect.poll(() => caption.textContent(), kWaiting).toContain("error");
+    const [, where, value] = /^f at (.*): ([-\d.e]+)/.exec((await caption.textContent())!.replaceAll("−", "-"))!;
+    expect(where).toBe("-1.75, 162, -23.5");
+    expect(Math.abs(Number(value) - folder.sample("placed", "f", [33, 31, 8]).readFloatLE())).toBeLessThan(2e-3);
     expect(viewer.problems).toEqual([]);
     await viewer.close();
   });
