@@ -93,8 +93,8 @@ std::optional<JsonText> JsonOf(nb::handle value) {
   nb::object plain = nb::borrow(value);
   if (nb::hasattr(value, "dtype") && nb::hasattr(value, "tolist")) plain = value.attr("tolist")();
   try {
-    const nb::object text = nb::module_::import_("json").attr("dumps")(plain, "ensure_ascii"_a = false,
-                                                                       "allow_nan"_a = false);
+    const nb::object text =
+        nb::module_::import_("json").attr("dumps")(plain, "ensure_ascii"_a = false, "allow_nan"_a = false);
     std::optional<std::string> bytes = TextOf(text);
     return bytes ? std::optional(JsonText{*std::move(bytes)}) : std::nullopt;
   } catch (nb::python_error&) {  // no JSON: dates, objects, NaN, what contains itself
@@ -150,7 +150,8 @@ nb::dict ToPython(const Attributes& attributes) {
 
 void BindAttributes(nb::module_& m) {
   nb::class_<GivenAttributes>(m, "Attributes", "Attributes that a dataset is to keep.")
-      .def(nb::new_([](nb::typed<nb::mapping, std::string, nb::any> mapping) { return ToAttributes(mapping); }),
+      .def(nb::new_(
+               [](nb::typed<nb::mapping, std::string, nb::any> mapping) { return ToAttributes(mapping); }),
            "mapping"_a)
       .def_ro("left", &GivenAttributes::left, "Names of those that a dataset cannot hold.");
 }

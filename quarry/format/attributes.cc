@@ -167,21 +167,36 @@ std::vector<std::string> OtherAttributes(const Attributes& attributes, const Att
 bool IsSaidElsewhere(std::string_view name) {
   // Of NetCDF and CF; then of the libraries of NetCDF, HDF5 and xarray for Zarr. `coordinates` names arrays
   // beside, which are fields or are not there.
-  static const std::set<std::string_view> kNames = {
-      "units",           "_FillValue",     "missing_value",       "scale_factor",      "add_offset",
-      "_Unsigned",       "coordinates",    "_ChunkSizes",         "_NCProperties",     "_Netcdf4Dimid",
-      "_nc3_strict",     "DIMENSION_LIST", "_Netcdf4Coordinates", "_ARRAY_DIMENSIONS", "REFERENCE_LIST",
-      "CLASS",           "NAME"};
+  static const std::set<std::string_view> kNames = {"units",
+                                                    "_FillValue",
+                                                    "missing_value",
+                                                    "scale_factor",
+                                                    "add_offset",
+                                                    "_Unsigned",
+                                                    "coordinates",
+                                                    "_ChunkSizes",
+                                                    "_NCProperties",
+                                                    "_Netcdf4Dimid",
+                                                    "_nc3_strict",
+                                                    "DIMENSION_LIST",
+                                                    "_Netcdf4Coordinates",
+                                                    "_ARRAY_DIMENSIONS",
+                                                    "REFERENCE_LIST",
+                                                    "CLASS",
+                                                    "NAME"};
   return kNames.contains(name);
 }
 
 std::string ValueText(const Attribute& attribute) {
-  return std::visit(
-      Cases{[](const std::string& text) { return Printable(text); },
-            [](const std::vector<std::string>& texts) { return Printable(fmt::format("{}", fmt::join(texts, ", "))); },
-            [](const AttributeNumbers& numbers) { return fmt::format("{}", fmt::join(numbers.values, ", ")); },
-            [](const JsonText& json) { return Printable(json.text); }},
-      attribute.value);
+  return std::visit(Cases{[](const std::string& text) { return Printable(text); },
+                          [](const std::vector<std::string>& texts) {
+                            return Printable(fmt::format("{}", fmt::join(texts, ", ")));
+                          },
+                          [](const AttributeNumbers& numbers) {
+                            return fmt::format("{}", fmt::join(numbers.values, ", "));
+                          },
+                          [](const JsonText& json) { return Printable(json.text); }},
+                    attribute.value);
 }
 
 std::string ValueJson(const Attribute& attribute) {

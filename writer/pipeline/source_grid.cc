@@ -69,8 +69,7 @@ std::optional<std::size_t> FindOtherPlace(const SourceGrid& source, const GridDe
 /// Whether what a source calls an axis and its unit does not contradict a grid. An axis that is called by its
 /// letter and has no positions has no name: arrays seem to have all three.
 bool HasAxis(const SourceAxis& axis, const GridDescription& grid, std::size_t a) {
-  const bool is_named =
-      !axis.name.empty() && (axis.name != std::string(1, kAxisNames[a]) || IsPlaced(axis));
+  const bool is_named = !axis.name.empty() && (axis.name != std::string(1, kAxisNames[a]) || IsPlaced(axis));
   if (axis.exists != grid.has_axis[a] && (is_named || grid.has_axis[a])) return false;
   if (!axis.exists) return true;
   return (!is_named || axis.name == grid.axis_names[a]) &&
@@ -96,14 +95,14 @@ Status CheckSamePlace(const SourceGrid& source, const GridDescription& grid, std
   const std::optional<std::size_t> other = FindOtherPlace(source, grid);
   if (!other) return Status::Ok();
   const std::size_t a = *other;
-  return WithAxes(InvalidArgument("the samples lie elsewhere along {} ({}) than in the dataset (origin {}, "
-                                  "spacing {}{}); {}",
-                                  kAxisNames[a], PlaceText(source.axes[a], grid, a), grid.origin[a],
-                                  grid.spacing[a], grid.coordinates[a].empty() ? "" : ", uneven",
-                                  fmt::format(fmt::runtime(advice),
-                                              fmt::arg("origin", fmt::join(grid.origin, ",")),
-                                              fmt::arg("spacing", fmt::join(grid.spacing, ",")))),
-                  grid);
+  return WithAxes(
+      InvalidArgument("the samples lie elsewhere along {} ({}) than in the dataset (origin {}, "
+                      "spacing {}{}); {}",
+                      kAxisNames[a], PlaceText(source.axes[a], grid, a), grid.origin[a], grid.spacing[a],
+                      grid.coordinates[a].empty() ? "" : ", uneven",
+                      fmt::format(fmt::runtime(advice), fmt::arg("origin", fmt::join(grid.origin, ",")),
+                                  fmt::arg("spacing", fmt::join(grid.spacing, ",")))),
+      grid);
 }
 
 }  // namespace
@@ -123,8 +122,8 @@ Result<std::size_t> ChooseGrid(const SourceGrid& given, const LayoutRequest& lay
     QUARRY_RETURN_IF_ERROR(CheckSamePlace(source, dataset->grids[grid], advice));
     return grid;
   }
-  const auto found = std::ranges::find_if(
-      dataset->grids, [&](const GridDescription& grid) { return LiesOn(source, grid); });
+  const auto found =
+      std::ranges::find_if(dataset->grids, [&](const GridDescription& grid) { return LiesOn(source, grid); });
   if (found == dataset->grids.end()) return AddGrid(Describe(source), layout, dataset);
   const auto grid = static_cast<std::size_t>(found - dataset->grids.begin());
   QUARRY_RETURN_IF_ERROR(CheckSameLayout(source.dims, layout, *dataset, grid));

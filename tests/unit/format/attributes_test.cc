@@ -29,7 +29,8 @@ Attributes Examples() {
           {"float", Number(DataType::kFloat32, 0.1f)},
           {"infinite", Numbers(DataType::kFloat64, {kInfinity, -kInfinity})},
           {"byte", Number(DataType::kInt8, -128)},
-          {"wide", Numbers(DataType::kInt64, {std::numeric_limits<std::int64_t>::min(), std::int64_t{9007199254740993}})},
+          {"wide", Numbers(DataType::kInt64,
+                           {std::numeric_limits<std::int64_t>::min(), std::int64_t{9007199254740993}})},
           {"natural", Number(DataType::kUint64, std::numeric_limits<std::uint64_t>::max())},
           {"none", Numbers(DataType::kInt32, {})},
           {"json", JsonText{R"({"a": [1, true, null, {"b": "\u00e9"}]})"}}};
@@ -99,13 +100,18 @@ TEST(Attributes, OfOneOwnerHaveNamesThatDiffer) {
   EXPECT_TRUE(named(std::string(kMaxAttributeName, 'n')).ok());
   ExpectDamage(named(std::string(kMaxAttributeName + 1, 'n')), "of 256 bytes");
   ExpectDamage(named(""), "of 0 bytes");
-  ExpectDamage(ErrorOf([](DatasetDescription* d) { d->attributes = {{"a", "1"}, {"a", "2"}}; }),
+  ExpectDamage(ErrorOf([](DatasetDescription* d) {
+                 d->attributes = {{"a", "1"}, {"a", "2"}};
+               }),
                "two attributes \"a\"");
-  ExpectDamage(ErrorOf([](DatasetDescription* d) { d->fields[0].attributes = {{"a", "1"}, {"a", "2"}}; }),
+  ExpectDamage(ErrorOf([](DatasetDescription* d) {
+                 d->fields[0].attributes = {{"a", "1"}, {"a", "2"}};
+               }),
                "field \"t\"");
-  ExpectDamage(
-      ErrorOf([](DatasetDescription* d) { d->grids[0].axis_attributes[1] = {{"a", "1"}, {"a", "2"}}; }),
-      "axis y");
+  ExpectDamage(ErrorOf([](DatasetDescription* d) {
+                 d->grids[0].axis_attributes[1] = {{"a", "1"}, {"a", "2"}};
+               }),
+               "axis y");
 }
 
 TEST(Attributes, HaveABoundedSize) {
@@ -147,8 +153,9 @@ TEST(Attributes, HaveNumbersOfTheirType) {
   ExpectDamage(ErrorOf({"a", Number(DataType::kFloat32, 1e300)}), "1e+300, which is no float32");
   ExpectDamage(ErrorOf({"a", Number(static_cast<DataType>(77), 1)}), "unknown type 77");
   ExpectDamage(ErrorOf({"a", AttributeNumbers{DataType::kInt32, false, {}}}), "one number and has 0");
-  ExpectDamage(ErrorOf([](DatasetDescription* d) { d->grids[0].position_types[2] = static_cast<DataType>(77); }),
-               "unknown type 77");
+  ExpectDamage(
+      ErrorOf([](DatasetDescription* d) { d->grids[0].position_types[2] = static_cast<DataType>(77); }),
+      "unknown type 77");
 }
 
 TEST(Attributes, WithoutAKnownValueNeedANewerProgram) {
@@ -173,7 +180,8 @@ TEST(Attributes, OfTimeAreThoseOfTheSourceWithItsUnit) {
   dataset.time_unit = {"days since 2001-01-01", "noleap"};
   EXPECT_NE(FindAttribute(TimeAttributesOf(dataset), "standard_name"), nullptr) << "what CF asks for";
   dataset.time_attributes = {{"bounds", "time_bnds"}};
-  const Attributes expected = {{"bounds", "time_bnds"}, {"units", "days since 2001-01-01"}, {"calendar", "noleap"}};
+  const Attributes expected = {
+      {"bounds", "time_bnds"}, {"units", "days since 2001-01-01"}, {"calendar", "noleap"}};
   EXPECT_EQ(TimeAttributesOf(dataset), expected);
 }
 

@@ -102,9 +102,10 @@ TEST(SourceGrid, AFieldKeepsItsGrid) {
   EXPECT_NE(ErrorOf(Map()).message().find("6x4x1 here, but 6x4x3 in the dataset"), std::string::npos);
   SourceGrid moved = Volume();
   moved.axes[1].origin = -29.0;
-  EXPECT_EQ(ErrorOf(moved).message(),
-            "the samples lie elsewhere along y (origin -29, spacing 20) than in the dataset (origin -30, spacing "
-            "20); place it at 0,-30,5 by 1,20,47.5; z is depth, y is lat, x is lon");
+  EXPECT_EQ(
+      ErrorOf(moved).message(),
+      "the samples lie elsewhere along y (origin -29, spacing 20) than in the dataset (origin -30, spacing "
+      "20); place it at 0,-30,5 by 1,20,47.5; z is depth, y is lat, x is lon");
   SourceGrid uneven = Volume();
   uneven.axes[2].coordinates = {5, 15, 101};
   EXPECT_NE(ErrorOf(uneven).message().find("elsewhere along z (uneven, from 5)"), std::string::npos);
