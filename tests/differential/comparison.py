@@ -188,8 +188,8 @@ class Comparison:
             return
         if not np.array_equal(spaced, np.arange(n)):
             self.differ("positions", f"of {dimension.name}: none, and Quarry has {spaced[:3]}")
-        if dimension.has_coordinate and (name != "xyz"[axis] or f"the coordinate {dimension.name}" not in
-                                         self.err.replace("the coordinate /", "the coordinate ")):
+        is_said = f"the coordinate {dimension.name}" in self.err.replace("the coordinate /", "the coordinate ")
+        if dimension.has_coordinate and not (info["unplaced"][axis] and is_said):
             self.differ("positions", f"those of {dimension.name} are dropped without a word")
         unnamed = dimension.name is None or dimension.name.startswith("phony_dim")  # by NetCDF's library
         if not dimension.has_coordinate and not (unnamed and name == "xyz"[axis]) and name != dimension.name:
