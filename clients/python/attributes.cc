@@ -29,7 +29,7 @@ nb::object NumbersToPython(const AttributeNumbers& numbers) {
   return numpy.attr("array")(list, dtype);
 }
 
-/// Of UTF-8; nothing for surrogates that stand alone.
+/// A text of Python in UTF-8; nothing for one with surrogates that stand alone.
 std::optional<std::string> TextOf(nb::handle text) {
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);

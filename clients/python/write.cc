@@ -35,7 +35,7 @@ namespace {
 using writer::BoxView;
 using writer::DatasetWriter;
 
-/// What the samples say about their grid, and how it is to be cut.
+/// The grid of samples as far as they say, and how it is to be cut.
 struct Grid {
   SourceGrid source;
   std::optional<Index3> patch;
@@ -59,7 +59,7 @@ struct WriteSettings {
   Attributes attributes;  ///< of the dataset
 };
 
-/// What the times of the steps mean.
+/// Unit, calendar, name and attributes of the times of the steps.
 struct TimeAxis {
   TimeUnit unit;
   std::string name;  ///< see DatasetDescription::time_name

@@ -222,7 +222,7 @@ class Dataset(Mapping[str, "Field"]):
         held = Counter(field.name for step in steps for field in step.fields)
         with self._lock:
             self._known_steps = steps
-            # What is open knows neither new fields, nor that one has begun to change.
+            # An open dataset knows neither new fields, nor that one has begun to change.
             known = self._known_fields
             if not self._closed and any(name not in known or (count > 1 and known[name].still)
                                         for name, count in held.items()):

@@ -66,7 +66,7 @@ class Labelled:
             taken: arrays that are fields already; their names are theirs
         """
         texts: list[str] = []
-        # What lies along others says which positions along these are of use.
+        # Variables along other dimensions say which positions along these are of use.
         ordered = sorted(self._data.coords.items(), key=lambda item: item[1].dims == (item[0],))
         for name, coordinate in ordered:
             if name in self.used or name in self._selected or _is_same(taken.get(str(name)), coordinate):

@@ -350,7 +350,7 @@ class _View:
         for name in names:
             place = [step for step in published if any(one.name == name for one in step.fields)][:1]
             series = _Series.of(said[name], dataset.grids[said[name].grid], place if said[name].still else chosen)
-            # What is in none of the steps is no part of them.
+            # A field that none of the steps holds is no part of them.
             if series.held.any() or not published:
                 self._series[name] = series
         self.look_at(*(name for name in self._series if not said[name].coordinate))
