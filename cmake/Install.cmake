@@ -305,7 +305,7 @@ function(quarry_install)
 
   set(headers quarry/base/version.h)
   if(TARGET quarry_client)
-    list(APPEND headers clients/cpp/client.h)
+    list(APPEND headers clients/cpp/client.h clients/cpp/places.h)
   endif()
   if(TARGET quarry_client_grpc)
     list(APPEND headers clients/cpp/grpc/client_grpc.h)

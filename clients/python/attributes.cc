@@ -116,13 +116,14 @@ std::optional<Attribute> ToAttribute(std::string name, nb::handle value) {
   return std::nullopt;
 }
 
-GivenAttributes ToAttributes(nb::handle mapping) {
+/// @param all  also what Quarry says in its own way
+GivenAttributes ToAttributes(nb::handle mapping, bool all) {
   GivenAttributes given;
   const nb::object items = nb::module_::import_("builtins").attr("dict")(mapping).attr("items")();
   for (const nb::handle item : items) {
     const nb::handle key = item[0];
     std::optional<std::string> name = nb::isinstance<nb::str>(key) ? TextOf(key) : std::nullopt;
-    if (name && IsSaidElsewhere(*name)) continue;
+    if (name && !all && IsSaidElsewhere(*name)) continue;
     std::optional<Attribute> attribute = name ? ToAttribute(*name, item[1]) : std::nullopt;
     if (attribute && CheckAttribute(*attribute).ok()) {
       given.kept.push_back(*std::move(attribute));
@@ -150,9 +151,10 @@ nb::dict ToPython(const Attributes& attributes) {
 
 void BindAttributes(nb::module_& m) {
   nb::class_<GivenAttributes>(m, "Attributes", "Attributes that a dataset is to keep.")
-      .def(nb::new_(
-               [](nb::typed<nb::mapping, std::string, nb::any> mapping) { return ToAttributes(mapping); }),
-           "mapping"_a)
+      .def(nb::new_([](nb::typed<nb::mapping, std::string, nb::any> mapping, bool all) {
+             return ToAttributes(mapping, all);
+           }),
+           "mapping"_a, "all"_a = false)
       .def_ro("left", &GivenAttributes::left, "Names of those that a dataset cannot hold.");
 }
 

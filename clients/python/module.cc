@@ -18,11 +18,13 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
 #include "clients/cpp/client.h"
 #include "clients/cpp/grpc/client_grpc.h"
+#include "clients/cpp/places.h"
 #include "clients/python/attributes.h"
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
@@ -31,6 +33,7 @@
 #include "quarry/base/version.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/query/coordinate_fields.h"
 #include "quarry/query/region.h"
 
 namespace nb = nanobind;
@@ -171,9 +174,29 @@ class Dataset {
     return RunInBackground(options.cancel, brief && !remote_, [&] { return call(*dataset, options); });
   }
 
+  /// Where the samples of a field lie. The last coordinates that were read are kept: reading them takes
+  /// longer than most questions by them.
+  Result<client::Places> PlacesOf(const std::string& field, std::optional<std::uint64_t> step,
+                                  const CallOptions& options) const {
+    constexpr std::uint64_t kKept = std::uint64_t{256} << 20;
+    client::Places known;
+    {
+      const std::lock_guard lock(places_mutex_);
+      known = places_;
+    }
+    Result<client::Places> places = client::Places::Of(*dataset_.get(), field, step, options, known);
+    if (places.ok() && places->bytes() > 0 && places->bytes() <= kKept) {
+      const std::lock_guard lock(places_mutex_);
+      places_ = *places;
+    }
+    return places;
+  }
+
  private:
   const OfProcess<client::Dataset> dataset_;
   const bool remote_;
+  mutable std::mutex places_mutex_;
+  mutable client::Places places_;
 };
 
 bool IsServer(const std::string& target) {
@@ -301,6 +324,13 @@ nb::any ToArray(std::vector<double> values) {
 }
 
 /// A grid of a dataset, and what its dimensions are called.
+/// A coordinate of text, with the name of its dimension.
+struct NamedText {
+  TextCoordinate text;
+  std::string name;
+  std::string dim;  ///< empty: it is one text
+};
+
 struct FieldGrid {
   GridDescription grid;
   std::array<std::string, 3> dim_names;  ///< x, y, z
@@ -322,14 +352,14 @@ std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
                                   bool physical, std::optional<int> layer) {
   query::PointsRequest request{field, step, {}, false, layer};
   request.points.reserve(positions.shape(0));
-  const std::optional<std::size_t> number = self.description().FindField(field);
-  const GridDescription* grid = number ? &self.description().GridOf(*number) : nullptr;
-  for (std::size_t p = 0; p < positions.shape(0); ++p) {
-    const query::Point point = {positions(p, 2), positions(p, 1), positions(p, 0)};
-    request.points.push_back(physical && grid != nullptr ? query::ToSampleCoordinates(*grid, point) : point);
-  }
-  query::PointsAnswer answer =
-      Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
+  for (std::size_t p = 0; p < positions.shape(0); ++p)
+    request.points.push_back({positions(p, 2), positions(p, 1), positions(p, 0)});
+  query::PointsAnswer answer = Take(self.Run(
+      false, [&](const client::Dataset& dataset, const CallOptions& options) -> Result<query::PointsAnswer> {
+        if (physical) {
+          QUARRY_ASSIGN_OR_RETURN(const client::Places places, self.PlacesOf(field, step, options));
+          QUARRY_ASSIGN_OR_RETURN(request.points, places.SampleCoordinatesOf(request.points, options.cancel));
+        }
         return dataset.ReadPoints(request, options);
       }));
   return {ToArray(std::move(answer.values)), answer.max_error};
@@ -430,6 +460,14 @@ void BindDescriptions(nb::module_& m) {
               "Whether it does not change with time: one step has it, and stands for all.")
       .def_ro("coordinate", &FieldDescription::coordinate,
               "Whether it says where, when or under which conditions the samples of others are.")
+      .def_prop_ro(
+          "complex_of",
+          [](const FieldDescription& field) { return field.complex ? field.complex->of : std::string(); },
+          "The name of the complex samples of which it holds a part; empty: it is no part.")
+      .def_prop_ro(
+          "is_imaginary",
+          [](const FieldDescription& field) { return field.complex && field.complex->imaginary; },
+          "Whether it holds imaginary parts.")
       .def_ro("grid", &FieldDescription::grid, "On which its samples lie: position in the list of grids.")
       .def_ro("keyframe", &FieldDescription::keyframe,
               "At least one in so many steps refers to no other; 0 if none ever does.")
@@ -663,6 +701,20 @@ void BindDataset(nb::module_& m) {
           "intervals"_a,
           "The box of the samples at these positions: (axis, low, high), both ends included; None: without "
           "end.");
+  nb::class_<NamedText>(m, "TextCoordinate", "A coordinate of text.")
+      .def_ro("name", &NamedText::name, "That of its dimension, if it is the coordinate of that.")
+      .def_ro("dim", &NamedText::dim, "The dimension along which it lies; empty: it is one text.")
+      .def_prop_ro("grid", [](const NamedText& self) { return self.text.grid; })
+      .def_prop_ro(
+          "axis",
+          [](const NamedText& self) {
+            return self.text.axis ? std::optional(2 - static_cast<int>(*self.text.axis)) : std::nullopt;
+          },
+          "0, 1, 2 for z, y, x of its grid; None: it is one text.")
+      .def_prop_ro("texts", [](const NamedText& self) { return self.text.texts; })
+      .def_prop_ro(
+          "attributes", [](const NamedText& self) { return ToPython(self.text.attributes); },
+          nb::for_getter(nb::sig("def attributes(self, /) -> dict[str, typing.Any]")));
   nb::class_<Dataset>(m, "Dataset")
       .def_prop_ro("grids",
                    [](const Dataset& self) {
@@ -671,6 +723,19 @@ void BindDataset(nb::module_& m) {
                      for (std::size_t g = 0; g < names.size(); ++g)
                        grids.push_back({self.description().grids[g], names[g]});
                      return grids;
+                   })
+      .def_prop_ro("texts",
+                   [](const Dataset& self) {
+                     const DatasetDescription& dataset = self.description();
+                     const auto names = NamesOfDimensions(dataset).axes;
+                     std::vector<NamedText> texts;
+                     for (const TextCoordinate& text : dataset.texts) {
+                       const std::string dim = text.axis ? names[text.grid][*text.axis] : "";
+                       const bool is_of_axis =
+                           text.axis && dataset.grids[text.grid].axis_names[*text.axis] == text.name;
+                       texts.push_back({text, is_of_axis ? dim : text.name, dim});
+                     }
+                     return texts;
                    })
       .def_prop_ro(
           "step_names",
@@ -736,7 +801,16 @@ void BindDataset(nb::module_& m) {
             }));
           },
           "question"_a, "percentiles"_a, "bins"_a, "range"_a.none())
-      .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a, "layer"_a.none());
+      .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a, "layer"_a.none())
+      .def(
+          "position_titles",
+          [](const Dataset& self, const std::string& field, bool physical) {
+            query::PositionTitles titles;
+            if (const auto number = self.description().FindField(field))
+              titles = query::TitlesOfPositions(self.description(), *number, physical);
+            return std::pair(ToZyx(titles.names), ToZyx(titles.units));
+          },
+          "field"_a, "physical"_a, "Names and units of the three numbers of a position, z, y, x.");
 }
 
 /// "[1, 2, 3, ..., 9]" of a list that is long; otherwise what Python shows.

@@ -16,6 +16,7 @@
 #include "clients/python/attributes.h"
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
+#include "quarry/base/calendar.h"
 #include "quarry/base/version.h"
 #include "quarry/format/description.h"
 #include "quarry/format/dimension_names.h"
@@ -23,6 +24,7 @@
 #include "quarry/input/input.h"
 #include "writer/pipeline/dataset_writer.h"
 #include "writer/pipeline/declare.h"
+#include "writer/pipeline/edit.h"
 #include "writer/pipeline/replace.h"
 #include "writer/pipeline/source_grid.h"
 
@@ -48,6 +50,12 @@ struct Request {
   bool moves;  ///< it is another one at another moment, as all are that do not describe others
 };
 
+/// A coordinate of text.
+struct Text {
+  TextCoordinate said;               ///< without its grid
+  std::optional<std::size_t> field;  ///< along one of whose axes it lies: position in the list of fields
+};
+
 /// How it is written.
 struct WriteSettings {
   writer::OpenMode mode;
@@ -57,6 +65,7 @@ struct WriteSettings {
   bool accept_range;
   bool goes_on;           ///< nobody has chosen the numbers of the steps
   Attributes attributes;  ///< of the dataset
+  std::vector<Text> texts;
 };
 
 /// Unit, calendar, name and attributes of the times of the steps.
@@ -145,16 +154,19 @@ class ArraySource final : public writer::FieldSource {
 
 /// The description of a dataset after this writing.
 /// @param grids  of the fields
+/// @param other_texts  gets the names of coordinates of text that the dataset has otherwise, and keeps so
 Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<writer::FieldRequest> fields,
-                                    const Attributes& attributes, const TimeAxis& time,
-                                    const std::optional<DatasetDescription>& existing) {
+                                    const WriteSettings& settings, const TimeAxis& time,
+                                    const std::optional<DatasetDescription>& existing,
+                                    std::vector<std::string>* other_texts) {
   DatasetDescription dataset = existing ? *existing : writer::DescribeDataset({});
   if (!existing) {
     dataset.created_by = fmt::format("quarry-python {}", kVersion);
-    dataset.attributes = attributes;
+    dataset.attributes = settings.attributes;
     dataset.time_name = time.name;
     dataset.time_attributes = time.attributes;
   }
+  std::vector<std::size_t> numbers;  // of the fields' grids
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, {}};
     Result<std::size_t> grid = writer::ChooseGrid(
@@ -165,7 +177,12 @@ Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<
     if (known) fields[f] = writer::ContinueField(std::move(fields[f]), dataset.fields[*known]);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(fields[f]));
     wanted.grid = *grid;
+    numbers.push_back(*grid);
     QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));
+  }
+  for (Text text : settings.texts) {
+    if (text.field) text.said.grid = numbers.at(*text.field);
+    if (!writer::TakeText(text.said, &dataset)) other_texts->push_back(text.said.name);
   }
   return dataset;
 }
@@ -200,6 +217,7 @@ struct Outcome {
   std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
   /// Attributes that the dataset has otherwise, or not, and keeps so: of a field, or of the whole, "".
   std::vector<std::pair<std::string, std::vector<std::string>>> others;
+  std::vector<std::string> other_texts;  ///< coordinates of text that the dataset has otherwise, and keeps so
 };
 
 /// One call of `quarry.write`, on a thread without Python's lock.
@@ -219,14 +237,14 @@ class Run {
     goes_on_ = settings.goes_on && settings.mode == writer::OpenMode::kAppend;
     mode_ = settings.mode;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, path, settings.mode, options));
-    Status status = Write(path, grids, settings.attributes, time);
+    Status status = Write(path, grids, settings, time);
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
     return std::move(outcome_);
   }
 
  private:
-  Status Write(const std::string& path, const std::vector<Grid>& grids, const Attributes& attributes,
+  Status Write(const std::string& path, const std::vector<Grid>& grids, const WriteSettings& settings,
                const TimeAxis& axis) {
     const TimeUnit& unit = axis.unit;
     QUARRY_ASSIGN_OR_RETURN(there_, FindWritten(mode_, writer_->existing(), &requests_));
@@ -234,15 +252,15 @@ class Run {
       fields_.push_back(requests_[f].field);
       if (there_[f] && mode_ == writer::OpenMode::kAppend) outcome_.there.push_back(fields_[f].name);
     }
-    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
-                            Describe(grids, fields_, attributes, axis, writer_->existing()));
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(grids, fields_, settings, axis,
+                                                                 writer_->existing(), &outcome_.other_texts));
     QUARRY_ASSIGN_OR_RETURN(dataset.time_unit, writer_->ChooseTimeUnit(unit));
     for (auto& [step, time] : steps_) {
       QUARRY_RETURN_IF_ERROR(CheckTime(time).Annotate(fmt::format("step {}", step)));
       QUARRY_ASSIGN_OR_RETURN(time, writer::TimeInUnit(time, unit, dataset.time_unit));
     }
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
-    ListOthers(attributes);
+    ListOthers(settings.attributes);
     if (goes_on_) QUARRY_RETURN_IF_ERROR(GoOn());
     std::vector<writer::PublishedStep> published(steps_.size());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -335,7 +353,7 @@ class Run {
 
 /// @returns  see Outcome
 std::tuple<std::vector<Written>, std::vector<std::string>,
-           std::vector<std::pair<std::string, std::vector<std::string>>>>
+           std::vector<std::pair<std::string, std::vector<std::string>>>, std::vector<std::string>>
 Write(const std::string& path, const WriteSettings& settings, const std::vector<Grid>& grids,
       const std::vector<Request>& requests, const std::vector<Step>& steps, const TimeAxis& time,
       const Loader& load) {
@@ -345,12 +363,20 @@ Write(const std::string& path, const WriteSettings& settings, const std::vector<
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
   Outcome taken = Take(std::move(outcome));
-  return {std::move(taken.written), std::move(taken.there), std::move(taken.others)};
+  return {std::move(taken.written), std::move(taken.there), std::move(taken.others),
+          std::move(taken.other_texts)};
 }
 
 writer::OpenMode ToMode(const std::string& mode) {
   if (mode == "append") return writer::OpenMode::kAppend;
   return mode == "resume" ? writer::OpenMode::kResume : writer::OpenMode::kCreate;
+}
+
+writer::AttributeOwner::Kind ToOwner(const std::string& owner) {
+  using Kind = writer::AttributeOwner::Kind;
+  if (owner == "field") return Kind::kField;
+  if (owner == "axis") return Kind::kAxis;
+  return owner == "time" ? Kind::kTime : Kind::kDataset;
 }
 
 /// Integers keep all their digits in fields of integers.
@@ -401,17 +427,27 @@ void BindWriting(nb::module_& m) {
             new (self) TimeAxis{{std::move(units), std::move(calendar)}, std::move(name), std::move(kept)};
           },
           nb::kw_only(), "units"_a, "calendar"_a, "name"_a, "attributes"_a);
+  nb::class_<Text>(m, "Text").def(
+      "__init__",
+      [](Text* self, std::string name, std::optional<std::size_t> field, std::optional<std::size_t> axis,
+         std::vector<std::string> texts, const GivenAttributes& attributes) {
+        if (axis) axis = 2 - *axis;
+        new (self) Text{{std::move(name), 0, axis, std::move(texts), attributes.kept}, field};
+      },
+      nb::kw_only(), "name"_a, "field"_a.none(), "axis"_a.none(), "texts"_a, "attributes"_a,
+      "A coordinate of text along an axis, 0 to 2 for z, y, x, of the field at this place in the list; or "
+      "one text.");
   nb::class_<WriteSettings>(m, "WriteSettings")
       .def(
           "__init__",
           [](WriteSettings* self, const std::string& mode, std::optional<std::uint64_t> memory,
              std::optional<int> files, bool break_lock, bool accept_range, bool goes_on,
-             const GivenAttributes& attributes) {
-            new (self) WriteSettings{ToMode(mode), memory,  files,          break_lock,
-                                     accept_range, goes_on, attributes.kept};
+             const GivenAttributes& attributes, std::vector<Text> texts) {
+            new (self) WriteSettings{ToMode(mode), memory,  files,           break_lock,
+                                     accept_range, goes_on, attributes.kept, std::move(texts)};
           },
           nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a, "accept_range"_a,
-          "goes_on"_a, "attributes"_a);
+          "goes_on"_a, "attributes"_a, "texts"_a);
   nb::class_<Request>(m, "FieldRequest")
       .def(
           "__init__",
@@ -419,7 +455,8 @@ void BindWriting(nb::module_& m) {
              std::optional<double> relative, std::optional<double> pointwise_relative, bool lossless,
              std::vector<double> layers, bool relative_layers, std::string units,
              const std::optional<nb::object>& fill, const std::string& codec, std::optional<int> keyframe,
-             const GivenAttributes& attributes, bool still, bool coordinate, bool moves) {
+             const GivenAttributes& attributes, bool still, bool coordinate, bool moves,
+             const std::optional<std::pair<std::string, bool>>& complex) {
             std::optional<CoderId> coder;
             if (!codec.empty()) coder = Take(ParseCoder(codec));
             const auto [type, given] = Take(ParseNamedType(dtype));
@@ -438,13 +475,15 @@ void BindWriting(nb::module_& m) {
                                        given,
                                        attributes.kept,
                                        still,
-                                       coordinate};
+                                       coordinate,
+                                       {}};
+            if (complex) field.complex = ComplexPart{complex->first, complex->second};
             new (self) Request{std::move(field), moves};
           },
           nb::kw_only(), "name"_a, "dtype"_a, "tolerance"_a.none(), "relative"_a.none(),
           "pointwise_relative"_a.none(), "lossless"_a, "layers"_a, "relative_layers"_a, "units"_a,
           "fill"_a.none(), "codec"_a, "keyframe"_a.none(), "attributes"_a, "still"_a, "coordinate"_a,
-          "moves"_a);
+          "moves"_a, "complex"_a.none());
   nb::class_<writer::Replacement>(m, "Replacement")
       .def(nb::new_([](const std::string& path, bool break_lock) {
              auto begun = [&] {
@@ -466,8 +505,46 @@ void BindWriting(nb::module_& m) {
            })
       .def("abandon", &writer::Replacement::Abandon, nb::call_guard<nb::gil_scoped_release>());
   m.def(
+      "edit_attributes",
+      [](const std::string& path, const std::string& owner, const std::string& field, int axis,
+         const GivenAttributes& set, const std::vector<std::string>& removed, bool break_lock) {
+        const writer::AttributeOwner of{ToOwner(owner), field, static_cast<std::size_t>(2 - axis)};
+        const auto edited = [&] {
+          const nb::gil_scoped_release release;
+          return writer::EditAttributes(path, of, set.kept, removed, {.break_lock = break_lock});
+        }();
+        Check(edited.status());
+      },
+      "path"_a, "owner"_a, "field"_a, "axis"_a, "set"_a, "removed"_a, "break_lock"_a,
+      "Sets and removes attributes of a \"dataset\", a \"field\", an \"axis\" 0 to 2 (z, y, x) of a field, "
+      "or the "
+      "\"time\".");
+  m.def(
+      "remove",
+      [](const std::string& path, std::vector<std::uint64_t> steps, std::vector<std::string> fields,
+         bool break_lock) {
+        auto removed = [&] {
+          const nb::gil_scoped_release release;
+          return writer::Remove(path, {std::move(steps), std::move(fields)}, {.break_lock = break_lock});
+        }();
+        const writer::RemovalReport report = Take(std::move(removed));
+        return std::pair(report.steps, report.bytes);
+      },
+      "path"_a, "steps"_a, "fields"_a, "break_lock"_a,
+      "Removes steps and fields. Returns the numbers of the steps that are gone, and the bytes that nobody "
+      "needs "
+      "any more.");
+  m.def(
       "is_field_name", [](const std::string& name) { return format::CheckFieldName(name).ok(); }, "name"_a,
       "Whether a field can have this name.");
+  m.def("is_dimension_name", &IsDimensionName, "name"_a,
+        "Whether NetCDF, HDF5 and Zarr can have a variable of this name.");
+  m.def(
+      "complex_field_name",
+      [](const std::string& of, bool imaginary) {
+        return ComplexFieldName({of, imaginary});
+      },
+      "of"_a, "imaginary"_a, "The name of the field with one part of complex samples.");
   m.def("is_no_axis", &input::IsNoAxis, "name"_a,
         "Whether a dimension of this name is never an axis of a grid: member, channel, mode, ...");
   m.def("brings_steps", &input::BringsSteps, "name"_a, "is_slowest"_a, "axis"_a, "units"_a,
@@ -476,6 +553,13 @@ void BindWriting(nb::module_& m) {
         "Whether the numbers along a dimension of this name count steps, and are no times: step, frame, ...");
   m.def("says_time", &input::SaysTime, "axis"_a, "standard_name"_a, "units"_a,
         "Whether a coordinate with these attributes is time.");
+  m.def(
+      "convert_time",
+      [](double value, const std::string& units, const std::string& calendar, const std::string& to_units,
+         const std::string& to_calendar) {
+        return Take(ConvertTime(value, {units, calendar}, {to_units, to_calendar}));
+      },
+      "value"_a, "units"_a, "calendar"_a, "to_units"_a, "to_calendar"_a, "A time in another unit.");
   m.def("names_vertical", &input::NamesVertical, "name"_a,
         "Whether a slowest dimension without a coordinate has a name of what is vertical: level, depth, ...");
   m.def(

@@ -196,7 +196,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.focus = request.focus;
   query.values = request.values;
   query.allow_damage = request.allow_damage;
-  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, grid.levels));
+  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, request.field, grid.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
   LookForReplacement(query.step);
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));

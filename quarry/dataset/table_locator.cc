@@ -190,7 +190,7 @@ Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::s
   const FieldStepDescription& described = *step.FindField(field.name);
   format::SubfileHeader header;
   header.step = step.step;
-  header.field_number = static_cast<std::uint32_t>(field_number);
+  header.field_number = dataset_.NumberOf(field_number);
   header.subfile_number = static_cast<std::uint32_t>(subfile);
   const GridDescription& grid = dataset_.GridOf(field);
   header.dims = grid.dims;

@@ -175,6 +175,7 @@ bool IsSaidElsewhere(std::string_view name) {
                                                     "_Unsigned",
                                                     "coordinates",
                                                     "_ChunkSizes",
+                                                    "_Encoding",
                                                     "_NCProperties",
                                                     "_Netcdf4Dimid",
                                                     "_nc3_strict",

@@ -93,8 +93,13 @@ Status CheckTimeName(const std::string& name) {
                          kMaxAttributeName);
 }
 
+std::string ComplexFieldName(const ComplexPart& part) {
+  return part.of + (part.imaginary ? ".imag" : ".real");
+}
+
 std::size_t SizeOfAttributes(const DatasetDescription& dataset) {
   std::size_t bytes = SizeOf(dataset.attributes) + SizeOf(dataset.time_attributes);
+  for (const TextCoordinate& text : dataset.texts) bytes += SizeOf(text.attributes);
   for (const FieldDescription& field : dataset.fields) bytes += SizeOf(field.attributes);
   for (const GridDescription& grid : dataset.grids) {
     for (const Attributes& attributes : grid.axis_attributes) bytes += SizeOf(attributes);

@@ -119,6 +119,17 @@ struct NamedType {
 /// names
 Result<NamedType> ParseNamedType(std::string_view name);
 
+/// A field holds one part of complex samples.
+struct ComplexPart {
+  std::string of;  ///< the name of the complex samples, which no field has
+  bool imaginary = false;
+
+  friend bool operator==(const ComplexPart&, const ComplexPart&) = default;
+};
+
+/// The field with one part of complex samples: "psi.real", "psi.imag".
+std::string ComplexFieldName(const ComplexPart& part);
+
 struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
   DataType type = DataType::kFloat32;
@@ -141,6 +152,9 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   Attributes attributes;
   bool still = false;       ///< it does not change with time: one step has it, and stands for all
   bool coordinate = false;  ///< it says where, when or under which conditions the samples of others are
+  std::optional<ComplexPart> complex;
+  /// See DatasetDescription::NumberOf.
+  std::optional<std::uint32_t> number;
 
   /// "float32", or "bool" of what is stored as another type: the type that users gave, and get.
   std::string_view given_type() const {
@@ -156,6 +170,21 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   std::uint64_t no_sample_bits() const;
 };
 
+/// A coordinate of text: names of stations along an axis, or one text for the whole.
+struct TextCoordinate {
+  std::string name;
+  std::size_t grid = 0;             ///< position in DatasetDescription::grids
+  std::optional<std::size_t> axis;  ///< 0 to 2: a text for each sample along it; nothing: one text
+  std::vector<std::string> texts;
+  Attributes attributes;
+
+  friend bool operator==(const TextCoordinate&, const TextCoordinate&) = default;
+};
+
+/// Bounds of the coordinates of text of a dataset, all together.
+inline constexpr std::size_t kMaxTexts = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
+
 /// dataset.json
 struct DatasetDescription {
   std::string created_by;
@@ -168,12 +197,20 @@ struct DatasetDescription {
   std::string time_name;
   Attributes time_attributes;
   Attributes attributes;
+  std::vector<TextCoordinate> texts;
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;
   /// The grid of one of the fields.
   const GridDescription& GridOf(std::size_t field) const { return grids[fields[field].grid]; }
   const GridDescription& GridOf(const FieldDescription& field) const { return grids[field.grid]; }
+  /// The number of a field in subfiles and index: its position, or a larger one where fields before it were
+  /// removed.
+  std::uint32_t NumberOf(std::size_t field) const {
+    return fields[field].number.value_or(static_cast<std::uint32_t>(field));
+  }
+  /// The number of the next field that is added.
+  std::uint32_t NextNumber() const { return fields.empty() ? 0 : NumberOf(fields.size() - 1) + 1; }
 };
 
 struct SubfileDescription {

@@ -11,25 +11,21 @@
 namespace quarry {
 namespace {
 
-constexpr std::size_t kLongest = 255;
-
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-/// Whether NetCDF, HDF5 and Zarr can have a dimension of this name.
-/// @source NetCDF: NC_check_name; HDF5: names of links; Zarr 3: names of nodes
-bool IsDimensionName(const std::string& name) {
-  if (name.empty() || name.size() > kLongest || name == "zarr.json" || !IsUtf8(name)) return false;
-  const auto first = static_cast<unsigned char>(name.front());
-  if (std::isalnum(first) == 0 && first != '_' && first < 0x80) return false;
-  if (name.starts_with("__") || name.back() == ' ') return false;
-  return std::ranges::none_of(name, [](char c) { return c == '/' || IsControl(c); });
-}
 
 /// The names of a dataset that have an owner.
 class Taken {
  public:
   explicit Taken(const DatasetDescription& dataset) {
-    for (const FieldDescription& field : dataset.fields) names_.insert(field.name);
+    for (const FieldDescription& field : dataset.fields) {
+      names_.insert(field.name);
+      if (field.complex) names_.insert(field.complex->of);
+    }
+    // One that is called as its axis is the coordinate of it.
+    for (const TextCoordinate& text : dataset.texts) {
+      if (!text.axis || dataset.grids[text.grid].axis_names[*text.axis] != text.name)
+        names_.insert(text.name);
+    }
   }
 
   /// The wanted name, if formats can have it and it is free.
@@ -131,6 +127,15 @@ DimensionNames TakeAll(const DatasetDescription& dataset, Taken* taken) {
 }
 
 }  // namespace
+
+bool IsDimensionName(const std::string& name) {
+  constexpr std::size_t kLongest = 255;
+  if (name.empty() || name.size() > kLongest || name == "zarr.json" || !IsUtf8(name)) return false;
+  const auto first = static_cast<unsigned char>(name.front());
+  if (std::isalnum(first) == 0 && first != '_' && first < 0x80) return false;
+  if (name.starts_with("__") || name.back() == ' ') return false;
+  return std::ranges::none_of(name, [](char c) { return c == '/' || IsControl(c); });
+}
 
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset) {
   Taken taken(dataset);

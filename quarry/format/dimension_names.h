@@ -11,6 +11,10 @@
 /// exports.
 namespace quarry {
 
+/// Whether NetCDF, HDF5 and Zarr can have a dimension, or a variable beside fields, of this name.
+/// @source NetCDF: NC_check_name; HDF5: names of links; Zarr 3: names of nodes
+bool IsDimensionName(const std::string& name);
+
 /// The names of what is along the steps.
 struct StepNames {
   std::string dimension;

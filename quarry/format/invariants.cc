@@ -8,6 +8,8 @@
 
 #include "quarry/base/checked_math.h"
 #include "quarry/base/missing.h"
+#include "quarry/base/utf8.h"
+#include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
 
 namespace quarry::format {
@@ -116,6 +118,91 @@ Status CheckGrid(const GridDescription& grid) {
   return Status::Ok();
 }
 
+/// Fields have the numbers by which subfiles and index know them, and no two have one.
+Status CheckNumbers(const DatasetDescription& dataset) {
+  for (std::size_t f = 1; f < dataset.fields.size(); ++f) {
+    if (dataset.NumberOf(f - 1) < dataset.NumberOf(f)) continue;
+    return InvalidArgument("field \"{}\" has the number {} behind {}; numbers of fields ascend",
+                           dataset.fields[f].name, dataset.NumberOf(f), dataset.NumberOf(f - 1));
+  }
+  return Status::Ok();
+}
+
+/// Complex samples have both parts, alike in all but their values.
+Status CheckComplex(const DatasetDescription& dataset) {
+  std::map<std::string_view, std::array<const FieldDescription*, 2>> parts;  // by name: real, imaginary
+  std::set<std::string_view> names;
+  for (const FieldDescription& field : dataset.fields) {
+    names.insert(field.name);
+    if (!field.complex) continue;
+    QUARRY_RETURN_IF_ERROR(CheckFieldName(field.complex->of));
+    const FieldDescription*& part = parts[field.complex->of][field.complex->imaginary ? 1 : 0];
+    if (part != nullptr)
+      return InvalidArgument("fields \"{}\" and \"{}\" are the same part of the complex \"{}\"", part->name,
+                             field.name, field.complex->of);
+    part = &field;
+  }
+  for (const auto& [name, both] : parts) {
+    const auto& [real, imaginary] = both;
+    if (real == nullptr || imaginary == nullptr || names.contains(name))
+      return InvalidArgument("complex \"{}\" {}", name,
+                             names.contains(name) ? "has the name of a field" : "has one of two parts");
+    if (real->type == imaginary->type && IsFloat(real->type) && real->grid == imaginary->grid &&
+        real->still == imaginary->still && real->coordinate == imaginary->coordinate &&
+        real->given == GivenType::kStored && imaginary->given == GivenType::kStored)
+      continue;
+    return InvalidArgument(
+        "fields \"{}\" and \"{}\" are no two parts of one complex \"{}\": type, grid or role differ",
+        real->name, imaginary->name, name);
+  }
+  return Status::Ok();
+}
+
+Status CheckText(const TextCoordinate& text, const DatasetDescription& dataset) {
+  const std::string subject = fmt::format("text \"{}\"", Printable(text.name));
+  if (text.name.empty() || text.name.size() > kMaxAttributeName || !IsUtf8(text.name))
+    return InvalidArgument("{} has a name of {} bytes; it is to be UTF-8 of 1 to {}", subject,
+                           text.name.size(), kMaxAttributeName);
+  if (text.grid >= dataset.grids.size() || text.axis.value_or(0) > 2)
+    return InvalidArgument("{} is on axis {} of grid {}; there are {} grids", subject, text.axis.value_or(0),
+                           text.grid, dataset.grids.size());
+  const GridDescription& grid = dataset.grids[text.grid];
+  if (text.axis && !grid.has_axis[*text.axis])
+    return InvalidArgument("{} is along {} of grid {}, which has no such axis", subject,
+                           kAxisNames[*text.axis], text.grid);
+  const bool is_of_axis = text.axis && grid.axis_names[*text.axis] == text.name;
+  if (!is_of_axis && !IsDimensionName(text.name))
+    return InvalidArgument(
+        "{} has a name that NetCDF, HDF5 and Zarr cannot have; begin it with a letter, a digit or an "
+        "underscore, "
+        "without \"/\"",
+        subject);
+  const std::size_t expected = text.axis ? static_cast<std::size_t>(grid.dims[*text.axis]) : 1;
+  if (text.texts.size() != expected)
+    return InvalidArgument("{} has {} texts for {} samples", subject, text.texts.size(), expected);
+  if (!std::ranges::all_of(text.texts, [](const std::string& one) { return IsUtf8(one); }))
+    return InvalidArgument("{} has texts that are not UTF-8", subject);
+  return CheckAttributes(text.attributes).Annotate(subject);
+}
+
+/// Coordinates of text: each fits its grid, all together are bounded, and no two things have one name.
+Status CheckTexts(const DatasetDescription& dataset) {
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  std::set<std::string_view> names;
+  for (const FieldDescription& field : dataset.fields) names.insert(field.name);
+  for (const TextCoordinate& text : dataset.texts) {
+    QUARRY_RETURN_IF_ERROR(CheckText(text, dataset));
+    if (!names.insert(text.name).second)
+      return InvalidArgument("text \"{}\" has the name of a field or another text", Printable(text.name));
+    count += text.texts.size();
+    for (const std::string& one : text.texts) bytes += one.size();
+  }
+  if (count <= kMaxTexts && bytes <= kMaxTextBytes) return Status::Ok();
+  return InvalidArgument("there are {} texts of {} bytes as coordinates; {} and {} are the most", count,
+                         bytes, kMaxTexts, kMaxTextBytes);
+}
+
 /// All attributes of a dataset together: every reader holds them.
 Status CheckAllAttributes(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckAttributes(dataset.attributes));
@@ -185,7 +272,10 @@ Status CheckDataset(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckTimeUnit(dataset.time_unit));
   QUARRY_RETURN_IF_ERROR(CheckTimeName(dataset.time_name));
   QUARRY_RETURN_IF_ERROR(CheckAllAttributes(dataset));
-  return CheckNames(dataset.fields);
+  QUARRY_RETURN_IF_ERROR(CheckNames(dataset.fields));
+  QUARRY_RETURN_IF_ERROR(CheckNumbers(dataset));
+  QUARRY_RETURN_IF_ERROR(CheckComplex(dataset));
+  return CheckTexts(dataset);
 }
 
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset) {

@@ -22,7 +22,8 @@ Status CheckGrids(const std::vector<GridDescription>& grids);
 Status CheckField(const FieldDescription& field);
 
 /// Grids, fields, time and attributes together: at least one field, no more than kMaxFields, no two with one
-/// name, each on a grid that is there; a unit and a name of time, and attributes within their bounds.
+/// name, each on a grid that is there; numbers of fields that ascend, both parts of complex samples; a unit
+/// and a name of time, attributes and texts within their bounds.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields and grids
 Status CheckDataset(const DatasetDescription& dataset);

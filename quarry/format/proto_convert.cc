@@ -73,6 +73,10 @@ pb::FieldDescription FieldToProto(const FieldDescription& field) {
   AttributesToProto(field.attributes, out.mutable_attributes());
   out.set_still(field.still);
   out.set_coordinate(field.coordinate);
+  if (field.complex) {
+    out.mutable_complex()->set_of(field.complex->of);
+    out.mutable_complex()->set_imaginary(field.complex->imaginary);
+  }
   return out;
 }
 
@@ -107,7 +111,26 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   QUARRY_ASSIGN_OR_RETURN(out.attributes, AttributesFromProto(field.attributes()));
   out.still = field.still();
   out.coordinate = field.coordinate();
+  if (field.has_number()) out.number = field.number();
+  if (field.has_complex()) out.complex = ComplexPart{field.complex().of(), field.complex().imaginary()};
   QUARRY_RETURN_IF_ERROR(Damaged(CheckField(out)));
+  return out;
+}
+
+pb::TextCoordinate TextToProto(const TextCoordinate& text) {
+  pb::TextCoordinate out;
+  out.set_name(text.name);
+  out.set_grid(static_cast<std::uint32_t>(text.grid));
+  if (text.axis) out.set_axis(static_cast<std::uint32_t>(*text.axis));
+  for (const std::string& one : text.texts) out.add_texts(one);
+  AttributesToProto(text.attributes, out.mutable_attributes());
+  return out;
+}
+
+Result<TextCoordinate> TextFromProto(const pb::TextCoordinate& text) {
+  TextCoordinate out{text.name(), text.grid(), {}, {text.texts().begin(), text.texts().end()}, {}};
+  if (text.has_axis()) out.axis = text.axis();
+  QUARRY_ASSIGN_OR_RETURN(out.attributes, AttributesFromProto(text.attributes()));
   return out;
 }
 
@@ -416,8 +439,13 @@ pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
   out.set_created_by(dataset.created_by);
   for (const GridDescription& grid : dataset.grids) *out.add_grids() = ToProto(grid);
   out.set_order(static_cast<pb::PayloadOrder>(dataset.order));
-  for (const FieldDescription& field : dataset.fields) *out.add_fields() = FieldToProto(field);
+  for (std::size_t f = 0; f < dataset.fields.size(); ++f) {
+    *out.add_fields() = FieldToProto(dataset.fields[f]);
+    if (const std::uint32_t number = dataset.NumberOf(f); number != f)
+      out.mutable_fields(static_cast<int>(f))->set_number(number);
+  }
   AttributesToProto(dataset.attributes, out.mutable_attributes());
+  for (const TextCoordinate& text : dataset.texts) *out.add_texts() = TextToProto(text);
   if (dataset.time_unit != TimeUnit{} || !dataset.time_name.empty() || !dataset.time_attributes.empty()) {
     pb::TimeAxis* const time = out.mutable_time();
     time->set_units(dataset.time_unit.units);
@@ -447,6 +475,9 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   out.time_name = manifest.time().name();
   QUARRY_ASSIGN_OR_RETURN(out.time_attributes, AttributesFromProto(manifest.time().attributes()));
   QUARRY_ASSIGN_OR_RETURN(out.attributes, AttributesFromProto(manifest.attributes()));
+  for (const pb::TextCoordinate& text : manifest.texts()) {
+    QUARRY_ASSIGN_OR_RETURN(out.texts.emplace_back(), TextFromProto(text));
+  }
   QUARRY_RETURN_IF_ERROR(Damaged(CheckDataset(out)));
   return out;
 }

@@ -126,8 +126,8 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
   QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
   const FieldStepDescription* of_step = description->FindField(field.name);
   if (of_step == nullptr) return NotFound("field \"{}\" is not in step {}", field.name, step);
-  auto found = FindRecords(stored_->patches, PatchKey(step, field_number, 0), field, field.layers(),
-                           positions, of_step->subfiles);
+  auto found = FindRecords(stored_->patches, PatchKey(step, dataset.NumberOf(field_number), 0), field,
+                           field.layers(), positions, of_step->subfiles);
   if (found.ok()) return found;
   Tell(found.status(), fmt::format("field \"{}\", step {}", field.name, step));
   return dataset_->tables().Find(step, field_number, positions);

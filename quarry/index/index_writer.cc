@@ -208,8 +208,9 @@ class Updater {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset_, step, field));
       for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
         QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, number, s));
+        const std::uint32_t in_keys = dataset_.description().NumberOf(number);
         QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
-                                         [&](std::uint64_t code) { return PatchKey(step, number, code); }));
+                                         [&](std::uint64_t code) { return PatchKey(step, in_keys, code); }));
         report->patches_added += table->rows.size();
       }
       if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));

@@ -47,6 +47,9 @@ struct ArrayDimension {
   Role role = Role::kUnknown;  ///< that the format itself tells
 };
 
+/// Of each sample of complex numbers.
+enum class Part : std::uint8_t { kWhole, kReal, kImaginary };
+
 /// One array of a file, and what the file says of it.
 struct ArrayInfo {
   std::string name;   ///< with its groups, as a user writes it
@@ -55,6 +58,7 @@ struct ArrayInfo {
   Kind kind = Kind::kNumbers;
   std::optional<DataType> type;            ///< of numbers, unless it is one that fields cannot have
   GivenType given = GivenType::kStored;    ///< what `type` stands for
+  bool is_complex = false;                 ///< samples have two parts of `type`
   std::string type_name;                   ///< in the words of the format, for messages
   std::vector<ArrayDimension> dimensions;  ///< slowest first
   FileAttributes attributes;
@@ -65,6 +69,7 @@ struct ArrayInfo {
   TimeUnit time_unit;
   std::string units;             ///< unless an attribute says so
   bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in whatever order they come
+  bool is_characters = false;    ///< of text: the last dimension counts characters
   bool is_scale = false;         ///< positions along a dimension, or other bookkeeping of the format
 };
 
@@ -77,11 +82,13 @@ class ArrayFile {
 
   /// All values of an array of numbers, in the order of the file.
   virtual Result<std::vector<double>> ReadNumbers(std::size_t array) const = 0;
-  /// All texts of an array of text of one dimension, or of characters of two.
+  /// All texts of an array of text, in the order of the file.
+  /// @errors kInvalidArgument: more than kMaxTexts, or than kMaxTextBytes
   virtual Result<std::vector<std::string>> ReadTexts(std::size_t array) const = 0;
   /// Reads a block of samples of `type`, in native byte order, the last dimension fastest.
+  /// @param part  kWhole unless they are complex
   /// @errors kDataLoss, without the path
-  virtual Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+  virtual Status Read(std::size_t array, Part part, const std::vector<std::uint64_t>& start,
                       const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const = 0;
   /// Whether all samples of an array are there and can be decoded.
   /// @param path      for messages
@@ -95,6 +102,16 @@ class ArrayFile {
  protected:
   std::vector<ArrayInfo> arrays_;
 };
+
+/// How many texts an array of text has, and how many bytes each.
+struct TextShape {
+  std::size_t texts = 1;
+  std::size_t length = 1;
+};
+
+/// @param bytes  of an element
+/// @errors kInvalidArgument: more than a dataset keeps
+Result<TextShape> ShapeOfTexts(const ArrayInfo& array, std::size_t bytes);
 
 /// The inputs of the array that the user names, or of the only field of the file: one for each moment and
 /// each index of a range.

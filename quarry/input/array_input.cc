@@ -11,6 +11,7 @@
 #include "quarry/base/utf8.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
+#include "quarry/input/coordinates.h"
 
 namespace quarry::input::internal {
 namespace {
@@ -58,7 +59,12 @@ class ArrayInput final : public Input {
  public:
   /// @param first  the chosen index of each dimension
   ArrayInput(InputInfo info, std::shared_ptr<const Source> source, std::vector<std::int64_t> first)
-      : Input(std::move(info)), source_(std::move(source)), first_(std::move(first)) {}
+      : Input(std::move(info)),
+        source_(std::move(source)),
+        first_(std::move(first)),
+        part_(!info_.complex             ? Part::kWhole
+              : info_.complex->imaginary ? Part::kImaginary
+                                         : Part::kReal) {}
 
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
     std::error_code error;
@@ -110,7 +116,7 @@ class ArrayInput final : public Input {
       start[*dimension] = static_cast<std::uint64_t>(box.begin[a]);
       count[*dimension] = static_cast<std::uint64_t>(box.shape()[a]);
     }
-    Status status = source_->file->Read(source_->array, start, count, samples);
+    Status status = source_->file->Read(source_->array, part_, start, count, samples);
     if (status.ok()) return status;
     return DataLoss("\"{}\" cannot be read at {}: {}; fetch the file again", info_.path, ToString(box),
                     status.message());
@@ -155,6 +161,7 @@ class ArrayInput final : public Input {
 
   std::shared_ptr<const Source> source_;
   std::vector<std::int64_t> first_;
+  const Part part_;
 };
 
 // --- which array ---
@@ -248,6 +255,8 @@ SourceAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
     axis.attributes = KeptAttributes(coordinate.attributes, coordinate.name, {}, warnings);
     return axis;
   }
+  axis.unplaced = true;
+  if (coordinate.kind == ArrayInfo::Kind::kText) return axis;  // see FindBeside
   // A unit without positions would make 0, 1, 2, ... look like them.
   warnings->push_back(fmt::format(
       "the coordinate {} {}; its axis has no positions, and its samples lie at 0, 1, 2, ... (--origin and "
@@ -256,7 +265,6 @@ SourceAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
       coordinate.name,
       coordinate.kind == ArrayInfo::Kind::kNumbers ? "is not finite, or neither ascends nor descends"
                                                    : fmt::format("holds {}", coordinate.type_name)));
-  axis.unplaced = true;
   return axis;
 }
 
@@ -337,11 +345,15 @@ std::optional<std::size_t> FindMoment(const ArrayFile& file, const Conventions& 
 
 /// What the file says of the field, of the time and of itself.
 /// @param time  the coordinate with the times
-std::shared_ptr<const FileWords> ReadWords(const ArrayFile& file, std::size_t number, const AxisRoles& roles,
+std::shared_ptr<const FileWords> ReadWords(const ArrayFile& file, const Conventions& conventions,
+                                           std::size_t number, const AxisRoles& roles,
                                            std::optional<std::size_t> time,
                                            std::vector<std::string>* warnings) {
   const ArrayInfo& array = file.arrays()[number];
   auto words = std::make_shared<FileWords>();
+  Beside beside = FindBeside(file, conventions, array, roles, warnings);
+  words->texts = std::move(beside.texts);
+  words->coordinates = std::move(beside.arrays);
   words->dataset = KeptAttributes(file.ReadAround(number), "the file", {}, warnings);
   std::set<std::string_view> applied = {"valid_min", "valid_max", "valid_range"};
   if (GivenTypeOf(array) == GivenType::kBool) applied.insert("dtype");
@@ -353,40 +365,6 @@ std::shared_ptr<const FileWords> ReadWords(const ArrayFile& file, std::size_t nu
   if (is_coordinate && IsUtf8(coordinate.field)) words->time_name = coordinate.field;
   words->time = KeptAttributes(coordinate.attributes, coordinate.name, {"calendar"}, warnings);
   return words;
-}
-
-/// Whether a dimension of one sample is no axis, no time and nobody's choice.
-bool IsDropped(const AxisRoles& roles, const ArrayInfo& array, std::size_t dimension) {
-  const bool is_axis = std::ranges::find(roles.grid, std::optional(dimension)) != roles.grid.end();
-  return !is_axis && roles.time != dimension && roles.fields != dimension &&
-         array.dimensions[dimension].length == 1;
-}
-
-/// Says which coordinates a dataset does not hold: of more than one dimension, of none but time, and of
-/// dimensions that are dropped.
-void WarnOfCoordinates(const ArrayFile& file, const Conventions& conventions, const ArrayInfo& array,
-                       const AxisRoles& roles, std::vector<std::string>* warnings) {
-  const std::string names = fmt::format(" {} ", Text(array.attributes, "coordinates"));
-  std::set<std::size_t> kept;
-  std::set<std::size_t> dropped;
-  for (std::size_t d = 0; d < array.dimensions.size(); ++d) {
-    const ArrayDimension& dimension = array.dimensions[d];
-    const std::optional<std::size_t> time = conventions.TimeAlong(array, dimension);
-    if (time) kept.insert(*time);
-    if (dimension.coordinate && time != dimension.coordinate)
-      (IsDropped(roles, array, d) ? dropped : kept).insert(*dimension.coordinate);
-  }
-  std::vector<std::string> left;
-  for (std::size_t i = 0; i < file.arrays().size(); ++i) {
-    const ArrayInfo& other = file.arrays()[i];
-    const bool is_moment = other.dimensions.empty() && IsTimeCoordinate(other);
-    const bool is_named = names.find(fmt::format(" {} ", other.field)) != std::string::npos;
-    if (dropped.contains(i) || (is_named && !is_moment && !kept.contains(i))) left.push_back(other.field);
-  }
-  if (left.empty()) return;
-  warnings->push_back(
-      fmt::format("{}: its coordinates {} are not kept; convert them as fields if you need them", array.name,
-                  fmt::join(left, ", ")));
 }
 
 /// Says which axes nothing but their places tells.
@@ -416,7 +394,7 @@ void WarnOfGuesses(const ArrayInfo& array, const AxisRoles& roles, const Index3&
 // --- the inputs ---
 
 InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const Source& source,
-                       const Conventions& conventions, const Index3& dims) {
+                       const Index3& dims) {
   const ArrayInfo& array = source.file->arrays()[source.array];
   InputInfo info;
   // A file of one array without a name is its own path.
@@ -438,9 +416,8 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
   for (std::size_t a = 0; a < 3; ++a) {
     const std::optional<std::size_t>& dimension = source.layout.roles.grid[a];
     if (dimension) info.axes[a] = DescribeAxis(*source.file, array.dimensions[*dimension], &info.warnings);
-    info.axes[a].exists = dimension.has_value() || !has_names;
+    info.axes[a].exists = dimension.has_value() || (!has_names && !array.dimensions.empty());
   }
-  WarnOfCoordinates(*source.file, conventions, array, source.layout.roles, &info.warnings);
   if (options.axes.empty()) WarnOfGuesses(array, source.layout.roles, dims, &info.warnings);
   if (source.layout.chunked) {
     info.unit = source.layout.chunk;
@@ -450,6 +427,36 @@ InputInfo DescribeInfo(const InputName& name, const InputOptions& options, const
     info.unit[fastest] = info.dims[fastest];
   }
   return info;
+}
+
+/// The fields that an array becomes: itself, or the two parts of complex samples.
+std::vector<InputInfo> PartsOf(const InputInfo& info, bool is_complex) {
+  if (!is_complex) return {info};
+  std::vector<InputInfo> parts(2, info);
+  for (const bool imaginary : {false, true}) {
+    InputInfo& part = parts[imaginary ? 1 : 0];
+    part.complex = ComplexPart{info.field, imaginary};
+    part.field = ComplexFieldName(*part.complex);
+  }
+  return parts;
+}
+
+/// @param first  the chosen index of each dimension
+void AddMoments(const InputInfo& info, const std::shared_ptr<const Source>& source, const Times& times,
+                const std::vector<std::int64_t>& first, Inputs* inputs) {
+  const AxisRoles& roles = source->layout.roles;
+  for (std::int64_t moment = 0; moment < roles.moments; ++moment) {
+    InputInfo of_moment = info;
+    std::vector<std::int64_t> at = first;
+    if (roles.time) {
+      at[*roles.time] += moment;
+      const auto index = static_cast<std::size_t>(at[*roles.time]);
+      if (index < times.values.size() && std::isfinite(times.values[index]))
+        of_moment.time = times.values[index];
+      of_moment.time_unit = times.unit;
+    }
+    inputs->push_back(std::make_unique<ArrayInput>(std::move(of_moment), source, std::move(at)));
+  }
 }
 
 Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
@@ -467,18 +474,8 @@ Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
           fmt::format("{}_{}{}", info.field, axis.empty() ? "index" : axis, first[*roles.fields]));
       of_field.source = fmt::format("{} {}={}", info.source, axis, first[*roles.fields]);
     }
-    for (std::int64_t moment = 0; moment < roles.moments; ++moment) {
-      InputInfo of_moment = of_field;
-      std::vector<std::int64_t> at = first;
-      if (roles.time) {
-        at[*roles.time] += moment;
-        const auto index = static_cast<std::size_t>(at[*roles.time]);
-        if (index < times.values.size() && std::isfinite(times.values[index]))
-          of_moment.time = times.values[index];
-        of_moment.time_unit = times.unit;
-      }
-      inputs.push_back(std::make_unique<ArrayInput>(std::move(of_moment), source, std::move(at)));
-    }
+    for (const InputInfo& part : PartsOf(of_field, source->file->arrays()[source->array].is_complex))
+      AddMoments(part, source, times, first, &inputs);
   }
   return inputs;
 }
@@ -519,7 +516,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   source->layout = FindLayout(array, roles);
   std::vector<std::string> warnings;
   source->missing = FindMissing(array, &warnings);
-  InputInfo info = DescribeInfo(name, options, *source, conventions, variables[source->array].dims);
+  InputInfo info = DescribeInfo(name, options, *source, variables[source->array].dims);
   QUARRY_RETURN_IF_ERROR(source->file->CheckWhole(source->array, info.path, &warnings));
   QUARRY_RETURN_IF_ERROR(CheckOptions(info, options));
   Times times;
@@ -528,7 +525,7 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   } else {
     times.coordinate = FindMoment(*source->file, conventions, array, &info);
   }
-  info.words = ReadWords(*source->file, source->array, roles, times.coordinate, &warnings);
+  info.words = ReadWords(*source->file, conventions, source->array, roles, times.coordinate, &warnings);
   info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
   return MakeInputs(info, options, source, times);
 }

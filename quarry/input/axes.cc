@@ -195,7 +195,8 @@ Status TakeGrid(const std::vector<AxisDimension>& dimensions, const InputOptions
     if (!options.axes.empty()) axis = static_cast<std::size_t>(Lower(options.axes)[left[i]] - 'x');
     roles->grid.at(axis) = left[i];
   }
-  if (left.empty()) return InvalidArgument("it is a single number{}", roles->time ? " at each time" : "");
+  if (left.empty() && (!options.single || roles->time))
+    return InvalidArgument("it is a single number{}", roles->time ? " at each time" : "");
   return Status::Ok();
 }
 

@@ -58,6 +58,18 @@ std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count)
   return texts;
 }
 
+/// Of variable length.
+Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
+  std::vector<char*> strings(count);
+  if (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.data()) < 0)
+    return DataLoss("{}", LastError());
+  std::vector<std::string> texts;
+  for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+  const Handle space(H5Dget_space(dataset), H5Sclose);
+  H5Dvlen_reclaim(type, space.get(), H5P_DEFAULT, strings.data());
+  return texts;
+}
+
 std::optional<DataType> ToDataType(hid_t type) {
   const std::size_t size = H5Tget_size(type);
   if (H5Tget_class(type) == H5T_FLOAT) {
@@ -71,6 +83,37 @@ std::optional<DataType> ToDataType(hid_t type) {
     if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
   }
   return std::nullopt;
+}
+
+/// Complex numbers as h5py and others write them: a compound of two floats, the real part first. Nothing for
+/// other types.
+std::optional<DataType> TypeOfParts(hid_t type) {
+  if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2) return std::nullopt;
+  const auto name = [&](unsigned member) {
+    char* const text = H5Tget_member_name(type, member);
+    const std::string copy = text == nullptr ? "" : text;
+    H5free_memory(text);
+    return copy;
+  };
+  const std::pair<std::string, std::string> names = {name(0), name(1)};
+  using Names = std::pair<std::string, std::string>;
+  if (names != Names{"r", "i"} && names != Names{"real", "imag"} && names != Names{"re", "im"})
+    return std::nullopt;
+  const Handle real(H5Tget_member_type(type, 0), H5Tclose);
+  const Handle imaginary(H5Tget_member_type(type, 1), H5Tclose);
+  const std::optional<DataType> part = ToDataType(real.get());
+  if (!part || !IsFloat(*part) || ToDataType(imaginary.get()) != part) return std::nullopt;
+  return part;
+}
+
+/// A type in memory that has one part of a compound alone.
+hid_t TypeOfPart(hid_t dataset, Part part, hid_t native) {
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  char* const name = H5Tget_member_name(type.get(), part == Part::kImaginary ? 1 : 0);
+  const hid_t own = H5Tcreate(H5T_COMPOUND, H5Tget_size(native));
+  H5Tinsert(own, name, 0, native);
+  H5free_memory(name);
+  return own;
 }
 
 /// Numbers or texts of an attribute; nothing for other kinds, or what is too long.
@@ -386,17 +429,16 @@ class Hdf5File final : public ArrayFile {
   Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
     const ArrayInfo& info = arrays_[array];
     const Handle type(H5Dget_type(datasets_[array].get()), H5Tclose);
-    if (H5Tis_variable_str(type.get()) > 0 || info.dimensions.empty() || info.dimensions.size() > 2)
-      return InvalidArgument("they are no rows of characters");
-    std::size_t length = H5Tget_size(type.get());
-    if (info.dimensions.size() == 2) length *= static_cast<std::size_t>(info.dimensions[1].length);
-    const auto rows = static_cast<std::size_t>(info.dimensions[0].length);
-    std::string characters(rows * length, '\0');
+    const bool is_variable = H5Tis_variable_str(type.get()) > 0;
+    QUARRY_ASSIGN_OR_RETURN(const TextShape shape,
+                            ShapeOfTexts(info, is_variable ? 1 : H5Tget_size(type.get())));
+    if (is_variable) return ReadStrings(datasets_[array].get(), type.get(), shape.texts);
+    std::string characters(shape.texts * shape.length, '\0');
     if (H5Dread(datasets_[array].get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()) < 0)
       return DataLoss("{}", LastError());
     std::vector<std::string> texts;
-    for (std::size_t row = 0; row < rows; ++row) {
-      std::string text = characters.substr(row * length, length);
+    for (std::size_t row = 0; row < shape.texts; ++row) {
+      std::string text = characters.substr(row * shape.length, shape.length);
       text.resize(std::min(text.find('\0'), text.size()));
       texts.push_back(std::move(text));
     }
@@ -418,7 +460,7 @@ class Hdf5File final : public ArrayFile {
     return around;
   }
 
-  Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+  Status Read(std::size_t array, Part part, const std::vector<std::uint64_t>& start,
               const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
     const hid_t dataset = datasets_[array].get();
     const std::vector<hsize_t> from(start.begin(), start.end());
@@ -427,11 +469,16 @@ class Hdf5File final : public ArrayFile {
     const Handle memory(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), H5Sclose);
     // Samples as they are stored: `_Unsigned` gives their bits another meaning, and no value may be clipped.
     const GivenType given = arrays_[array].given;
-    const Handle own(
-        given == GivenType::kStored ? H5Tcopy(NativeType(*arrays_[array].type)) : BitsOfType(dataset),
-        H5Tclose);
+    const hid_t native = NativeType(*arrays_[array].type);
+    const Handle own(part != Part::kWhole          ? TypeOfPart(dataset, part, native)
+                     : given == GivenType::kStored ? H5Tcopy(native)
+                                                   : BitsOfType(dataset),
+                     H5Tclose);
     const std::span<std::byte> read = given == GivenType::kFloat16 ? PlaceOfHalves(samples) : samples;
-    if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, from.data(), nullptr, size.data(), nullptr) >= 0 &&
+    const bool is_selected =
+        size.empty() ||  // a single number
+        H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, from.data(), nullptr, size.data(), nullptr) >= 0;
+    if (is_selected &&
         H5Dread(dataset, own.get(), memory.get(), space.get(), H5P_DEFAULT, read.data()) >= 0) {
       if (given == GivenType::kFloat16) WidenHalves(samples);
       return Status::Ok();
@@ -531,14 +578,21 @@ class Hdf5File final : public ArrayFile {
     array->type = ToDataType(type.get());
     array->given = ToGivenType(type.get());
     if (array->given != GivenType::kStored) array->type = StoredTypeOf(array->given);
+    if (const std::optional<DataType> of_parts = TypeOfParts(type.get())) {
+      array->type = of_parts;
+      array->is_complex = true;
+    }
     array->kind = array->type || kind == H5T_FLOAT || kind == H5T_INTEGER ? ArrayInfo::Kind::kNumbers
                   : kind == H5T_STRING                                    ? ArrayInfo::Kind::kText
                                                                           : ArrayInfo::Kind::kOther;
     array->type_name = TypeName(type.get());
+    const bool is_one_character =
+        kind == H5T_STRING && H5Tis_variable_str(type.get()) <= 0 && H5Tget_size(type.get()) == 1;
     const int rank = H5Sget_simple_extent_ndims(space.get());
     std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
     std::vector<hsize_t> most(dims.size());
     H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
+    array->is_characters = is_one_character && rank > 0;
     const std::vector<std::string> labels = Texts(dataset, "DIMENSION_LABELS");
     for (std::size_t i = 0; i < dims.size(); ++i) {
       ArrayDimension dimension;
@@ -593,7 +647,7 @@ class Hdf5File final : public ArrayFile {
 
   /// The scale of each dimension: its name and positions.
   void FindScales(std::size_t array) {
-    if (arrays_[array].is_scale && arrays_[array].dimensions.size() == 1) {
+    if (arrays_[array].is_scale && IsList(arrays_[array])) {
       arrays_[array].dimensions[0].name = ScaleName(array);
       arrays_[array].dimensions[0].coordinate = array;
       return;
@@ -614,10 +668,14 @@ class Hdf5File final : public ArrayFile {
       // netCDF stores dimensions without positions as scales, too.
       const std::string text = internal::Text(arrays_[*scale].attributes, "NAME");
       const bool empty = text.starts_with("This is a netCDF dimension but not a netCDF variable");
-      if (arrays_[*scale].dimensions.size() == 1 &&
-          arrays_[*scale].dimensions[0].length == dimension.length && !empty)
+      if (IsList(arrays_[*scale]) && arrays_[*scale].dimensions[0].length == dimension.length && !empty)
         dimension.coordinate = scale;
     }
+  }
+
+  /// Of positions, or of texts, which may be rows of characters.
+  static bool IsList(const ArrayInfo& array) {
+    return array.dimensions.size() == (array.is_characters ? 2U : 1U);
   }
 
   std::string ScaleName(std::size_t scale) const {

@@ -48,6 +48,7 @@ struct InputOptions {
   /// the grid, t is time, others are chosen by `index`. Empty: from the file.
   std::string axes;
   std::vector<IndexChoice> index;
+  bool single = false;  ///< a single number is a field of one sample, and no mistake
 };
 
 /// What a file says besides samples and places.
@@ -56,6 +57,9 @@ struct FileWords {
   Attributes field;
   std::string time_name;  ///< of the coordinate of time; empty: there is none
   Attributes time;
+  std::vector<TextCoordinate> texts;  ///< without their grid; axes 0 to 2 are x, y, z
+  /// Variables of the file that say where the samples are, and stand still: fields of their own.
+  std::vector<std::string> coordinates;
 };
 
 /// What a dump holds: one field at one moment.
@@ -66,6 +70,7 @@ struct InputInfo {
   Index3 dims{};
   DataType type = DataType::kFloat32;
   GivenType given = GivenType::kStored;  ///< what `type` stands for
+  std::optional<ComplexPart> complex;    ///< it is a part of complex samples, `type` that of the part
   std::string units;
   std::optional<SampleValue> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;

@@ -48,6 +48,16 @@ std::string Trimmed(std::string text) {
   return text;
 }
 
+Result<std::vector<std::string>> ReadStrings(int group, int variable, std::size_t count) {
+  std::vector<char*> strings(count);
+  if (const int error = nc_get_var_string(group, variable, strings.data()); error != NC_NOERR)
+    return DataLoss("{}", nc_strerror(error));
+  std::vector<std::string> texts;
+  for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+  nc_free_string(count, strings.data());
+  return texts;
+}
+
 /// Integers of 64 bits with all their digits; nothing of other types.
 std::vector<SampleValue> ReadExact(int group, int variable, const char* name, nc_type type,
                                    std::size_t length) {
@@ -149,22 +159,18 @@ class NetcdfFile final : public ArrayFile {
   Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
     const ArrayInfo& info = arrays_[array];
     const auto [group, id] = places_[array].variable;
-    nc_type type = NC_NAT;
-    nc_inq_vartype(group, id, &type);
-    if (type != NC_CHAR || info.dimensions.size() != 2)
-      return InvalidArgument("they are no rows of characters");
-    const auto rows = static_cast<std::size_t>(info.dimensions[0].length);
-    const auto length = static_cast<std::size_t>(info.dimensions[1].length);
-    std::string characters(rows * length, '\0');
+    QUARRY_ASSIGN_OR_RETURN(const TextShape shape, ShapeOfTexts(info, 1));
+    if (!info.is_characters) return ReadStrings(group, id, shape.texts);
+    std::string characters(shape.texts * shape.length, '\0');
     if (const int error = nc_get_var_text(group, id, characters.data()); error != NC_NOERR)
       return DataLoss("{}", nc_strerror(error));
     std::vector<std::string> texts;
-    for (std::size_t row = 0; row < rows; ++row)
-      texts.push_back(Trimmed(characters.substr(row * length, length)));
+    for (std::size_t row = 0; row < shape.texts; ++row)
+      texts.push_back(Trimmed(characters.substr(row * shape.length, shape.length)));
     return texts;
   }
 
-  Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+  Status Read(std::size_t array, Part, const std::vector<std::uint64_t>& start,
               const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
     const auto [group, id] = places_[array].variable;
     const int error = nc_get_vara(group, id, start.data(), count.data(), samples.data());
@@ -246,6 +252,7 @@ class NetcdfFile final : public ArrayFile {
     char type_name[NC_MAX_NAME + 1] = "an unknown type";
     nc_inq_type(group, type, type_name, nullptr);
     array.type_name = type_name;
+    array.is_characters = type == NC_CHAR;
     int unlimited[NC_MAX_DIMS] = {};
     int unlimited_count = 0;
     if (error == NC_NOERR) error = nc_inq_unlimdims(group, &unlimited_count, unlimited);

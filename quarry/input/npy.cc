@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstring>
 
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
@@ -50,6 +51,12 @@ std::optional<std::vector<std::int64_t>> ParseTuple(std::string_view text) {
   }
 }
 
+/// Of samples of two numbers, the one at `offset`. @param size  bytes of a number
+void TakePart(ByteSpan both, std::size_t offset, std::size_t size, std::span<std::byte> part) {
+  for (std::size_t at = 0; at < part.size(); at += size)
+    std::memcpy(part.data() + at, both.data() + 2 * at + offset, size);
+}
+
 /// The arrays of .npy and .npz. Their dimensions have no names, unless an export has left them beside the
 /// file.
 class NpyFile final : public ArrayFile {
@@ -64,6 +71,7 @@ class NpyFile final : public ArrayFile {
       if (const auto type = ParseNpyType(array.header.type)) {
         info.type = type->type;
         info.given = type->given;
+        info.is_complex = type->is_complex;
       }
       for (const std::int64_t length : array.header.shape) {
         ArrayDimension dimension;
@@ -83,17 +91,22 @@ class NpyFile final : public ArrayFile {
     return InvalidArgument("{} has no texts", arrays_[array].name);
   }
 
-  Status Read(std::size_t array, const std::vector<std::uint64_t>& start,
+  Status Read(std::size_t array, Part part, const std::vector<std::uint64_t>& start,
               const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
     const NpyHeader& header = npy_[array].header;
     const NpyType type = *ParseNpyType(header.type);
     const ArrayBlock block = {header.shape, start, count, type.bytes()};
     const bool is_half = type.given == GivenType::kFloat16;
-    const std::span<std::byte> read = is_half ? PlaceOfHalves(samples) : samples;
+    Bytes both(part == Part::kWhole ? 0 : 2 * samples.size());
+    const std::span<std::byte> read = part != Part::kWhole ? std::span(both)
+                                      : is_half            ? PlaceOfHalves(samples)
+                                                           : samples;
     QUARRY_RETURN_IF_ERROR(header.fortran_order ? ReadFirstFastest(block, *npy_[array].samples, read)
                                                 : ReadLastFastest(block, *npy_[array].samples, read));
-    if (type.big_endian != (std::endian::native == std::endian::big)) SwapBytes(read, type.bytes());
+    const std::size_t number = type.is_complex ? type.bytes() / 2 : type.bytes();
+    if (type.big_endian != (std::endian::native == std::endian::big)) SwapBytes(read, number);
     if (is_half) WidenHalves(samples);
+    if (part != Part::kWhole) TakePart(both, part == Part::kImaginary ? number : 0, number, samples);
     return Status::Ok();
   }
 
@@ -293,8 +306,9 @@ std::optional<NpyType> ParseNpyType(const std::string& letters) {
   struct Row {
     const char* letters;
     NamedType type;
+    bool is_complex = false;
   };
-  static const std::array<Row, 12> kTypes = {{{"f4", {DataType::kFloat32}},
+  static const std::array<Row, 14> kTypes = {{{"f4", {DataType::kFloat32}},
                                               {"f8", {DataType::kFloat64}},
                                               {"i1", {DataType::kInt8}},
                                               {"u1", {DataType::kUint8}},
@@ -305,10 +319,12 @@ std::optional<NpyType> ParseNpyType(const std::string& letters) {
                                               {"i8", {DataType::kInt64}},
                                               {"u8", {DataType::kUint64}},
                                               {"b1", {DataType::kUint8, GivenType::kBool}},
-                                              {"f2", {DataType::kFloat32, GivenType::kFloat16}}}};
-  for (const auto& [known, type] : kTypes) {
-    if (letters.size() == 3 && letters.substr(1) == known)
-      return NpyType{type.type, letters[0] == '>', type.given};
+                                              {"f2", {DataType::kFloat32, GivenType::kFloat16}},
+                                              {"c8", {DataType::kFloat32}, true},
+                                              {"c16", {DataType::kFloat64}, true}}};
+  for (const auto& [known, type, is_complex] : kTypes) {
+    if (!letters.empty() && letters.substr(1) == known)
+      return NpyType{type.type, letters[0] == '>', type.given, is_complex};
   }
   return std::nullopt;
 }

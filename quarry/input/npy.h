@@ -32,9 +32,12 @@ struct NpyType {
   DataType type = DataType::kFloat32;
   bool big_endian = false;
   GivenType given = GivenType::kStored;  ///< what `type` stands for
+  bool is_complex = false;               ///< a sample has two parts of `type`
 
   /// Of a sample in the file.
-  std::size_t bytes() const { return given == GivenType::kFloat16 ? 2 : SizeOf(type); }
+  std::size_t bytes() const {
+    return given == GivenType::kFloat16 ? 2 : is_complex ? 2 * SizeOf(type) : SizeOf(type);
+  }
 };
 std::optional<NpyType> ParseNpyType(const std::string& letters);
 

@@ -9,7 +9,7 @@
 
 namespace quarry::query {
 
-Status CheckLevels(const ReadRequest& request, int levels) {
+Status CheckLevels(const ReadRequest& request, const std::string& field, int levels) {
   if (request.max_error && !(*request.max_error >= 0))
     return InvalidArgument("the largest error {} is not a number from 0 on", *request.max_error);
   const int targets = (request.level != 0) + request.max_error.has_value() + request.max_bytes.has_value() +
@@ -33,8 +33,8 @@ Status CheckLevels(const ReadRequest& request, int levels) {
   const std::string asked = first == request.level ? fmt::format("level {}", request.level)
                                                    : fmt::format("levels {} to {}", first, request.level);
   return InvalidArgument(
-      "{} cannot be read; this dataset has levels 0 (full resolution) to {}, delivered coarse to fine", asked,
-      levels - 1);
+      "{} of field \"{}\" cannot be read; it has levels 0 (full resolution) to {}, delivered coarse to fine",
+      asked, field, levels - 1);
 }
 
 Status CheckSeries(const SeriesRequest& request) {

@@ -66,11 +66,12 @@ struct ReadRequest {
   bool allow_damage = false;
 };
 
-/// @param levels  of the dataset
+/// @param field   that is asked for, for the message
+/// @param levels  of its grid
 /// @errors kInvalidArgument with the existing levels; max_error negative or NaN; a stride below 1; more than
 /// one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is not finite;
 /// values that are no interval
-Status CheckLevels(const ReadRequest& request, int levels);
+Status CheckLevels(const ReadRequest& request, const std::string& field, int levels);
 
 /// Most answers to one request.
 inline constexpr std::size_t kMaxAnswers = 1000;

@@ -117,7 +117,7 @@ def give_attributes(owner):
 
 
 def write_attributes(folder):
-    """A map that changes along "time", on float32 latitudes and on longitudes that nobody has placed."""
+    """A map that changes along "time", on float32 latitudes and at places that have names."""
     import netCDF4
     import numpy
     path = folder / "golden.nc"
@@ -132,7 +132,12 @@ def write_attributes(folder):
         lat.units = "degrees_north"
         field = file.createVariable("t", "f4", ("time", "lat", "lon"))
         field[:] = numpy.arange(80).reshape(2, 5, 8)
-        for owner in (file, time, lat, field):
+        place = file.createVariable("lon", str, ("lon",))
+        place[:] = numpy.array(["Oslo", "", "K\u00f6ln", *"abcde"], object)
+        file.createDimension("letters", 5)
+        file.createVariable("region", "S1", ("letters",))[:] = numpy.array(list("north"), "S1")
+        field.coordinates = "region"
+        for owner in (file, time, lat, field, place):
             give_attributes(owner)
     subprocess.run([BIN / "quarry-write", path, "--output", folder / "golden.quarry", "--lossless"], check=True,
                    stdout=subprocess.DEVNULL)
@@ -185,7 +190,8 @@ def attributes(dataset):
     """What `quarry info` says of the whole, of fields, time and axes besides."""
     described = json.loads(subprocess.run([BIN / "quarry", "info", dataset, "--json"], check=True, capture_output=True).stdout)
     said = {"dataset": described["attributes"], "fields": [field["attributes"] for field in described["fields"]],
-            "time": described["time_attributes"], "axes": [grid["axis_attributes"] for grid in described["grids"]]}
+            "time": described["time_attributes"], "axes": [grid["axis_attributes"] for grid in described["grids"]],
+            "texts": described["texts"]}
     return json.dumps(said, indent=1) + "\n"
 
 

@@ -62,6 +62,37 @@ std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset, std::size_
   return files;
 }
 
+/// A dataset with all that it has. Nothing if it cannot be read.
+std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset) {
+  std::vector<InputFile> files = {{"dataset.json", BytesOf(format::EncodeManifest(dataset.description()))}};
+  std::set<std::uint64_t> masks;
+  for (const std::uint64_t number : dataset.steps()) {
+    const std::shared_ptr<const StepDescription> step = *dataset.Step(number);
+    const std::string folder = format::StepFolder(number);
+    files.push_back({folder + "/step.json", BytesOf(format::EncodeManifest(*step))});
+    for (const FieldStepDescription& field : step->fields) {
+      if (!AddFolder(dataset.root(), folder + "/" + field.name, &files)) return std::nullopt;
+      if (field.mask && masks.insert(field.mask->name).second &&
+          !AddFolder(dataset.root(), format::MaskFolder(field.mask->name), &files))
+        return std::nullopt;
+    }
+  }
+  return files;
+}
+
+/// Golden datasets of their own: several grids, attributes of all kinds. Their fields lie on other grids than
+/// those of the seeds above.
+bool AddWholes(Corpus* corpus) {
+  for (const char* name : {"v4-grids", "v4-attributes"}) {
+    const auto path = std::filesystem::path(QUARRY_GOLDEN).parent_path() / name / "golden.quarry";
+    const Result<std::shared_ptr<const Dataset>> dataset = Dataset::Open(path);
+    const auto files = dataset.ok() ? FilesOf(**dataset) : std::nullopt;
+    if (!files) return false;
+    corpus->Add(name, WriteInputFiles(kRepairFiles, *files));
+  }
+  return true;
+}
+
 /// A change to an index, see index_target.cc.
 void PutChange(std::uint32_t at, std::uint64_t value, Bytes* input) {
   PutLittleEndian(input, at);
@@ -102,7 +133,7 @@ bool AddDatasets(const std::string& folder) {
     if (!files) return false;
     corpus.Add(fmt::format("v4_{}", name), WriteInputFiles(kRepairFiles, *files));
   }
-  return corpus.ok() && AddIndices(folder);
+  return AddWholes(&corpus) && corpus.ok() && AddIndices(folder);
 }
 
 }  // namespace quarry::fuzz

@@ -299,8 +299,42 @@ StepDescription ExampleStep() {
   return step;
 }
 
+/// Two grids that share an axis, and one of everything that a dataset says besides samples.
+DatasetDescription DatasetOfGrids() {
+  DatasetDescription dataset = ManifestDataset();
+  dataset.grids[0].axis_names = {"lon", "lat", "depth"};
+  dataset.grids[0].axis_attributes[2] = {{"positive", "down"}};
+  dataset.grids.push_back(dataset.grids[0]);
+  GridDescription& second = dataset.grids[1];
+  second.dims = {91, 1, 1};
+  second.patch = {32, 1, 1};
+  second.has_axis = {true, false, false};
+  dataset.grids[0].unplaced = second.unplaced = {true, false, false};
+  dataset.grids[1].position_types[0] = dataset.grids[0].position_types[0] = DataType::kFloat32;
+  for (const bool imaginary : {false, true}) {
+    FieldDescription part = dataset.fields[0];
+    part.complex = ComplexPart{"psi", imaginary};
+    part.name = ComplexFieldName(*part.complex);
+    part.grid = 1;
+    part.still = part.coordinate = true;
+    part.number = static_cast<std::uint32_t>(dataset.fields.size()) + 3;
+    dataset.fields.push_back(part);
+  }
+  dataset.fields[0].attributes = {{"levels", AttributeNumbers{DataType::kInt16, true, {1.0, 2.0}}},
+                                  {"names", std::vector<std::string>{"a", "b"}},
+                                  {"all", JsonText{"[1, null, {\"a\": true}]"}}};
+  dataset.attributes = {{"title", "all"}};
+  dataset.time_name = "time";
+  dataset.time_attributes = {{"axis", "T"}};
+  dataset.texts = {{"lon", 1, 0, std::vector<std::string>(91, "here"), {{"long_name", "place"}}},
+                   {"region", 0, {}, {"all"}, {}}};
+  return dataset;
+}
+
 bool AddManifests(const std::string& folder) {
   Corpus corpus(folder, "manifest");
+  const std::string of_grids = std::string(1, 2) + format::EncodeManifest(DatasetOfGrids());
+  corpus.Add("dataset_of_grids", std::as_bytes(std::span(of_grids)));
   const std::string texts[] = {format::EncodeManifest(ManifestDataset()),
                                format::EncodeManifest(ExampleStep())};
   for (int step = 0; step < 2; ++step) {

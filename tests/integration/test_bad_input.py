@@ -123,8 +123,8 @@ class Converting(Attempts):
                            more=(f"--fill={fill}",))
 
     def test_numpy_files(self):
-        np.save(self.tmp / "complex.npy", self.field.astype("c8"))
-        self.check(qt.USAGE, "complex.npy", "c8", source=self.tmp / "complex.npy", dims=None)
+        np.save(self.tmp / "structure.npy", np.zeros((4, 5), [("a", "f4"), ("b", "f4")]))
+        self.check(qt.USAGE, "structure.npy", "('a', '<f4')", source=self.tmp / "structure.npy", dims=None)
         np.save(self.tmp / "four.npy", np.stack([self.field] * 2))
         self.check(qt.USAGE, "four.npy", "0=2 x 1=", "--axes tzyx", source=self.tmp / "four.npy", dims=None)
         np.save(self.tmp / "good.npy", self.field)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import quarry_testing as qt
+from test_inputs import module
 
 
 class Case(NamedTuple):
@@ -279,6 +280,38 @@ class Queries(qt.QuarryTest):
         self.assertEqual(said["values"][0], field[2, 6, 5])
         self.assertAlmostEqual(said["values"][1], self.interpolated(field, (5.5, 5.5, 2.5), None), delta=1e-12)
         self.assert_one_line(qt.run("quarry", "points", path, "--at", "99,0,0", "--physical"), qt.USAGE, "point 0")
+
+    def write_curvilinear(self, field):
+        """A file as models write it: axes without positions, and places of columns, one of which is missing."""
+        j, i = np.meshgrid(np.arange(15.0), np.arange(20.0), indexing="ij")
+        lon, lat = (175 + 0.75 * i + 180) % 360 - 180, -60 + 0.5 * j
+        with module("netCDF4").Dataset(self.tmp / "ocean.nc", "w") as file:
+            for name, length in (("deptht", 4), ("y", 15), ("x", 20)):
+                file.createDimension(name, length)
+            depth = file.createVariable("deptht", "f4", ("deptht",))
+            depth.units, depth[:] = "m", [1, 2, 4, 8]
+            for name, values, units in (("nav_lon", lon, "degrees_east"), ("nav_lat", lat, "degrees_north")):
+                variable = file.createVariable(name, "f8", ("y", "x"), fill_value=1e20)
+                variable.units, variable[:] = units, np.where((j == 9) & (i == 3), 1e20, values)
+            variable = file.createVariable("f", "f4", ("deptht", "y", "x"))
+            variable.units, variable.coordinates, variable[:] = "degC", "nav_lon nav_lat", field
+        return f"{self.tmp}/ocean.nc:f"
+
+    def test_points_by_longitude_and_latitude(self):
+        field = qt.turbulent((20, 15, 4), "<f4", name="curvilinear").reshape(4, 15, 20)
+        path = self.shared / "curvilinear.quarry"
+        qt.succeed(qt.SERIAL_WRITER, self.write_curvilinear(field), "--lossless", "--output", path)
+        options = ("--physical", "--at", "-180,-57,4", "--at", "185.25,-56.9,3", "--at", "-174,-53.25,8")
+        samples = ((20 / 3, 6, 2), (10.25 / 0.75, 6.2, 1.5), (11 / 0.75, 13.5, 3))
+        expected = [self.interpolated(field.astype("f8"), point, None) for point in samples]
+        for target in (path, self.server.target(path)):
+            np.testing.assert_allclose(self.ask("points", target, *options)["values"], expected, rtol=1e-6)
+            lines = qt.succeed("quarry", "points", target, "--field", "f", *options).out.splitlines()
+            self.assertEqual(lines[0], "nav_lon,nav_lat,deptht,f [degC]")
+            self.assertTrue(lines[2].startswith("185.25,-56.9,3,"), lines)
+            for place in ("-10,-57,4", "177.5,-55.4,4"):
+                outcome = qt.run("quarry", "points", target, "--field", "f", *options[:3], "--at", place)
+                self.assert_one_line(outcome, qt.USAGE, f"point 1 ({place.replace(',', ', ')})", "nav_lon", "nav_lat")
 
     def test_points_as_text(self):
         case = self.cases[0]

@@ -312,9 +312,90 @@ class Types(qt.QuarryTest):
         self.assertEqual((said["dtype"], said["stored_dtype"]), ("bool", "uint8"))
         self.assertIn("bool as uint8", qt.succeed("quarry", "info", path).out)
 
-    def test_complex_numbers_are_refused_by_name(self):
-        with self.assertRaisesRegex(TypeError, "complex128"):
-            self.write("complex", np.zeros(SHAPE, complex))
+
+
+class Complex(Types):
+    """Complex samples are two fields, and one array again."""
+
+    def wave(self, dtype="c8"):
+        generator = np.random.default_rng(63)
+        wave = (generator.normal(size=(2, *SHAPE)) + 1j * generator.normal(size=(2, *SHAPE))).astype(dtype)
+        wave[0, 1, :3] = np.nan
+        return wave
+
+    def opened(self, path, **options):
+        opened = xarray.open_dataset(path, engine=QuarryBackendEntrypoint, **options)
+        self.addCleanup(opened.close)
+        return opened
+
+    def test_arrays_of_numpy(self):
+        for dtype in ("c8", "c16", ">c8"):
+            with self.subTest(dtype):
+                wave = self.wave(dtype)
+                path = self.write(f"numpy{dtype[-2:]}{dtype[0] == '>'}", wave, field="psi", lossless=True)
+                with quarry.open(path) as dataset:
+                    self.assertEqual(list(dataset), ["psi.real", "psi.imag"])
+                    np.testing.assert_array_equal(dataset["psi.imag"][:], wave.imag)
+                    with self.assertRaisesRegex(KeyError, "psi.real and psi.imag"):
+                        dataset["psi"]
+                again = self.opened(path)
+                self.assertEqual(list(again.data_vars), ["psi"])
+                self.assert_same(again.psi.values.view(f"f{wave.itemsize // 2}"),
+                                 wave.astype(wave.dtype.newbyteorder("=")).view(f"f{wave.itemsize // 2}"))
+                np.testing.assert_array_equal(again.psi[1, 2, ::-3, [4, 1]], wave[1, 2, ::-3, [4, 1]].T)
+                np.testing.assert_array_equal(again.psi.isel(y=xarray.DataArray([1, 5], dims="p"), x=xarray.DataArray([2, 0], dims="p")),
+                                              wave[:, :, [1, 5], [2, 0]])
+
+    def test_datasets_of_xarray(self):
+        given = xarray.Dataset({"psi": (("time", "z", "y", "x"), self.wave(), {"units": "1", "long_name": "wave"}),
+                                "t": (("time", "z", "y", "x"), self.wave().real)},
+                               {"time": np.array(["2001-01-01", "2001-01-02"], "M8[ns]"), "x": np.arange(21.0)})
+        path = self.write("labelled", given, lossless=True)
+        xarray.testing.assert_identical(self.opened(path).load(), given)
+        self.assertEqual(self.opened(path, chunks={}).psi.chunks[0], (1, 1))
+        xarray.testing.assert_identical(self.opened(path, drop_variables="psi").load(), given[["t"]])
+        twice = self.write("twice", self.opened(path), lossless=True)
+        xarray.testing.assert_identical(self.opened(twice).load(), given)
+        quarry.write(path, given.assign_coords(time=given.time + np.timedelta64(2, "D")), mode="append")
+        np.testing.assert_array_equal(self.opened(path).psi, np.concatenate([self.wave()] * 2))
+
+    def test_the_bound_is_of_each_part_and_the_error_of_both(self):
+        wave = np.nan_to_num(self.wave())
+        path = self.write("bounded", {"psi": wave, "t": wave.real}, tolerance={"psi": 1e-2, "t": 1e-3})
+        psi = self.opened(path).psi
+        error = np.abs(psi.values - wave)
+        self.assertLessEqual(np.abs(psi.values.real - wave.real).max(), 1e-2)
+        self.assertLessEqual(error.max(), psi.attrs["max_error"])
+        self.assertLessEqual(psi.attrs["max_error"], 1e-2 * 2 ** 0.5)
+        coarse = self.opened(path, max_error={"psi": 3.0}).psi
+        self.assertLessEqual(coarse.attrs["max_error"], 3.0)
+        with self.assertRaisesRegex(quarry.Error, "no level"):
+            self.opened(path, max_error={"psi": 1e-3})
+        with self.assertRaisesRegex(ValueError, "max_error names chi; there are psi.real, psi.imag, t, psi"):
+            self.opened(path, max_error={"chi": 1})
+
+    def test_files(self):
+        wave = self.wave("c16")
+        np.save(self.tmp / "a.npy", wave[0])
+        np.save(self.tmp / "b.npy", np.asfortranarray(wave[0].astype(">c8")))
+        np.savez(self.tmp / "c.npz", psi=wave[0])
+        with h5py.File(self.tmp / "d.h5", "w") as file:
+            file.create_dataset("psi", data=wave[0], chunks=(4, 5, 6), compression="gzip")
+        for source in ("a.npy", "b.npy", "c.npz", "d.h5"):
+            with self.subTest(source):
+                expected = wave[0].astype("c8") if source == "b.npy" else wave[0]
+                path = self.convert(self.tmp / source, f"of-{source}", "--lossless", "--field", "psi")
+                self.assert_same(self.opened(path).psi.values[0].view(expected.real.dtype), expected.view(expected.real.dtype))
+                parts = {field["name"]: field["complex"] for field in qt.info(path)["fields"]}
+                self.assertEqual(parts, {"psi.real": {"of": "psi", "part": "real"}, "psi.imag": {"of": "psi", "part": "imaginary"}})
+                self.assertIn("the imaginary parts of complex psi", qt.succeed("quarry", "info", path).out)
+
+    def test_what_is_no_part_of_it(self):
+        path = self.write("parts", {"psi": self.wave()}, lossless=True)
+        with self.assertRaisesRegex(quarry.Error, 'a part of complex "psi", by lossless'):
+            quarry.write(path, {"psi.real": self.wave().real}, lossless=True, mode="append")
+        with self.assertRaisesRegex(quarry.Error, "has the name of a field"):
+            quarry.write(path, {"psi": self.wave().real}, lossless=True, mode="append")
 
 
 if __name__ == "__main__":

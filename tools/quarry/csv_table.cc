@@ -68,12 +68,9 @@ Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescri
 }
 
 Bytes EncodeCsv(std::span<const query::Point> points, std::span<const double> values,
-                const FieldDescription& field, const DatasetDescription& dataset, bool physical) {
-  const DimensionNames names = NamesOfDimensions(dataset);
-  const GridDescription& grid = dataset.GridOf(field);
+                const FieldDescription& field, const query::PositionTitles& titles) {
   std::string text;
-  for (std::size_t a = 0; a < 3; ++a)
-    text += Title(names.axes[field.grid][a], physical ? grid.axis_units[a] : "") + ',';
+  for (std::size_t a = 0; a < 3; ++a) text += Title(titles.names[a], titles.units[a]) + ',';
   text += Title(field.name, field.units) + '\n';
   for (std::size_t p = 0; p < points.size(); ++p) {
     const std::string value = std::isnan(values[p]) ? "" : fmt::format("{}", values[p]);

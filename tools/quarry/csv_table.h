@@ -1,6 +1,7 @@
 #pragma once
 
 #include "clients/cpp/client.h"
+#include "quarry/query/coordinate_fields.h"
 
 /// Tables as text that spreadsheets and pandas read: RFC 4180 with lines that end as text here does. A
 /// missing value is an empty cell; numbers are the shortest that give the same value again.
@@ -11,8 +12,8 @@ namespace quarry::tools {
 Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescription& dataset);
 
 /// Values at points.
-/// @param physical  positions are in the units of the axes
+/// @param titles  of what the points are given by
 Bytes EncodeCsv(std::span<const query::Point> points, std::span<const double> values,
-                const FieldDescription& field, const DatasetDescription& dataset, bool physical);
+                const FieldDescription& field, const query::PositionTitles& titles);
 
 }  // namespace quarry::tools

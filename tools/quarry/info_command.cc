@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
+#include "quarry/format/dimension_names.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {
@@ -127,6 +128,9 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
   json["attributes"] = ToJson(s.field->attributes);
   json["still"] = s.field->still;
   json["coordinate"] = s.field->coordinate;
+  if (s.field->complex)
+    json["complex"] = {{"of", s.field->complex->of},
+                       {"part", s.field->complex->imaginary ? "imaginary" : "real"}};
   json["codec"] = Name(s.field->coder);
   json["lossless"] = s.field->lossless;
   json["tolerance"] = s.tolerance;
@@ -174,6 +178,20 @@ nlohmann::ordered_json ToJson(const GridDescription& grid) {
   return json;
 }
 
+/// Coordinates of text; the dimension is null of one that is one text.
+nlohmann::ordered_json ToJson(const DatasetDescription& dataset, const DimensionNames& names) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const TextCoordinate& text : dataset.texts) {
+    const auto dimension =
+        text.axis ? nlohmann::ordered_json(names.axes[text.grid][*text.axis]) : nlohmann::ordered_json();
+    json.push_back({{"name", text.name},
+                    {"dimension", dimension},
+                    {"texts", text.texts},
+                    {"attributes", ToJson(text.attributes)}});
+  }
+  return json;
+}
+
 std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps,
                    const std::vector<FieldSummary>& fields) {
   // The keys of the first grid stand at the top as well: most datasets have no other.
@@ -195,6 +213,7 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["time_name"] = text(dataset.time_name);
   json["time_attributes"] = ToJson(dataset.time_attributes);
   json["attributes"] = ToJson(dataset.attributes);
+  json["texts"] = ToJson(dataset, NamesOfDimensions(dataset));
   json["fields"] = nlohmann::ordered_json::array();
   for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
   return json.dump(2);
@@ -253,6 +272,29 @@ void PrintLevels(const GridDescription& grid, const std::vector<LevelRecord>& le
   }
 }
 
+/// ", the real parts of complex psi"; empty of a field that is no part.
+std::string DescribePart(const FieldDescription& field) {
+  if (!field.complex) return "";
+  return fmt::format(", the {} parts of complex {}", field.complex->imaginary ? "imaginary" : "real",
+                     field.complex->of);
+}
+
+/// A line for each coordinate of text.
+void PrintTexts(const DatasetDescription& dataset) {
+  constexpr std::size_t kLongest = 60;
+  const DimensionNames names = NamesOfDimensions(dataset);
+  for (const TextCoordinate& text : dataset.texts) {
+    std::string values;
+    for (std::size_t i = 0; i < text.texts.size() && values.size() <= kLongest; ++i)
+      values += (i == 0 ? "" : ", ") + Printable(text.texts[i]);
+    const std::string_view shown = Beginning(values, kLongest);
+    Print("  text     {}{}: {}{}\n", Printable(text.name),
+          text.axis ? fmt::format(" along {}", names.axes[text.grid][*text.axis]) : "", shown,
+          shown.size() < values.size() ? "..." : "");
+    PrintAttributes("           ", text.attributes);
+  }
+}
+
 void PrintText(const std::string& target, const DatasetDescription& dataset,
                const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
   const auto triple = [](const std::array<double, 3>& v) {
@@ -280,12 +322,13 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   if (const std::string times = DescribeTimes(dataset.time_unit, steps); !times.empty())
     Print("  times    {}\n", times);
   PrintAttributes("           ", dataset.time_attributes);
+  PrintTexts(dataset);
   for (const FieldSummary& s : fields) {
     Print("  field    {} ({}, {}){}{}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
           s.field->units.empty() ? "" : " in " + s.field->units,
           (dataset.grids.size() == 1 ? "" : fmt::format(" on grid {}", s.field->grid)) +
               (s.field->still ? ", the same in all steps" : "") +
-              (s.field->coordinate ? ", a coordinate of others" : ""));
+              (s.field->coordinate ? ", a coordinate of others" : "") + DescribePart(*s.field));
     PrintAttributes("           ", s.field->attributes);
     Print("           range {:.5g} to {:.5g}, {} -> {} ({:.2f}x)\n", s.min, s.max, FormatBytes(s.raw_bytes),
           FormatBytes(s.bytes + s.mask_bytes()), s.ratio());

@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "clients/cpp/places.h"
 #include "quarry/base/file.h"
-#include "quarry/format/dimension_names.h"
 #include "quarry/input/input.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/csv_table.h"
@@ -114,10 +114,10 @@ Result<int> Points(const PointsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
                           options.question.Resolve(dataset->description()));
   query::PointsRequest request{question.field, question.step, asked, options.price, options.question.layer};
-  const std::optional<std::size_t> number = dataset->description().FindField(question.field);
-  const GridDescription* grid = number ? &dataset->description().GridOf(*number) : nullptr;
-  if (options.physical && grid != nullptr) {
-    for (query::Point& point : request.points) point = query::ToSampleCoordinates(*grid, point);
+  if (options.physical) {
+    QUARRY_ASSIGN_OR_RETURN(const client::Places places,
+                            client::Places::Of(*dataset, question.field, question.step));
+    QUARRY_ASSIGN_OR_RETURN(request.points, places.SampleCoordinatesOf(asked));
   }
   QUARRY_ASSIGN_OR_RETURN(const query::PointsAnswer answer, dataset->ReadPoints(request));
   if (options.json) {
@@ -131,10 +131,11 @@ Result<int> Points(const PointsOptions& options) {
     return 0;
   }
   const DatasetDescription& description = dataset->description();
-  const FieldDescription& field = description.fields[*description.FindField(request.field)];
-  if (!options.output.empty())
-    return Save(options, EncodeCsv(asked, answer.values, field, description, options.physical));
-  const auto [x, y, z] = NamesOfDimensions(description).axes[field.grid];
+  const std::size_t number = *description.FindField(request.field);
+  const FieldDescription& field = description.fields[number];
+  const query::PositionTitles titles = query::TitlesOfPositions(description, number, options.physical);
+  if (!options.output.empty()) return Save(options, EncodeCsv(asked, answer.values, field, titles));
+  const auto& [x, y, z] = titles.names;
   Print("{},{},{},{}{}\n", x, y, z, field.name, field.units.empty() ? "" : " [" + field.units + "]");
   for (std::size_t i = 0; i < asked.size(); ++i)
     Print("{},{},{},{}\n", asked[i][0], asked[i][1], asked[i][2], answer.values[i]);
@@ -156,9 +157,11 @@ Command DeclarePoints(command_line::Parser* app) {
          "file .csv to write positions and values to, with empty cells for missing values; default: the "
          "terminal, with nan")
       .Path();
-  app->AddFlag("--physical", &options->physical,
-               "points are positions on the axes of the grid (see quarry info), not sample coordinates");
-  app->AddFlag("--price", &options->price, "print the cost, and read no payload");
+  app->AddFlag(
+      "--physical", &options->physical,
+      "points are positions on the axes of the grid (see quarry info), not sample coordinates; where axes "
+      "have none, longitude and latitude by the fields that say them");
+  app->AddFlag("--price", &options->price, "print the cost, and read no payload of the field");
   app->AddFlag("--json", &options->json, "print one JSON object; missing values are null");
   app->SetFooter(
       "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\n"

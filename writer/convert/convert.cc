@@ -73,6 +73,7 @@ class Run {
 
   Status Declare() {
     QUARRY_ASSIGN_OR_RETURN(unit_, writer_->ChooseTimeUnit(TimeUnitOf(options_, jobs_)));
+    QUARRY_RETURN_IF_ERROR(LeaveOutKnown());
     QUARRY_RETURN_IF_ERROR(GoOn());
     QUARRY_RETURN_IF_ERROR(LeaveOutPublished());
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
@@ -83,6 +84,21 @@ class Run {
                                          })));
     for (const std::string& warning : ListOtherWords(jobs_, writer_->dataset())) Warn(warning);
     if (root_) Announce();
+    return Status::Ok();
+  }
+
+  /// Coordinates that the dataset has stand for all steps.
+  Status LeaveOutKnown() {
+    if (!writer_->existing()) return Status::Ok();
+    std::set<std::string> known;
+    for (const FieldDescription& field : writer_->existing()->fields) {
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> step, writer_->LastStep(field.name));
+      if (step) known.insert(field.name);
+    }
+    const std::set<std::string> left = LeaveOutCoordinates(known, &jobs_);
+    if (!left.empty() && options_.mode == OpenMode::kAppend)
+      Warn(fmt::format("the dataset keeps its coordinates {}; those of the files are not compared with them",
+                       fmt::join(left, ", ")));
     return Status::Ok();
   }
 
@@ -212,14 +228,14 @@ class Run {
     {
       const PhaseTimer timer(writer_->mutable_seconds(), Phase::kRead);
       QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                             QUARRY_ASSIGN_OR_RETURN(input, job.Open(options_.input));
+                                             QUARRY_ASSIGN_OR_RETURN(input, job.Open(options_));
                                              return Status::Ok();
                                            })));
     }
     const DatasetDescription& dataset = writer_->dataset();
     const std::size_t field = *dataset.FindField(job.info.field);
     QUARRY_ASSIGN_OR_RETURN(const std::optional<FieldSource::Wider> wider,
-                            FindWider(options_, input->info(), dataset.fields[field]));
+                            FindWider(job.OptionsIn(options_), input->info(), dataset.fields[field]));
     FileSource source(*input, ranks_, options_.reading, dataset.GridOf(field).patch, wider);
     QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, field, job.info.source, &source));
     const std::uint64_t images = input->images_read();

@@ -131,8 +131,8 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
     for (const Job& job : inputs) {
       const input::InputInfo& input = job.info;
       const FieldDescription& field = dataset.fields[*dataset.FindField(input.field)];
-      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<input::Input> open, job.Open(options.input));
-      QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(options, input, field));
+      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<input::Input> open, job.Open(options));
+      QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(job.OptionsIn(options), input, field));
       QUARRY_ASSIGN_OR_RETURN(const Estimate estimate,
                               EncodeSomePatches(*open, field, wider, dataset.GridOf(field)));
       if (estimate.outlying && (field.relative_tolerance || field.rougher_relative) &&

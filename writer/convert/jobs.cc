@@ -61,11 +61,12 @@ Result<std::optional<CoderId>> CoderOf(const WriteOptions& options) {
 
 /// Describes the field from options and file; for the rest, a continued field keeps its declaration.
 Result<FieldRequest> RequestField(const WriteOptions& options, const input::InputInfo& input,
-                                  const FieldDescription* existing) {
+                                  bool is_coordinate, const FieldDescription* existing) {
   FieldRequest field;
   field.name = input.field;
   QUARRY_ASSIGN_OR_RETURN(field.type, StoredType(options, input));
   field.given = input.given;
+  field.complex = input.complex;
   if (existing != nullptr && existing->type == DataType::kFloat32 && field.type == DataType::kFloat64) {
     return InvalidArgument(
         "\"{}\" holds float64, but field \"{}\" float32; give --store-as float32, or choose another "
@@ -84,6 +85,7 @@ Result<FieldRequest> RequestField(const WriteOptions& options, const input::Inpu
   QUARRY_ASSIGN_OR_RETURN(const std::optional<SampleValue> fill, SourceFill(options, input));
   field.fill = StoredFill(field.type, fill);
   QUARRY_ASSIGN_OR_RETURN(field.coder, CoderOf(options));
+  field.still = field.coordinate = is_coordinate;
   if (existing == nullptr) return field;
   const std::optional<SampleValue> stored = field.fill;
   field = ContinueField(std::move(field), *existing);
@@ -107,8 +109,8 @@ SourceGrid GridOf(const input::InputInfo& input) {
 
 }  // namespace
 
-Result<std::unique_ptr<input::Input>> Job::Open(const input::InputOptions& options) const {
-  QUARRY_ASSIGN_OR_RETURN(auto inputs, input::OpenInputs(info.path, options));
+Result<std::unique_ptr<input::Input>> Job::Open(const WriteOptions& run) const {
+  QUARRY_ASSIGN_OR_RETURN(auto inputs, input::OpenInputs(info.path, OptionsIn(run).input));
   if (moment < inputs.size() && inputs[moment]->info().dims == info.dims) return std::move(inputs[moment]);
   return DataLoss("\"{}\" has changed since the run began; convert it when no process writes it", info.path);
 }
@@ -139,7 +141,91 @@ Status CheckVariables(const Jobs& jobs) {
   return Status::Ok();
 }
 
+/// Nothing of a coordinate is lost, and what is said of fields is not said of it.
+WriteOptions CoordinateOptions(const WriteOptions& options) {
+  WriteOptions own;
+  own.input.format = options.input.format;
+  own.input.single = true;
+  own.spacing = options.spacing;
+  own.origin = options.origin;
+  own.order = options.order;
+  own.reading = options.reading;
+  own.pipeline = options.pipeline;
+  own.lossless = true;
+  return own;
+}
+
+/// The coordinates that the files name, each once.
+class Coordinates {
+ public:
+  Coordinates(const WriteOptions& options, const Jobs& jobs)
+      : own_(std::make_shared<WriteOptions>(CoordinateOptions(options))) {
+    for (const auto& [step, inputs] : jobs)
+      for (const Job& job : inputs) fields_.insert(job.info.field);
+  }
+
+  /// Of a field that is converted. @param info  gets a warning for what is not kept
+  void Add(input::InputInfo* info) {
+    if (!info->words || !seen_.insert(info->words.get()).second) return;
+    const std::string file = input::FileOf(info->path);
+    for (const std::string& name : info->words->coordinates) {
+      const auto [known, is_new] = files_.try_emplace(name, file);
+      if (!is_new && known->second != file) repeated_.insert(name);
+      if (is_new) Open(fmt::format("{}:{}", file, name), name, info);
+    }
+  }
+
+  std::vector<Job> Take(input::InputInfo* of_first) && {
+    if (!repeated_.empty())
+      of_first->warnings.push_back(fmt::format(
+          "the coordinates {} are those of this file, and are not compared with those of the others",
+          fmt::join(repeated_, ", ")));
+    return std::move(found_);
+  }
+
+ private:
+  void Open(const std::string& path, const std::string& name, input::InputInfo* info) {
+    Result<std::vector<std::unique_ptr<input::Input>>> inputs = input::OpenInputs(path, own_->input);
+    if (!inputs.ok() || inputs->size() != 1) {
+      info->warnings.push_back(fmt::format("{}: its coordinate {} is not kept: {}", info->field, name,
+                                           inputs.ok() ? "it changes with time" : inputs.status().message()));
+      return;
+    }
+    if (fields_.insert(inputs->front()->info().field).second)
+      found_.push_back({inputs->front()->info(), 0, false, own_});
+  }
+
+  const std::shared_ptr<const WriteOptions> own_;
+  std::set<std::string> fields_;
+  std::set<const input::FileWords*> seen_;
+  std::map<std::string, std::string> files_;  ///< by coordinate: where it was found first
+  std::set<std::string> repeated_;
+  std::vector<Job> found_;
+};
+
+void AddCoordinates(const WriteOptions& options, Jobs* jobs) {
+  if (jobs->empty()) return;
+  Coordinates coordinates(options, *jobs);
+  for (auto& [step, inputs] : *jobs)
+    for (Job& job : inputs) coordinates.Add(&job.info);
+  std::vector<Job>& first = jobs->begin()->second;
+  std::vector<Job> found = std::move(coordinates).Take(&first.front().info);
+  std::ranges::move(found, std::back_inserter(first));
+}
+
 }  // namespace
+
+std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jobs* jobs) {
+  std::set<std::string> left;
+  for (auto& [step, inputs] : *jobs) {
+    std::erase_if(inputs, [&](const Job& job) {
+      const bool is_known = job.is_coordinate() && known.contains(job.info.field);
+      if (is_known) left.insert(job.info.field);
+      return is_known;
+    });
+  }
+  return left;
+}
 
 Result<Jobs> ListJobs(const WriteOptions& options) {
   if (Status status = CheckTime(options.time); !status.ok()) return std::move(status).Annotate("--time");
@@ -158,10 +244,11 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
         return InvalidArgument(
             "--step {} leaves no numbers for the steps behind the first; give a smaller one",
             *options.first_step);
-      jobs[it->second++].push_back({info, moment, false});
+      jobs[it->second++].push_back({info, moment, false, nullptr});
     }
   }
   QUARRY_RETURN_IF_ERROR(CheckVariables(jobs));
+  AddCoordinates(options, &jobs);
   if (options.time && jobs.size() > 1)
     return InvalidArgument(
         "--time names one moment, but there are {} steps; convert them one by one with --append",
@@ -171,8 +258,13 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
 
 Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first) {
   Jobs renumbered;
+  std::vector<Job> coordinates;
   for (auto& [step, inputs] : jobs) {
     for (Job& job : inputs) {
+      if (job.is_coordinate()) {
+        coordinates.push_back(std::move(job));
+        continue;
+      }
       const auto found = first.find(job.info.field);
       std::uint64_t number = step;
       if (found != first.end() && __builtin_add_overflow(step, found->second, &number))
@@ -181,6 +273,7 @@ Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first) {
       renumbered[number].push_back(std::move(job));
     }
   }
+  if (!renumbered.empty()) std::ranges::move(coordinates, std::back_inserter(renumbered.begin()->second));
   return renumbered;
 }
 
@@ -247,11 +340,19 @@ void TakeWords(const WriteOptions& options, const Jobs& jobs, DatasetDescription
   }
 }
 
+/// Coordinates of text on the grid of the input.
+std::vector<TextCoordinate> TextsOf(const input::InputInfo& input, std::size_t grid) {
+  std::vector<TextCoordinate> texts = input.words ? input.words->texts : std::vector<TextCoordinate>();
+  for (TextCoordinate& text : texts) text.grid = grid;
+  return texts;
+}
+
 }  // namespace
 
 std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset) {
   std::map<std::string, std::set<std::string>> others;  // by what they are about
   std::set<const input::FileWords*> seen;
+  std::set<std::string> texts;
   for (const auto& [step, inputs] : jobs) {
     for (const Job& job : inputs) {
       const input::FileWords* words = job.info.words.get();
@@ -261,11 +362,18 @@ std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescripti
         others[owner].insert(names.begin(), names.end());
       };
       add("the files", words->dataset, dataset.attributes);
+      for (const TextCoordinate& text : words->texts) {
+        const auto kept = std::ranges::find(dataset.texts, text.name, &TextCoordinate::name);
+        if (kept != dataset.texts.end() && kept->texts != text.texts) texts.insert(text.name);
+      }
       if (const auto field = dataset.FindField(job.info.field))
         add(fmt::format("field {}", job.info.field), words->field, dataset.fields[*field].attributes);
     }
   }
   std::vector<std::string> sentences;
+  if (!texts.empty())
+    sentences.push_back(fmt::format("the texts of {} differ, and the dataset keeps those that came first",
+                                    fmt::join(texts, ", ")));
   for (const auto& [owner, names] : others) {
     if (!names.empty())
       sentences.push_back(
@@ -286,11 +394,13 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
   dataset.time_unit = unit;
   for (const auto& [step, inputs] : jobs) {
     QUARRY_RETURN_IF_ERROR(internal::ToStatus(TimeOf(options, inputs, dataset.time_unit)));
-    for (const auto& [input, moment, done] : inputs) {
+    for (const Job& job : inputs) {
+      const input::InputInfo& input = job.info;
+      const WriteOptions& own = job.OptionsIn(options);
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
       Result<std::size_t> grid = ChooseGrid(
-          GridOf(input), LayoutOf(options), input.field,
+          GridOf(input), LayoutOf(own), input.field,
           "give --origin {origin} --spacing {spacing} to place them there all the same, or another "
           "--output",
           &dataset);
@@ -298,7 +408,8 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
         const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
         return std::move(grid).status().Annotate(fmt::format("\"{}\"{}", input.path, into));
       }
-      QUARRY_ASSIGN_OR_RETURN(const FieldRequest request, RequestField(options, input, continued));
+      QUARRY_ASSIGN_OR_RETURN(const FieldRequest request,
+                              RequestField(own, input, job.is_coordinate(), continued));
       Result<FieldDescription> field = DescribeField(request, kOptions);
       Status status = field.status();
       if (status.ok() && input.type != field->type && FindCoder(field->coder)->HasSafeguards()) {
@@ -311,6 +422,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       if (status.ok()) field->grid = *grid;
       if (status.ok()) status = TakeField(*std::move(field), &dataset, kOptions);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
+      for (const TextCoordinate& text : TextsOf(input, *grid)) TakeText(text, &dataset);
     }
   }
   return dataset;

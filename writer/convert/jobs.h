@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,15 +21,21 @@ struct Job {
   input::InputInfo info;
   std::size_t moment = 0;  ///< position in the answer of OpenInputs for info.path
   bool done = false;       ///< published by an earlier run
+  /// Of a coordinate of other fields, which nobody has asked for; null: those of the run.
+  std::shared_ptr<const WriteOptions> own;
 
-  Result<std::unique_ptr<input::Input>> Open(const input::InputOptions& options) const;
+  bool is_coordinate() const { return own != nullptr; }
+  const WriteOptions& OptionsIn(const WriteOptions& run) const { return own ? *own : run; }
+  /// @param run  its options
+  Result<std::unique_ptr<input::Input>> Open(const WriteOptions& run) const;
 };
 
 /// The dumps of each step, by step number.
 using Jobs = std::map<std::uint64_t, std::vector<Job>>;
 
 /// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
-/// share step numbers.
+/// share step numbers. What the files name as coordinates of these, and what does not change with time, are
+/// fields of the first step.
 /// @errors those of OpenInputs; kInvalidArgument when grids differ, options contradict, or two variables of
 /// one file would be steps of one field
 Result<Jobs> ListJobs(const WriteOptions& options);
@@ -36,6 +44,9 @@ Result<Jobs> ListJobs(const WriteOptions& options);
 /// @param first  those of fields that begin elsewhere than at 0
 /// @errors kInvalidArgument: a number beyond the largest
 Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first);
+
+/// Without the coordinates that a dataset has already. @returns  their names
+std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jobs* jobs);
 
 /// What the user should know before the run: warnings of the inputs, each once; a series whose order is not
 /// that of its names or times.

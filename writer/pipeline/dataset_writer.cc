@@ -628,7 +628,7 @@ format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t nu
   const FieldDescription& field = dataset_.fields[number];
   format::SubfileHeader header;
   header.step = step;
-  header.field_number = static_cast<std::uint32_t>(number);
+  header.field_number = dataset_.NumberOf(number);
   const GridDescription& grid = dataset_.GridOf(field);
   header.dims = grid.dims;
   header.patch = grid.patch;

@@ -219,7 +219,9 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           0,
                           field.attributes,
                           field.still,
-                          field.coordinate};
+                          field.coordinate,
+                          field.complex,
+                          {}};
 }
 
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing) {
@@ -258,8 +260,9 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
         existing.name, wanted.units, existing.units, words.units, existing.units);
   const auto text = [](const FieldDescription& f) {
     return fmt::format(
-        "{} by {} {}, {} and {}", f.given_type(), Name(f.coder), BoundText(f),
-        f.keyframe > 0 ? fmt::format("a keyframe every {} steps", f.keyframe) : "all keyframes",
+        "{}{} by {} {}, {} and {}", f.given_type(),
+        f.complex ? fmt::format(", a part of complex \"{}\",", f.complex->of) : "", Name(f.coder),
+        BoundText(f), f.keyframe > 0 ? fmt::format("a keyframe every {} steps", f.keyframe) : "all keyframes",
         f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
   };
   if (wanted.type == existing.type && wanted.given == existing.given && wanted.coder == existing.coder &&
@@ -267,7 +270,7 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
       wanted.pointwise_relative_tolerance == existing.pointwise_relative_tolerance &&
       wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
       wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative &&
-      wanted.keyframe == existing.keyframe) {
+      wanted.keyframe == existing.keyframe && wanted.complex == existing.complex) {
     if (wanted.grid == existing.grid) return Status::Ok();
     return InvalidArgument(
         "field \"{}\" is on grid {} in the dataset, but on grid {} here; a field has one grid", existing.name,
@@ -281,12 +284,21 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
 Status TakeField(FieldDescription wanted, DatasetDescription* dataset, const FieldWords& words) {
   const std::optional<std::size_t> known = dataset->FindField(wanted.name);
   if (!known) {
+    wanted.number = dataset->NextNumber();
     dataset->fields.push_back(std::move(wanted));
     return Status::Ok();
   }
   QUARRY_RETURN_IF_ERROR(CheckSameField(wanted, dataset->fields[*known], words));
   if (!wanted.still) dataset->fields[*known].still = false;
   return Status::Ok();
+}
+
+bool TakeText(const TextCoordinate& text, DatasetDescription* dataset) {
+  const auto known = std::ranges::find(dataset->texts, text.name, &TextCoordinate::name);
+  if (known != dataset->texts.end())
+    return known->texts == text.texts && known->axis == text.axis && known->grid == text.grid;
+  dataset->texts.push_back(text);
+  return true;
 }
 
 DatasetDescription DescribeDataset(const LayoutRequest& layout) {
@@ -306,8 +318,10 @@ Result<std::size_t> AddGrid(GridDescription grid, const LayoutRequest& layout, D
     return InvalidArgument("{} levels do not fit patches of {}; give 1 to {}", grid.levels,
                            ToString(grid.patch), most);
   }
-  if (!layout.levels && !dataset->grids.empty())
-    grid.levels = std::min(grid.levels, dataset->grids.front().levels);
+  // A single sample is that of every level.
+  const auto first =
+      std::ranges::find_if(dataset->grids, [](const GridDescription& other) { return other.samples() > 1; });
+  if (!layout.levels && first != dataset->grids.end()) grid.levels = std::min(grid.levels, first->levels);
   dataset->grids.push_back(std::move(grid));
   QUARRY_RETURN_IF_ERROR(format::CheckGrids(dataset->grids));
   return dataset->grids.size() - 1;

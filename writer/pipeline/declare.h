@@ -38,6 +38,7 @@ struct FieldRequest {  // NOLINT(clang-analyzer-optin.performance.Padding): by s
   Attributes attributes;
   bool still = false;       ///< one step has it, and stands for all
   bool coordinate = false;  ///< it says where, when or under which conditions the samples of others are
+  std::optional<ComplexPart> complex;
 };
 
 /// The grid and how it is cut. Omitted values take defaults, or those of the continued dataset.
@@ -78,11 +79,15 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
 /// @errors kInvalidArgument: they differ
 Status TakeField(FieldDescription wanted, DatasetDescription* dataset, const FieldWords& words = {});
 
+/// Adds a coordinate of text to a dataset. One that is there stays as it is.
+/// @returns  whether the dataset has it now, with these texts along this axis
+bool TakeText(const TextCoordinate& text, DatasetDescription* dataset);
+
 /// A new dataset without fields and grids.
 DatasetDescription DescribeDataset(const LayoutRequest& layout);
 
 /// Cuts a grid and adds it to a dataset. Unless the layout says otherwise, it has no more levels than the
-/// first grid, so that fields are seen at the same levels.
+/// first grid of more than one sample, so that fields are seen at the same levels.
 /// @returns  its number
 /// @errors kInvalidArgument: patch or levels that do not fit, samples without a place, an axis that another
 /// grid has elsewhere

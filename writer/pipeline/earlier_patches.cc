@@ -62,12 +62,16 @@ Result<std::vector<std::uint64_t>> ChooseReferences(const Location& root, std::u
   } else {
     QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(dataset, step, field));
   }
+  // The plan is for all fields of a run: one that not all of these steps have refers to the others.
+  std::vector<std::uint64_t> there;
   std::set<std::uint64_t> needed;
   for (const std::uint64_t reference : chosen) {
     QUARRY_ASSIGN_OR_RETURN(const bool has, HasField(dataset, reference, field));
-    if (!has) return std::vector<std::uint64_t>();
+    if (!has) continue;
+    there.push_back(reference);
     QUARRY_RETURN_IF_ERROR(AddNeeded(dataset, field, reference, &needed));
   }
+  chosen = std::move(there);
   if (planned == nullptr && needed.size() >= static_cast<std::size_t>(field.keyframe)) chosen.clear();
   return chosen;
 }

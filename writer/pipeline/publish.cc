@@ -4,6 +4,7 @@
 #include "quarry/format/mask.h"
 #include "quarry/format/subfile_table.h"
 #include "quarry/storage/location.h"
+#include "writer/pipeline/dataset_files.h"
 
 namespace quarry::writer {
 
@@ -11,30 +12,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kStagingPrefix = ".partial-";
-
 /// A new dataset grows beside its final name.
 fs::path DatasetStaging(const fs::path& dataset) {
   return dataset.parent_path() / fmt::format(".{}.partial", dataset.filename().string());
 }
 
 ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-/// Removes the entries of a folder that are chosen by their names.
-template <typename IsStale>
-Status RemoveEntries(const fs::path& folder, IsStale is_stale) {
-  const Result<std::vector<FolderEntry>> entries = Location(folder).List();
-  if (entries.status().code() == StatusCode::kNotFound) return Status::Ok();
-  QUARRY_RETURN_IF_ERROR(entries.status());
-  for (const FolderEntry& entry : *entries) {
-    if (is_stale(entry.name)) QUARRY_RETURN_IF_ERROR(RemoveTree(folder / entry.name));
-  }
-  return Status::Ok();
-}
-
-Status RemoveStartingWith(const fs::path& folder, std::string_view prefix) {
-  return RemoveEntries(folder, [&](const std::string& name) { return name.starts_with(prefix); });
-}
 
 /// Makes the rename durable by which a step has become visible.
 /// @errors kUnknown: that has failed, and nobody can take the rename back
@@ -51,15 +34,6 @@ Status KeepPublished(std::uint64_t step, const fs::path& folder) {
 /// Empties a locked folder.
 Status RemoveAllButOwner(const fs::path& folder) {
   return RemoveEntries(folder, [](const std::string& name) { return name != DirectoryLock::kOwnerFile; });
-}
-
-/// Steps and masks that were not published.
-Status RemoveStaged(const fs::path& dataset) {
-  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(dataset / "steps", kStagingPrefix));
-  QUARRY_RETURN_IF_ERROR(RemoveStartingWith(dataset / "masks", "."));
-  std::error_code ignored;
-  fs::remove(dataset / "masks", ignored);  // where that has left it empty
-  return Status::Ok();
 }
 
 /// Makes the folder in which a new dataset grows, and locks it.
@@ -85,15 +59,6 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions&
   }
   QUARRY_RETURN_IF_ERROR(RemoveAllButOwner(staging));
   return lock;
-}
-
-/// @param folder  of the step
-Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
-  const fs::path manifest = folder / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> step = format::DecodeStepManifest(text, dataset);
-  if (!step.ok()) return std::move(step).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  return step;
 }
 
 /// Describes a mask from the subfiles in its folder, and checks its name.
@@ -189,10 +154,9 @@ Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
 
 Result<bool> Publisher::HasTimes(const fs::path& dataset) {
   QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> steps, Location(dataset / "steps").List());
-  for (const FolderEntry& step : steps) {
-    if (step.name.starts_with(kStagingPrefix)) continue;
-    Result<StepDescription> read = ReadStep(dataset / "steps" / step.name, description);
+  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
+  for (const std::uint64_t step : steps) {
+    Result<StepDescription> read = ReadStep(dataset / format::StepFolder(step), description);
     if (read.status().code() == StatusCode::kNotFound) continue;  // no step
     QUARRY_RETURN_IF_ERROR(read.status());
     if (read->time) return true;
@@ -208,14 +172,10 @@ Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
 Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset, const std::string& field) {
   QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
   if (!description.FindField(field)) return std::optional<std::uint64_t>();
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset / "steps").List());
-  std::set<std::uint64_t, std::greater<>> steps;
-  for (const FolderEntry& entry : entries) {
-    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.insert(*step);
-  }
-  for (const std::uint64_t step : steps) {
-    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, step, description));
-    if (published.has(field)) return std::optional(step);
+  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, *step, description));
+    if (published.has(field)) return std::optional(*step);
   }
   return std::optional<std::uint64_t>();
 }
@@ -299,7 +259,7 @@ namespace {
 /// Whether a dataset says more than dataset.json, which only grows.
 bool Declares(const DatasetDescription& dataset, const DatasetDescription& existing) {
   return dataset.fields.size() != existing.fields.size() || dataset.grids.size() != existing.grids.size() ||
-         dataset.time_unit != existing.time_unit ||
+         dataset.time_unit != existing.time_unit || dataset.texts != existing.texts ||
          !std::ranges::equal(dataset.fields, existing.fields, {}, &FieldDescription::still,
                              &FieldDescription::still);
 }
@@ -316,9 +276,7 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
   // an unknown field is not. So is a unit without times.
   if (Declares(dataset, *existing_)) {
-    const fs::path temporary = dataset_ / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
-    QUARRY_RETURN_IF_ERROR(
-        ReplaceFile(dataset_ / "dataset.json", AsBytes(format::EncodeManifest(dataset)), temporary));
+    QUARRY_RETURN_IF_ERROR(ReplaceDescription(dataset_, dataset));
     existing_ = dataset;
   }
   std::error_code ignored;

@@ -116,7 +116,7 @@ class RemoteDataset final : public Dataset {
                                              const CallOptions& call) const override {
     QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
     const query::ReadRequest read = query::SamplesOf(request);
-    QUARRY_RETURN_IF_ERROR(query::CheckLevels(read, LevelsOf(read.field)));
+    QUARRY_RETURN_IF_ERROR(query::CheckLevels(read, read.field, LevelsOf(read.field)));
     QUARRY_ASSIGN_OR_RETURN(
         const pb::GetStatisticsResponse response,
         connection_->Call<pb::GetStatisticsResponse>("GetStatistics", wire::ToProto(name_, request),
@@ -183,7 +183,6 @@ class RemoteDataset final : public Dataset {
     return newest_ = std::move(newest);
   }
 
-  /// Refuses what can be refused without a server.
   /// Whether steps of a requested field may refer to others: then the server decodes.
   bool MayRefer(const query::SeriesRequest& request) const {
     return std::any_of(
@@ -195,11 +194,12 @@ class RemoteDataset final : public Dataset {
         });
   }
 
+  /// Refuses what can be refused without a server.
   Status CheckRequest(const query::SeriesRequest& request) const {
     QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
-    int levels = request.fields.empty() ? LevelsOf(request.read.field) : format::kMaxLevels;
-    for (const std::string& field : request.fields) levels = std::min(levels, LevelsOf(field));
-    return query::CheckLevels(request.read, levels);
+    for (const std::string& field : request.fields.empty() ? std::vector{request.read.field} : request.fields)
+      QUARRY_RETURN_IF_ERROR(query::CheckLevels(request.read, field, LevelsOf(field)));
+    return Status::Ok();
   }
 
   /// Levels of a field; of one that has been added since, as many as there can be.

@@ -148,7 +148,7 @@ TEST_F(InputTest, RefusesNpyThatItWouldReadWrongly) {
   const auto code = [&](const char* dictionary) {
     return OpenInputs(Save("a.npy", Npy(dictionary, Counting(24))), {}).status().code();
   };
-  EXPECT_EQ(code("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3, 2), }"),
+  EXPECT_EQ(code("{'descr': '<U8', 'fortran_order': False, 'shape': (2, 3, 2), }"),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 2, 2), }"),
             StatusCode::kInvalidArgument);

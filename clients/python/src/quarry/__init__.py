@@ -18,6 +18,7 @@ the child, or hand over the dataset by pickle, which opens it there.
 
 from quarry import _load  # noqa: F401, I001
 from quarry._dataset import Dataset, list, open
+from quarry._edit import Attributes, Removed, delete
 from quarry._errors import Error
 from quarry._field import Field
 from quarry._quarry import version as __version__
@@ -26,5 +27,5 @@ from quarry._series import Series
 from quarry._write import Written, write
 from quarry._zarr import zarr_store
 
-__all__ = ["Dataset", "Error", "Field", "Samples", "Series", "Written", "__version__", "list", "open", "write",
-           "zarr_store"]
+__all__ = ["Attributes", "Dataset", "Error", "Field", "Removed", "Samples", "Series", "Written", "__version__",
+           "delete", "list", "open", "write", "zarr_store"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from quarry import _quarry
+from quarry._edit import Attributes, Owner
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._field import Field
@@ -132,6 +133,9 @@ class Dataset(Mapping[str, "Field"]):
 
     def __getitem__(self, name: str) -> Field:
         if name not in self._fields:
+            if parts := [part.name for part in self._fields.values() if part.complex_of == name]:
+                raise KeyError(f"{name!r} is complex, and its parts are the fields {' and '.join(parts)}; "
+                               "xarray.open_dataset gives them as one")
             raise KeyError(f"{name!r} is no field of \"{self.target}\"; it has {', '.join(self._fields) or 'none'}")
         return Field(self, self._fields[name])
 
@@ -206,15 +210,25 @@ class Dataset(Mapping[str, "Field"]):
         return ByAxis(zip(self.dims, self.grid.axis_units, strict=True))
 
     @property
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> Attributes:
         """What its source says of the whole: texts, lists of texts, numbers of numpy's types and arrays of them; what
-        JSON holds besides as `json.loads` gives it."""
-        return self.native.attributes
+        JSON holds besides as `json.loads` gives it. Those of a directory can be set, see `Attributes`."""
+        return self._attributes(lambda: self.native.attributes, Owner("dataset"))
+
+    def _attributes(self, read: Callable[[], Mapping[str, Any]], owner: Owner) -> Attributes:
+        return Attributes(read, self.target, owner, self._reopen)
+
+    def _reopen(self) -> None:
+        """After a change of what is read when a dataset is opened."""
+        with self._lock:
+            self._native = self._known_steps = None
+        self._open()
 
     @property
-    def axis_attrs(self) -> ByAxis[dict[str, Any]]:
-        """What its source says of z, y, x, by the names of the axes."""
-        return ByAxis(zip(self.dims, self.grid.axis_attributes, strict=True))
+    def axis_attrs(self) -> ByAxis[Attributes]:
+        """What its source says of z, y, x, by the names of the axes. Those of a directory can be set."""
+        _ = self.grid  # there is one
+        return next(iter(self.values())).axis_attrs
 
     def refresh(self) -> None:
         """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
@@ -293,10 +307,12 @@ class Dataset(Mapping[str, "Field"]):
                                "npz"] | None = None,
                overwrite: bool = False, resume: bool = False, progress: bool = False) -> builtins.list[Path]:
         """Writes fields to a file of another format, box by box: they may be larger than memory. Arrays are [step, z,
-        y, x], without the axes that the grid lacks, and without that of the steps where a field does not change.
-        Coordinates, units, fill values, attributes, error bounds and where all came from go along; where source and
-        Quarry say something by the same name, the source does. Missing samples of floating-point fields are NaN, those
-        of integers hold the fill value. Until it is complete the file is called PATH.part.
+        y, x], without the axes that the grid of the field lacks, and without that of the steps where it does not
+        change. Fields on several grids go into one .nc, .h5, .zarr or .npz, where axes of one name are one dimension;
+        the other formats hold one grid. Coordinates, units, fill values, attributes, error bounds and where all came
+        from go along; where source and Quarry say something by the same name, the source does. Missing samples of
+        floating-point fields are NaN, those of integers hold the fill value. Until it is complete the file is called
+        PATH.part.
 
             dataset.export("region.nc", fields="pressure", steps=range(0, 100, 10), box=((0, 64), (0, 64), (0, 64)))
 
@@ -306,15 +322,19 @@ class Dataset(Mapping[str, "Field"]):
                 several; .pvti: each of them in pieces; .pvd: a list of them with their times; .tif (of one field): a
                 stack of ImageJ; .csv: a line of the grid as a table, its attributes in PATH.json. docs/python.md says
                 what each format keeps; what it cannot hold of these samples is a warning
-            fields: names; all, if left out, but for what describes others, as coordinates and bounds of cells do, where
-                it lies on another grid or the format holds one field: a warning names it
+            fields: names; all, if left out. What a format of one grid or one field cannot hold of them is left out
+                then, and a warning names it: fields on other grids than the first, and what describes others, as
+                coordinates and bounds of cells do
             steps: their numbers; those that hold one of the fields, if left out. Where one does not hold a field, that
                 is missing in it
-            box: ((z0, z1), (y0, y1), (x0, x1)) in samples of full resolution, half-open, or {"lat": (40, 50)},
-                positions along axes, both included; the whole grid if left out
-            level: 0, full resolution, if nothing else says which
+            box: {"lat": (40, 50)}, positions along axes, both included, of each field that has the axis; or ((z0, z1),
+                (y0, y1), (x0, x1)) in samples of full resolution, half-open, of fields on one grid, where what
+                describes them follows along their axes; all samples if left out
+            level: 0, full resolution, if nothing else says which. Of grids that have fewer levels, coordinates and
+                single samples are there at each; other fields are left out, and a warning names them
             max_error: instead of a level: the coarsest at which every field and step is within this error, in the
-                field's unit; or {field: error}
+                field's unit; or {field: error}. A single number says nothing of coordinates, nor of what else describes
+                others and nobody names
             format: that of the suffix if left out
             overwrite: replaces what is there, when the export is complete
             resume: continues an export of the same that was interrupted, and begins where there is none
@@ -327,7 +347,8 @@ class Dataset(Mapping[str, "Field"]):
             Error: the target exists (ALREADY_EXISTS); no such step, or no level within max_error (NOT_FOUND); the
                 export that was interrupted was another one (FAILED_PRECONDITION); another process writes it
                 (UNAVAILABLE); the disk is full (INTERNAL); damage (DATA_LOSS), and those of the server
-            ValueError: no such format, level or box, or one that the format cannot hold; KeyError: no such field
+            ValueError: no such format, level or box, a box of samples for several grids, or what the format cannot
+                hold; KeyError: no such field
             ImportError: the library of the format is not installed
         """
         from quarry._export import export

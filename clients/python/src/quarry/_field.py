@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from quarry import _quarry
+from quarry._edit import Attributes, Owner
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._samples import Box, ByAxis, Region, Samples, Triple, box_of, coords_of
@@ -90,9 +91,14 @@ class Field:
         return ByAxis(zip(self.dims[1:], self.grid.axis_units, strict=True))
 
     @property
-    def axis_attrs(self) -> ByAxis[dict[str, Any]]:
-        """What the source says of z, y, x, by the names of the axes."""
-        return ByAxis(zip(self.dims[1:], self.grid.axis_attributes, strict=True))
+    def axis_attrs(self) -> ByAxis[Attributes]:
+        """What the source says of z, y, x, by the names of the axes. Those of a directory can be set, for all fields
+        along the axis."""
+        return ByAxis((dim, self._axis_attrs(axis)) for axis, dim in enumerate(self.dims[1:]))
+
+    def _axis_attrs(self, axis: int) -> Attributes:
+        return self.dataset._attributes(lambda: self.dataset[self.name].grid.axis_attributes[axis],
+                                        Owner("axis", self.name, axis))
 
     @property
     def still(self) -> bool:
@@ -151,9 +157,14 @@ class Field:
         return np.array([times.get(number) for number in numbers], np.float64)
 
     @property
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> Attributes:
         """Unit, coder, error bound and fill value, as far as there are any, and what its source says of it, also where
-        both have one name. Values are those of `Dataset.attrs`."""
+        both have one name. Values are those of `Dataset.attrs`; the unit and what the source says can be set."""
+        fixed = frozenset(self._facts()) - {"units"}
+        return self.dataset._attributes(lambda: self.dataset[self.name]._all_attributes(),
+                                        Owner("field", self.name, fixed=fixed))
+
+    def _all_attributes(self) -> dict[str, Any]:
         return self._facts() | self._description.attributes
 
     def _facts(self) -> dict[str, Any]:
@@ -429,7 +440,9 @@ class Field:
 
         Args:
             positions: [point, 3]: z, y, x of each, in samples, the first of which is 0
-            physical: they are in the units of the axes instead
+            physical: they are in the units of the axes instead. Where the axes y and x have no positions, and two
+                fields that are coordinates say where samples lie: z, latitude, longitude, in the units of these
+                fields. Both are read whole, and kept for the next points
             layer: of accuracy, 0 the roughest; the last if left out
             output: a file .csv, to which positions, as they were given, and values are written too; the cell of a
                 missing value is empty. Of one step
@@ -441,7 +454,8 @@ class Field:
 
         Raises:
             ValueError: positions of another shape; `steps` with `step` or `output`
-            Error: a point is outside the grid (INVALID_ARGUMENT), and those of `read`
+            Error: a point is outside the grid, or physical, and y and x have no positions, and not one longitude and
+                one latitude either (INVALID_ARGUMENT); and those of `read`
         """
         import numpy as np
         array = np.ascontiguousarray(positions, dtype=np.float64)
@@ -455,8 +469,8 @@ class Field:
         values, error = self._points(step, array, physical, layer)
         if output is not None:
             from quarry._export_tables import titled, write_points
-            units = self.grid.axis_units if physical else ("", "", "")
-            write_points(output, [*map(titled, self.dims[1:], units), titled(self.name, self.units)], array, values)
+            names, units = self.dataset.native.position_titles(self.name, physical)
+            write_points(output, [*map(titled, names, units), titled(self.name, self.units)], array, values)
         return values, error
 
     def _points(self, step: int | None, positions: npt.NDArray[np.float64], physical: bool, layer: int | None

@@ -11,7 +11,7 @@ from quarry._dataset import Dataset
 from quarry._field import Field
 from quarry._labelled import Labelled, Role
 from quarry._members import Members, members_of
-from quarry._sources import Axis, Moments, Source, kept
+from quarry._sources import Axis, ComplexPart, Moments, Source, Text, is_complex, kept
 from quarry._times import Times
 
 Selection = Mapping[str, "int | slice"]
@@ -24,11 +24,13 @@ class Given:
     Attributes:
         attributes: of the dataset
         has_series: whether some have an axis of steps
+        texts: coordinates of text; of those along an axis, the field that has it and its place, 0 to 2 for z, y, x
     """
 
     sources: list[Source]
     attributes: _quarry.Attributes
     has_series: bool
+    texts: list[tuple[Text, tuple[int, int] | None]]
 
     @property
     def has_moment(self) -> bool:
@@ -57,7 +59,22 @@ def given(data: Any, name: str | None, select: Selection | None, said: list[str]
     sources = gathering.sources()
     if not sources:
         raise ValueError(": ".join(["there is no field to write", *said]))
-    return Given(sources, kept(_whole(data), "the Dataset", said), gathering.has_series)
+    return Given(sources, kept(_whole(data), "the Dataset", said), gathering.has_series,
+                 _texts_of(data, said) if isinstance(data, Dataset) else gathering.texts(sources))
+
+
+def _texts_of(data: Dataset, said: list[str]) -> list[tuple[Text, tuple[int, int] | None]]:
+    """Those of another dataset, along axes of its fields."""
+    fields = list(data.values())
+    found: list[tuple[Text, tuple[int, int] | None]] = []
+    for one in data.native.texts:
+        text = Text(one.name, one.dim or None, one.texts, kept(one.attributes, one.name, said))
+        first = next((place for place, field in enumerate(fields) if field._description.grid == one.grid), None)
+        if one.axis is None:
+            found.append((text, None))
+        elif first is not None:
+            found.append((text, (first, one.axis)))
+    return found
 
 
 def _whole(data: Any) -> Mapping[Any, Any]:
@@ -101,7 +118,7 @@ class _Gathering:
 
     def sources(self) -> list[Source]:
         """All fields, in the order in which they are written."""
-        fields = [self._field(key, name, array) for key, name, array in self._selected]
+        fields = [source for key, name, array in self._selected for source in self._fields(key, name, array)]
         # A single value has one level.
         fields.sort(key=lambda source: (source.exact, not any(source.has_axis)))
         helpers = [found for name, array in self._members.helpers.items() if (found := self._helper(name, array))]
@@ -115,16 +132,38 @@ class _Gathering:
                 coordinates.append(source)
         return [*fields, *helpers, *coordinates]
 
-    def _field(self, key: str, name: str, array: Any) -> Source:
+    def texts(self, sources: list[Source]) -> list[tuple[Text, tuple[int, int] | None]]:
+        """Coordinates of text, once all fields are made. What lies along no axis of a field is said."""
+        found: dict[str, tuple[Text, tuple[int, int] | None]] = {}
+        for text in (text for labels in self._holders for text in labels.texts):
+            along = _axis_called(text.dim, sources)
+            if text.name in found:
+                if found[text.name][0].texts != text.texts:
+                    self._said.append(f"two arrays have other texts of the coordinate {text.name}; the first is kept")
+            elif text.dim is None or along is not None:
+                found[text.name] = (text, along)
+            else:
+                self._said.append(f"the coordinate {text.name} is not kept: it holds text along {text.dim}, which is "
+                                  "no axis of a field")
+        return list(found.values())
+
+    def _fields(self, key: str, name: str, array: Any) -> list[Source]:
+        """One field; of complex samples two."""
+        if not is_complex(array):
+            return [self._field(key, name, array, None)]
+        return [self._field(key, _quarry.complex_field_name(name, imaginary), array, (name, imaginary))
+                for imaginary in (False, True)]
+
+    def _field(self, key: str, name: str, array: Any, part: tuple[str, bool] | None) -> Source:
         if isinstance(array, Field):
             return _of_field(name, array, self._said)
         if key not in self._labels:
-            return _of_array(name, array)
-        labels, steps = self._labels[key], self._steps[name]
+            return _of_array(name, array, part)
+        labels, steps = self._labels[key], self._steps[name if part is None else part[0]]
         moments = Moments()
         if steps is not None or not self.has_series:
             moments = _moments.moments_of(array, steps, labels.used, self._said)
-        return labels.source(name, array, steps, moments=moments)
+        return labels.source(name, array, steps, moments=moments, part=part)
 
     def _helper(self, name: str, array: Any) -> Source | None:
         steps = _moments.along(array, self._dims)
@@ -173,11 +212,21 @@ def _is_series(array: Any) -> bool:
     return not _is_xarray(array, "DataArray") and len(getattr(array, "shape", ())) == 4
 
 
-def _of_array(name: str, array: Any) -> Source:
+def _axis_called(dim: str | None, sources: list[Source]) -> tuple[int, int] | None:
+    """The first field with an axis of this name, and the place of the axis."""
+    for number, source in enumerate(sources):
+        for place, (axis, has) in enumerate(zip(source.axes, source.has_axis, strict=True)):
+            if has and source.has_names and axis.name == dim:
+                return number, place
+    return None
+
+
+def _of_array(name: str, array: Any, part: tuple[str, bool] | None) -> Source:
     import numpy as np
     if not (hasattr(array, "shape") and hasattr(array, "dtype")):
         array = np.asarray(array)
-    return Source(name, array, has_steps=len(array.shape) == 4)
+    given = array if part is None else ComplexPart(array, part[1])
+    return Source(name, given, has_steps=len(array.shape) == 4, complex=part)
 
 
 def _of_field(name: str, data: Field, said: list[str]) -> Source:
@@ -189,7 +238,8 @@ def _of_field(name: str, data: Field, said: list[str]) -> Source:
     return Source(name, data, has_steps=True, units=data.units, fill=described.fill,
                   axes=_axes_of_grid(data.grid, said), has_axis=data.grid.has_axis,
                   attributes=kept(described.attributes, name, said), moments=moments, still=described.still,
-                  coordinate=described.coordinate, moves=not described.coordinate)
+                  coordinate=described.coordinate, moves=not described.coordinate,
+                  complex=(described.complex_of, described.is_imaginary) if described.complex_of else None)
 
 
 def _axes_of_grid(grid: _quarry.FieldGrid, said: list[str]) -> list[Axis]:

@@ -41,8 +41,10 @@ def bound_of(field: Field) -> str:
 
 def role_of(field: Field) -> str:
     """What a field is besides; empty for most."""
-    return ", ".join(text for text, holds in (("does not change", field.still), ("coordinate", field.is_coordinate))
-                     if holds)
+    part = "imaginary" if field._description.is_imaginary else "real"
+    return ", ".join(text for text, holds in (
+        ("does not change", field.still), ("coordinate", field.is_coordinate),
+        (f"{part} parts of {field._description.complex_of}", bool(field._description.complex_of))) if holds)
 
 
 def stored_size(field: Field) -> str:
@@ -59,6 +61,7 @@ def dataset_info(dataset: Dataset) -> Text:
              *(line for grid in dataset.grids for line in _grid_lines(grid)),
              ("steps", _steps(dataset.steps)),
              ("times", _times(dataset)),
+             *(line for text in dataset.native.texts for line in [_text_line(text), *_attributes(text.attributes)]),
              ("as arrays", f"{dataset.nbytes / 1e6:,.1f} MB"),
              ("written by", dataset.native.created_by)]
     rows = [(name, field.dtype.name, field.units, f"{len(field)} steps", bound_of(field), stored_size(field),
@@ -128,6 +131,12 @@ def _printable(text: str) -> str:
 def _axis(grid: _quarry.FieldGrid, number: int) -> str:
     along = positions(grid, number)
     return f"{along[0]:.6g} to {along[-1]:.6g} {grid.axis_units[number]}".rstrip()
+
+
+def _text_line(text: _quarry.TextCoordinate) -> tuple[str, str]:
+    shown = _printable(", ".join(text.texts[:_LONGEST]))
+    cut = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+    return f"text {_printable(text.name)}", cut + (f" (along {text.dim})" if text.dim else "")
 
 
 def _steps(numbers: list[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from quarry import _moments, _quarry, _times
-from quarry._sources import Axis, Moments, Source, exactly, holds_exactly, kept
+from quarry._sources import Axis, ComplexPart, Moments, Source, Text, exactly, holds_exactly, kept
 
 _PACKING = ("scale_factor", "add_offset")
 _VALID = ("valid_range", "valid_min", "valid_max")
@@ -20,21 +20,24 @@ class Labelled:
 
     Attributes:
         used: names of the coordinates that have a place of their own: positions of axes, times and numbers of steps
+        texts: coordinates of text, once `coordinates` has been through
     """
 
     def __init__(self, data: Any, name: str, selected: Collection[str], said: list[str]) -> None:
         """Takes the name for messages, and the dimensions along which an index is chosen."""
         self._data, self._name, self._selected, self._said = data, name, selected, said
         self._axes: dict[Any, Axis] = {}
+        self.texts: list[Text] = []
         # An array that is a coordinate has itself among its own.
         self.used: set[Any] = set() if hasattr(type(data), "data_vars") else {data.name}
 
     def source(self, name: str, data: Any, steps: Any, *, role: Role = "field", moments: Moments | None = None,
-               moves: bool = True) -> Source:
+               moves: bool = True, part: tuple[str, bool] | None = None) -> Source:
         """The field that an array of it is.
 
         Args:
             steps: the dimension that brings the steps, or None
+            part: the name of complex samples, and whether the field holds their imaginary parts
 
         Raises:
             ValueError, TypeError: it cannot be one
@@ -51,10 +54,11 @@ class Labelled:
         variable = _times.as_numbers(data.variable, name) if is_date else data.variable
         absent = [Axis(axis) for axis in "zyx"[:max(0, 3 - len(spatial))]]
         axes = absent + [self._axis(data, dim, lies_there=role != "coordinate" or dim != name) for dim in spatial]
-        source = Source(name, variable, has_steps=steps is not None, units=_units_of(variable, name, said),
+        array = variable if part is None else ComplexPart(variable, part[1])
+        source = Source(name, array, has_steps=steps is not None, units=_units_of(variable, name, said),
                         fill=_fill_of(variable), axes=axes, attributes=_attributes_of(variable, name, said),
                         moments=moments, still=steps is None, coordinate=role == "coordinate",
-                        exact=role == "helper" or is_date, moves=moves)
+                        exact=role == "helper" or is_date, moves=moves, complex=part)
         _say_what_is_not_applied(variable, name, said)
         return source
 
@@ -65,7 +69,6 @@ class Labelled:
             dims: that bring steps
             taken: arrays that are fields already; their names are theirs
         """
-        texts: list[str] = []
         # Variables along other dimensions say which positions along these are of use.
         ordered = sorted(self._data.coords.items(), key=lambda item: item[1].dims == (item[0],))
         for name, coordinate in ordered:
@@ -74,11 +77,28 @@ class Labelled:
             if why := self._unkept(str(name), coordinate, taken):
                 self._said.append(f"{self._name}: the coordinate {name} is not kept: {why}")
             elif is_text(coordinate):
-                texts.append(str(name))
+                self._take_text(str(name), coordinate, dims)
             elif found := self._coordinate(str(name), coordinate, dims):
                 yield str(name), coordinate, found
-        if texts:
-            self._said.append(f"{self._name}: the coordinates {', '.join(texts)} hold text, which is not kept")
+
+    def _take_text(self, name: str, coordinate: Any, dims: set[Any]) -> None:
+        """A coordinate of text is kept along one axis of a grid, or as one text."""
+        texts, why = texts_of(coordinate), ""
+        if set(coordinate.dims) & dims:
+            why = "text along the steps has no place in a dataset"
+        elif coordinate.ndim > 1:
+            why = f"it holds text along {', '.join(map(str, coordinate.dims))}; text lies along one axis"
+        elif texts is None:
+            why = "not all of it is text"
+        elif coordinate.dims != (name,) and not _quarry.is_dimension_name(name):
+            why = "files of other formats cannot have this name; rename it"
+        if why or texts is None:
+            self._said.append(f"{self._name}: the coordinate {name} is not kept: {why}")
+            return
+        if coordinate.dtype.kind == "S" or any(isinstance(one, bytes) for one in coordinate.values.flat):
+            self._said.append(f"{self._name}: the coordinate {name} holds bytes, which are kept as text")
+        dim = str(coordinate.dims[0]) if coordinate.dims else None
+        self.texts.append(Text(name, dim, texts, kept(coordinate.attrs, name, self._said)))
 
     def _coordinate(self, name: str, coordinate: Any, dims: set[Any]) -> Source | None:
         steps = _moments.along(coordinate, dims)
@@ -93,7 +113,7 @@ class Labelled:
         """Why a coordinate cannot be a field; empty: it may be one."""
         if set(coordinate.dims) & set(self._selected):
             return f"it lies along {', '.join(map(str, coordinate.dims))}, of which some is selected"
-        if not _quarry.is_field_name(name):
+        if not is_text(coordinate) and not _quarry.is_field_name(name):
             return "a field cannot have this name; rename it"
         return "another field has this name; rename it" if name in taken else ""
 
@@ -144,18 +164,19 @@ class Labelled:
         elif coordinate.dtype.kind in "fiu":
             positions = coordinate.values
         why = "is not finite, or neither ascends nor descends"
+        if is_text(coordinate):
+            return Axis(str(dim))  # a coordinate of text lies along it
         if positions is None:
-            why = f"holds {'text' if is_text(coordinate) else coordinate.dtype}"
+            why = f"holds {coordinate.dtype}"
         elif not holds_exactly(positions):
             positions, why = None, "holds numbers that positions, which are float64, cannot have"
         axis = None if positions is None else Axis.at(str(dim), units, positions)
         if axis is None:
             said.append(f"the coordinate {dim} {why}; its axis has no positions, and its samples lie at 0, 1, 2, ... "
                         "(origin= and spacing= place them)")
-        if axis is not None or is_text(coordinate):
-            self.used.add(dim)
         if axis is None:
             return Axis(str(dim))
+        self.used.add(dim)
         axis.attributes = kept(_unpacked(attributes, coordinate, str(dim), said), str(dim), said)
         return axis
 
@@ -165,6 +186,12 @@ def is_text(variable: Any) -> bool:
     if variable.dtype.kind != "O":
         return variable.dtype.kind in "SUT"
     return any(isinstance(value, (str, bytes)) for value in variable.values.flat)
+
+
+def texts_of(variable: Any) -> list[str] | None:
+    """All texts of a variable; None if some values are none."""
+    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in variable.values.flat]
+    return [str(one) for one in texts] if all(isinstance(one, str) for one in texts) else None
 
 
 def _is_same(one: Any, other: Any) -> bool:

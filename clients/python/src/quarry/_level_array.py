@@ -188,6 +188,45 @@ class LevelArray(BackendArray):
             time.sleep(_PAUSE)
 
 
+@dataclass(frozen=True, eq=False)
+class ComplexArray(BackendArray):
+    """Complex samples, whose parts are two fields: arrays of one shape and type, indexed by xarray. Thread-safe."""
+
+    real: Any
+    imaginary: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of its parts."""
+        return tuple(self.real.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """complex64 of float32, else complex128."""
+        return np.dtype(np.complex64 if self.real.dtype == np.float32 else np.complex128)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        real, imaginary = (_indexed(part, key) for part in (self.real, self.imaginary))
+        samples = np.empty(np.shape(real), self.dtype)
+        samples.real, samples.imag = real, imaginary
+        return samples
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        """`__getitem__` on another thread."""
+        return await asyncio.to_thread(self.__getitem__, key)
+
+
+def _indexed(array: Any, key: indexing.ExplicitIndexer) -> npt.NDArray[Any]:
+    """The samples, with the axes that numpy would give."""
+    if isinstance(key, indexing.VectorizedIndexer):
+        part = array.vindex[key]
+    elif isinstance(key, indexing.OuterIndexer):
+        part = array.oindex[key]
+    else:
+        part = array[key]
+    return np.asarray(part.get_duck_array())
+
+
 def _is_slice(index: Any) -> bool:
     return isinstance(index, slice)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from quarry import _moments, _quarry, _times
 from quarry._labelled import is_text
-from quarry._sources import TYPES
+from quarry._sources import COMPLEX, TYPES, is_complex
 
 
 @dataclass
@@ -74,7 +74,8 @@ def _named(variables: Collection[Any], attribute: str, *, decoded: bool = True) 
 
 def _check(members: dict[str, Any], chosen: Collection[str]) -> None:
     """Refuses what cannot be a field, or has other steps than the others."""
-    of_type = [name for name, one in members.items() if one.dtype.name not in TYPES and not _times.is_date(one)]
+    of_type = [name for name, one in members.items()
+               if one.dtype.name not in TYPES and not is_complex(one) and not _times.is_date(one)]
     whole = {name: one for name, one in members.items() if name not in of_type and _is_whole(one, chosen)}
     steps = _moments.step_axes(whole)
     several = Counter(dim for dim in steps.values() if dim is not None)
@@ -86,7 +87,7 @@ def _check(members: dict[str, Any], chosen: Collection[str]) -> None:
     for name, one in members.items():
         if name not in fit:
             unfit.setdefault(str(one.dtype) if name in of_type else _dimensions(one), []).append(name)
-    reasons = [f"samples of {', '.join(TYPES)}"] if of_type else []
+    reasons = [f"samples of {', '.join(TYPES + COMPLEX)}"] if of_type else []
     if len(fit) + len(of_type) < len(members):
         first = next((name for name in fit if steps[name] == series), None)
         reasons.insert(0, f"one series of steps, here that of {first!r} ({_dimensions(members[first])})"

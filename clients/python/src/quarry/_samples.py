@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -220,3 +220,19 @@ def positions(grid: _quarry.FieldGrid, axis: int) -> npt.NDArray[np.float64]:
     """Of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
     found: npt.NDArray[np.float64] = grid.positions(axis)
     return found
+
+
+def as_given(places: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Positions along an axis, in the type in which the source has them."""
+    import numpy as np
+    given = np.dtype(dtype)
+    return (np.rint(places) if given.kind in "iu" else places).astype(given)
+
+
+def array_of(texts: Sequence[str]) -> npt.NDArray[Any]:
+    """Texts as numpy has them, or as objects: its type of text drops zeros at the end, and gives each the room of the
+    longest."""
+    import numpy as np
+    longest = max(map(len, texts), default=0)
+    as_objects = any(text.endswith("\0") for text in texts) or longest * len(texts) > 8 * sum(map(len, texts)) + 4096
+    return np.array(texts, dtype=object if as_objects else np.str_)

@@ -19,6 +19,9 @@ TYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "i
          "bool")
 """Of samples."""
 
+COMPLEX = ("complex64", "complex128")
+"""Of samples that become two fields."""
+
 _EXACT = 2**53
 """Up to which float64 has all integers."""
 
@@ -78,6 +81,42 @@ class Moments:
     attributes: _quarry.Attributes = field(default_factory=lambda: _quarry.Attributes({}))
 
 
+@dataclass(frozen=True)
+class Text:
+    """A coordinate of text.
+
+    Attributes:
+        dim: the dimension along which it lies; None: it is one text
+    """
+
+    name: str
+    dim: str | None
+    texts: list[str]
+    attributes: _quarry.Attributes
+
+
+def is_complex(array: Any) -> bool:
+    """Whether samples are complex numbers, in whatever byte order."""
+    return str(getattr(array, "dtype", "")).lstrip("<>=") in (*COMPLEX, "c8", "c16")
+
+
+class ComplexPart:
+    """The real or the imaginary parts of an array of complex numbers, which is loaded part by part."""
+
+    def __init__(self, array: Any, imaginary: bool) -> None:
+        import numpy as np
+        self._array, self._imaginary = array, imaginary
+        self.shape = array.shape
+        self.dtype = np.empty(0, np.dtype(array.dtype).newbyteorder("=")).real.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        loaded = self._array[key]
+        if hasattr(loaded, "compute"):
+            loaded = loaded.compute()
+        loaded = getattr(loaded, "values", loaded)
+        return loaded.imag if self._imaginary else loaded.real
+
+
 class Source:
     """One field, of one or several steps.
 
@@ -88,12 +127,14 @@ class Source:
         exact: nothing of it may be lost, and what is said of all fields is not said of it: it describes others, or
             holds dates
         moves: it is another one at another moment, as all are that do not describe others
+        complex: the name of the complex samples of which it holds a part, and whether these are imaginary
     """
 
     def __init__(self, name: str, array: Any, *, has_steps: bool, units: str = "", fill: float | int | None = None,
                  axes: Sequence[Axis] | None = None, has_axis: Sequence[bool] | None = None,
                  attributes: _quarry.Attributes | None = None, moments: Moments | None = None, still: bool = False,
-                 coordinate: bool = False, exact: bool = False, moves: bool = True) -> None:
+                 coordinate: bool = False, exact: bool = False, moves: bool = True,
+                 complex: tuple[str, bool] | None = None) -> None:
         """Where axes are left out, the array has no names. It has all three then, unless `has_axis` says which."""
         import numpy as np
         self.name = name
@@ -101,14 +142,15 @@ class Source:
         self.fill = fill
         self.attributes = attributes or _quarry.Attributes({})
         self.moments = moments or Moments()
+        self.complex = complex
         self.still, self.coordinate, self.exact, self.moves = still, coordinate, exact or coordinate, moves
         self._array = array
         self._has_steps = has_steps
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
         self._stored = np.dtype(np.float32) if self.dtype == np.float16 else self.dtype
         if self.dtype.name not in TYPES:
-            raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(TYPES)}; convert it "
-                            "with astype")
+            raise TypeError(f"{name!r} holds {self.dtype.name}, and a dataset one of {', '.join(TYPES + COMPLEX)}; "
+                            "convert it with astype")
         self.has_names = axes is not None
         shape = tuple(int(length) for length in array.shape)
         fewest = 0 if self.has_names else 1

@@ -14,7 +14,7 @@ from quarry._field import Field
 from quarry._given import Given, Selection, given
 from quarry._replace import place_of
 from quarry._samples import Box, Triple
-from quarry._sources import Moments, Source
+from quarry._sources import Moments, Source, Text
 from quarry._times import Times, of_argument
 from quarry._words import check, explained
 
@@ -84,10 +84,11 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             gives the Dataset again. Time is what holds dates or lengths of time, or says axis "T", standard_name "time"
             or a unit "since", or is slowest and in a unit of time; a list along time is a row of samples, or beside
             fields with steps one value for each. Coordinates that are no positions, times or numbers of steps are
-            fields of their own, which lose nothing and are coordinates again in xarray; texts are left out. What has a
-            shape, a type and slices is an array: of numpy, dask, h5py, zarr, another field of Quarry. What is not in
-            memory is loaded part by part. Samples that are NaN, infinite or masked are missing. What is not kept is a
-            UserWarning
+            fields of their own, which lose nothing and are coordinates again in xarray; those of text are kept along
+            one axis. Complex samples become two fields, NAME.real and NAME.imag, each within the bound, and are
+            complex again in xarray. What has a shape, a type and slices is an array: of numpy, dask, h5py, zarr,
+            another field of Quarry. What is not in memory is loaded part by part. Samples that are NaN, infinite or
+            masked are missing. What is not kept is a UserWarning
         field: the name of the only field; "data" if neither this nor the array gives one
         tolerance: largest absolute error of any sample, in the field's unit; a mapping gives one for each field.
             Coordinates, dates and what describes other fields lose nothing, unless a mapping names them
@@ -165,21 +166,25 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         lossless=lossless or source.exact, layers=_tolerances(_of(several, source)),
         relative_layers=relative_layers is not None, units=_of(units, source) or source.units, fill=source.fill,
         codec="" if source.exact else codec or kept, keyframe=None if source.exact else keyframe,
-        attributes=source.attributes, still=source.still, coordinate=source.coordinate, moves=source.moves)
+        attributes=source.attributes, still=source.still, coordinate=source.coordinate, moves=source.moves,
+        complex=source.complex)
         for source in fields]
     settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock,
                          accept_range=accept_range, goes_on=step is None and not first.moments.numbers,
-                         attributes=whole.attributes)
+                         attributes=whole.attributes, texts=[_text(*text) for text in whole.texts])
     axis = explained(_quarry.TimeAxis, units=times.units, calendar=times.calendar, name=moments.name,
                      attributes=moments.attributes)
     passes = 1 if relative is None and relative_layers is None else 2
     with place_of(path, mode, break_lock) as place, _Bar(fields, passes=passes, shown=progress) as bar:
-        written, there, differing = _quarry.write(
+        written, there, differing, texts = _quarry.write(
             place, settings, [_grid(source, origin, spacing, patch, levels) for source in fields], requests,
             [*zip(numbers, times.values, strict=True)], axis, bar.watch(_loader(fields)))
     for owner, names in differing:
         warnings.warn(f"attributes of {owner or 'the whole'} differ, and the dataset keeps its own: {', '.join(names)}",
                       UserWarning, stacklevel=2)
+    for name in texts:
+        warnings.warn(f"the dataset keeps other texts of the coordinate {name}; delete the dataset, or write another "
+                      "one, if you need these", UserWarning, stacklevel=2)
     if others := _others(place, [source for source in fields if source.name in there]):
         warnings.warn(f"the dataset keeps other values of what does not change with time: {', '.join(others)}; write "
                       "them under another name if you need these", UserWarning, stacklevel=2)
@@ -209,6 +214,11 @@ def _is_same(stored: Field, source: Source) -> bool:
     return True
 
 
+def _text(text: Text, along: tuple[int, int] | None) -> _quarry.Text:
+    field, axis = along or (None, None)
+    return _quarry.Text(name=text.name, field=field, axis=axis, texts=text.texts, attributes=text.attributes)
+
+
 def _move(whole: Given, *, goes_on: bool) -> None:
     """What is of one moment becomes the next step, instead of standing still.
 
@@ -223,7 +233,8 @@ def _move(whole: Given, *, goes_on: bool) -> None:
 def _of(value: T | Mapping[str, T] | None, source: Source) -> T | None:
     """What was said for a field: by its name, or for all that are not exact."""
     if isinstance(value, Mapping):
-        return value.get(source.name)
+        whole = value.get(source.complex[0]) if source.complex else None
+        return value.get(source.name, whole)
     return None if source.exact else value
 
 

@@ -23,8 +23,9 @@ from quarry import _dataset, _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry._field import Field
-from quarry._level_array import LevelArray
-from quarry._samples import Samples, floating, positions, with_nan
+from quarry._level_array import ComplexArray, LevelArray
+from quarry._roles import helpers_of
+from quarry._samples import Samples, array_of, as_given, floating, positions, with_nan
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -147,10 +148,26 @@ def samples_to_xarray(samples: Samples) -> xr.DataArray:
         name: decoding.decode(name, _axis(grid, axis, values))
         for axis, (name, values) in enumerate(samples.coords.items())
         if grid.has_axis[axis] and not grid.unplaced[axis]}
+    coords |= _texts_beside(samples)
     if not said.still:
         coords |= _moment_of(samples, decoding)
     array = with_nan(samples.array)[tuple(slice(None) if has else 0 for has in grid.has_axis)]
     return xr.DataArray(array, coords, _dims(grid), samples.field, _attributes(said, samples.level, samples.max_error))
+
+
+def _texts_beside(samples: Samples) -> dict[str, Any]:
+    """Coordinates of text along the axes of a field."""
+    grid = samples._grid
+    found: dict[str, Any] = {}
+    for text in samples._field.dataset.native.texts:
+        if not text.dim:
+            found[text.name] = xr.Variable((), text.texts[0], text.attributes)
+        elif text.dim in _dims(grid):
+            number = grid.dim_names.index(text.dim)
+            (first, last), step = samples.box[number], samples.spacing[number]
+            here = text.texts[first * step:(last - 1) * step + 1:step] if last > first else []
+            found[text.name] = xr.Variable((text.dim,), array_of(here), text.attributes)
+    return found
 
 
 def _moment_of(samples: Samples, decoding: _Decoding) -> dict[str, Any]:
@@ -175,7 +192,7 @@ def _open(target: Any, **options: Any) -> Dataset:
 def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:
     """Names of the fields that are not dropped."""
     dropped = {drop} if isinstance(drop, str) else set(drop or ())
-    return [name for name in dataset if name not in dropped]
+    return [name for name, field in dataset.items() if not dropped & {name, field._description.complex_of}]
 
 
 def _attributes(said: _quarry.FieldDescription, level: int, max_error: float, coverage: float = 1,
@@ -198,9 +215,7 @@ def _axis(grid: _quarry.FieldGrid, axis: int, values: npt.NDArray[np.float64]) -
     attrs = dict(grid.axis_attributes[axis])
     if grid.axis_units[axis]:
         attrs["units"] = grid.axis_units[axis]
-    dtype = np.dtype(grid.position_dtypes[axis])
-    typed = (np.rint(values) if dtype.kind in "iu" else values).astype(dtype)
-    return xr.Variable((grid.dim_names[axis],), typed, attrs)
+    return xr.Variable((grid.dim_names[axis],), as_given(values, grid.position_dtypes[axis]), attrs)
 
 
 @dataclass
@@ -353,10 +368,12 @@ class _View:
             # A field that none of the steps holds is no part of them.
             if series.held.any() or not published:
                 self._series[name] = series
-        self.look_at(*(name for name in self._series if not said[name].coordinate))
+        helping = helpers_of(dataset)
+        self.look_at(*(name for name, series in self._series.items()
+                       if name not in helping and series.grid.shape != (1, 1, 1)))
 
     def look_at(self, *names: str) -> None:
-        """Says by which fields a level is chosen: those that are no coordinates, if nobody says so."""
+        """Says by which fields a level is chosen: by all, if these are not there."""
         self._chosen_by = [name for name in names if name in self._series] or list(self._series)
         self.levels = max((self._series[name].grid.levels for name in self._chosen_by), default=1)
         """Of the field that has the most."""
@@ -372,9 +389,7 @@ class _View:
             return _checked(level or 0, self.levels)
         if level is not None:
             raise ValueError("only one of level and max_error can be given")
-        allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(self._chosen_by, max_error)
-        if unknown := set(allowed) - set(self._series):
-            raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(self._series)}")
+        allowed = self._allowed(max_error)
         levels = min((self._series[name].grid.levels for name in allowed), default=1)
         for candidate in reversed(range(levels)):
             if all(self._keeps(self._series[name], candidate, float(error)) for name, error in allowed.items()):
@@ -382,6 +397,24 @@ class _View:
         least = {name: self._series[name].errors[0] for name in allowed}
         raise Error("NOT_FOUND", f"no level of \"{self._dataset.target}\" keeps an error of {max_error}: level 0, the "
                     f"finest, has {least}; ask for an error of at least that, or for level 0")
+
+    def _allowed(self, max_error: float | Mapping[str, float]) -> dict[str, float]:
+        """The error of each field. Two parts of complex samples have that of the whole together."""
+        by_name = max_error if isinstance(max_error, Mapping) else {}
+        wholes = dict.fromkeys(series.said.complex_of for series in self._series.values() if series.said.complex_of)
+        known = [*self._series, *wholes]
+        if unknown := set(by_name) - set(known):
+            raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        allowed = {}
+        for name in self._series if isinstance(max_error, Mapping) else self._chosen_by:
+            of = self._series[name].said.complex_of
+            error = by_name.get(name) if isinstance(max_error, Mapping) else max_error
+            if of and error is None:
+                error = by_name.get(of)
+            if error is not None:
+                is_part = of and not (isinstance(max_error, Mapping) and name in by_name)
+                allowed[name] = error / 2 ** 0.5 if is_part else error
+        return allowed
 
     @staticmethod
     def _keeps(series: _Series, level: int, error: float) -> bool:
@@ -409,11 +442,47 @@ class _View:
                     coords[name] = self._decoding.decode_at_once(name, places)
         variables = {name: self._variable(series, level) for name, series in shown.items()}
         coords |= {name: variables.pop(name) for name, series in shown.items() if series.said.coordinate}
+        variables = self._with_complex(variables, level)
+        coords |= self._texts(variables, coords, level)
         root = self.root()
         at = xr.Dataset(variables, coords if is_indexed else xr.Coordinates(coords, indexes={}),
                         ({"level": level} if level else {}) | root.attrs)
         at.encoding = root.encoding
         return at
+
+    def _with_complex(self, variables: dict[str, xr.Variable], level: int) -> dict[str, xr.Variable]:
+        """Two fields that hold the parts of complex samples are one variable, in the place of the first."""
+        whole: dict[str, xr.Variable] = {}
+        for name, variable in variables.items():
+            of = self._series[name].said.complex_of
+            parts = [variables.get(_quarry.complex_field_name(of, imaginary)) for imaginary in (False, True)]
+            if not of or parts[0] is None or parts[1] is None:
+                whole[name] = variable
+            elif of not in whole:
+                whole[of] = self._joined(of, parts[0], parts[1], level)
+        return whole
+
+    def _joined(self, of: str, real: xr.Variable, imaginary: xr.Variable, level: int) -> xr.Variable:
+        """Complex samples. Their error is at most that of both parts together."""
+        array = ComplexArray(real._data, imaginary._data)
+        attrs = dict(real.attrs)
+        errors = [part.attrs.get("max_error", 0) for part in (real, imaginary)]
+        if any(errors) and "max_error" not in self._series[_quarry.complex_field_name(of, False)].said.attributes:
+            attrs["max_error"] = float(np.hypot(*errors))
+        encoding = {key: value for key, value in real.encoding.items() if key not in ("dtype", "_FillValue")}
+        return xr.Variable(real.dims, indexing.LazilyIndexedArray(array), attrs, encoding)
+
+    def _texts(self, variables: Mapping[str, xr.Variable], coords: Mapping[str, Any], level: int
+               ) -> dict[str, xr.Variable]:
+        """Coordinates of text along the dimensions that are shown."""
+        dims = {dim for variable in [*variables.values(), *coords.values()] for dim in variable.dims}
+        texts = {}
+        for text in self._native.texts:
+            if not text.dim:
+                texts[text.name] = xr.Variable((), text.texts[0], text.attributes)
+            elif text.dim in dims:
+                texts[text.name] = xr.Variable((text.dim,), array_of(text.texts[::1 << level]), text.attributes)
+        return texts
 
     def _variable(self, series: _Series, level: int) -> xr.Variable:
         said, grid = series.said, series.grid

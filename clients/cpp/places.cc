@@ -1,0 +1,133 @@
+#include "clients/cpp/places.h"
+
+#include <limits>
+#include <utility>
+
+#include "quarry/base/utf8.h"
+#include "quarry/format/dimension_names.h"
+
+namespace quarry::client {
+namespace {
+
+/// Points between two looks at whether the call was cancelled.
+constexpr std::size_t kPointsOfALook = 1024;
+
+/// All samples of a field, [y][x]; NaN where they are missing.
+Result<std::vector<double>> ReadCoordinates(const Dataset& dataset, std::size_t number,
+                                            std::optional<std::uint64_t> step, const CallOptions& call) {
+  const FieldDescription& field = dataset.description().fields[number];
+  CallOptions options = call;
+  options.buffer = {};
+  QUARRY_ASSIGN_OR_RETURN(const LevelSamples samples,
+                          dataset.Read({.field = field.name, .step = step}, options));
+  std::vector<double> values;
+  DispatchType(samples.type, [&]<typename T>(T) {
+    const std::span<const T> typed = samples.SamplesAs<T>();
+    values.reserve(typed.size());
+    for (const T sample : typed) {
+      values.push_back(IsMissing(sample, field.fill_bits()) ? std::numeric_limits<double>::quiet_NaN()
+                                                            : static_cast<double>(sample));
+    }
+  });
+  return values;
+}
+
+Result<std::shared_ptr<const query::CurvilinearGrid>> ReadCurvilinear(const Dataset& dataset,
+                                                                      const query::CoordinateFields& fields,
+                                                                      std::optional<std::uint64_t> step,
+                                                                      const CallOptions& call) {
+  const DatasetDescription& description = dataset.description();
+  const GridDescription& grid = description.GridOf(fields.x);
+  if (grid.samples() > kMaxPlaces) {
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("the coordinates \"{}\" and \"{}\" have {} samples each, and {} are the most that "
+                    "are kept in memory; give sample coordinates, without --physical",
+                    Printable(description.fields[fields.x].name),
+                    Printable(description.fields[fields.y].name), grid.samples(), kMaxPlaces));
+  }
+  QUARRY_ASSIGN_OR_RETURN(std::vector<double> x, ReadCoordinates(dataset, fields.x, step, call));
+  QUARRY_ASSIGN_OR_RETURN(std::vector<double> y, ReadCoordinates(dataset, fields.y, step, call));
+  QUARRY_ASSIGN_OR_RETURN(
+      query::CurvilinearGrid made,
+      query::CurvilinearGrid::Create(fields.kind, grid.dims[0], grid.dims[1], std::move(x), std::move(y)));
+  return std::shared_ptr<const query::CurvilinearGrid>(
+      std::make_shared<query::CurvilinearGrid>(std::move(made)));
+}
+
+}  // namespace
+
+Result<Places> Places::Of(const Dataset& dataset, const std::string& field, std::optional<std::uint64_t> step,
+                          const CallOptions& call, const Places& known) {
+  const DatasetDescription& description = dataset.description();
+  const std::optional<std::size_t> number = description.FindField(field);
+  if (!number) return Places();
+  Places places;
+  places.grid_ = description.GridOf(*number);
+  places.field_ = field;
+  places.titles_ = query::TitlesOfPositions(description, *number, true);
+  QUARRY_ASSIGN_OR_RETURN(places.fields_, query::FindCoordinateFields(description, *number));
+  if (!places.fields_) return places;
+  const query::CoordinateFields& fields = *places.fields_;
+  if (!description.fields[fields.x].still || !description.fields[fields.y].still) {
+    places.step_ = step;
+    if (!step) {
+      QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, dataset.PlanRead({.field = field}, call));
+      places.step_ = header.step;
+    }
+  }
+  if (known.fields_ == places.fields_ && known.step_ == places.step_) {
+    places.curvilinear_ = known.curvilinear_;
+    return places;
+  }
+  QUARRY_ASSIGN_OR_RETURN(places.curvilinear_, ReadCurvilinear(dataset, fields, places.step_, call));
+  return places;
+}
+
+Status Places::Outside(std::size_t number, const query::Point& position, std::size_t axis) const {
+  const std::string point =
+      fmt::format("point {} ({}, {}, {})", number, position[0], position[1], position[2]);
+  const auto range = [&](std::size_t a, double low, double high) {
+    const std::string& units = titles_.units[a];
+    return fmt::format("\"{}\" runs from {} to {}{}", Printable(titles_.names[a]), low, high,
+                       units.empty() ? "" : " " + Printable(units));
+  };
+  if (axis == 2) {
+    return InvalidArgument("{} is outside the grid of \"{}\": {}", point, Printable(field_),
+                           range(2, PositionOf(grid_, 2, 0), PositionOf(grid_, 2, grid_.dims[2] - 1)));
+  }
+  const auto& ranges = curvilinear_->ranges();
+  if (!ranges) {
+    return InvalidArgument("{} is outside the grid of \"{}\": \"{}\" and \"{}\" place no sample", point,
+                           Printable(field_), Printable(titles_.names[0]), Printable(titles_.names[1]));
+  }
+  return InvalidArgument(
+      "{} is outside the grid of \"{}\": it lies between no four samples that have a place; {}, "
+      "and {}",
+      point, Printable(field_), range(0, (*ranges)[0].low, (*ranges)[0].high),
+      range(1, (*ranges)[1].low, (*ranges)[1].high));
+}
+
+Result<std::vector<query::Point>> Places::SampleCoordinatesOf(std::span<const query::Point> positions,
+                                                              const CancelToken& cancel) const {
+  std::vector<query::Point> points;
+  points.reserve(positions.size());
+  for (std::size_t p = 0; p < positions.size(); ++p) {
+    const query::Point& position = positions[p];
+    query::Point point = query::ToSampleCoordinates(grid_, position);
+    if (curvilinear_) {
+      if (p % kPointsOfALook == 0 && cancel.cancelled())
+        return Status(StatusCode::kCancelled, "the search for places was cancelled");
+      const auto found = curvilinear_->Find(position[0], position[1]);
+      if (!found) return Outside(p, position, 0);
+      if (!(point[2] >= 0 && point[2] <= static_cast<double>(grid_.dims[2] - 1)))
+        return Outside(p, position, 2);
+      point[0] = (*found)[0];
+      point[1] = (*found)[1];
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+}  // namespace quarry::client

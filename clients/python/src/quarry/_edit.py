@@ -1,0 +1,135 @@
+"""Changes of datasets that exist: their attributes, and what is removed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from quarry import _quarry
+from quarry._errors import Error
+from quarry._words import check
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What `delete` has removed.
+
+    Attributes:
+        steps: numbers of the steps that are gone, ascending: also those that held nothing but the fields
+        bytes: of compressed data and masks that no step needs any more
+    """
+
+    steps: list[int]
+    bytes: int
+
+
+def delete(path: str | os.PathLike[str], *, steps: int | Iterable[int] = (), fields: str | Iterable[str] = (),
+           break_lock: bool = False) -> Removed:
+    """Removes steps and fields of a dataset in a directory. Readers that have it open are to open it again. After a
+    crash each step and field is as before, or gone, and the same call completes what was begun.
+
+        quarry.delete("run.quarry", steps=range(0, 100), fields="scratch")
+
+    Args:
+        path: of the dataset, a directory NAME.quarry
+        steps: their numbers
+        fields: their names; they are removed from all steps
+        break_lock: removes the lock of a writer that ended without removing it
+
+    Raises:
+        Error: no such dataset, step or field (NOT_FOUND); something that stays needs what is to be removed: patches
+            that refer to an earlier step, a field that stands still, one part of complex samples, or no field would
+            stay (FAILED_PRECONDITION); another process writes it (UNAVAILABLE)
+        ValueError: neither steps nor fields are given
+    """
+    numbers = [steps] if isinstance(steps, int) else [int(step) for step in steps]
+    names = [fields] if isinstance(fields, str) else list(fields)
+    if not numbers and not names:
+        raise ValueError("nothing is to be deleted; give steps, fields, or both")
+    for number in numbers:
+        check(step=number)
+    place = os.path.expanduser(os.fspath(path))
+    gone, size = _quarry.remove(place, numbers, names, break_lock)
+    return Removed(gone, size)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Of what attributes speak: the "dataset", a "field", or an "axis", 0 to 2 for z, y, x, of a field.
+
+    Attributes:
+        fixed: names of what follows from how samples are stored
+    """
+
+    kind: str
+    field: str = ""
+    axis: int = 0
+    fixed: frozenset[str] = frozenset()
+
+
+class Attributes(MutableMapping[str, Any]):
+    """Attributes of a dataset, a field or an axis. Those of a dataset in a directory can be set and deleted, which
+    changes the dataset at once:
+
+        dataset.attrs["title"] = "Run 42"
+        dataset["t"].attrs.update(standard_name="air_temperature", units="K")
+        del dataset.attrs["history"]
+
+    Values are texts, lists of texts, numbers, arrays of one dimension, and what JSON holds. Another value is a
+    TypeError. What follows from how samples are stored, as the coder, cannot be set.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, Any]], target: str, owner: Owner,
+                 refresh: Callable[[], None]) -> None:
+        self._read, self._target, self._owner, self._refresh = read, target, owner, refresh
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return repr(dict(self._read()))
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._read(), **other}
+
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**other, **self._read()}
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._edit({name: value}, [])
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._edit({}, [name])
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Sets several at once: the dataset changes once."""
+        self._edit(dict(*others, **named), [])
+
+    def clear(self) -> None:
+        """Deletes all that can be."""
+        raise TypeError("attributes are deleted by name; del attrs[name]")
+
+    def _edit(self, new: Mapping[str, Any], removed: list[str]) -> None:
+        if "://" in self._target:
+            raise Error("FAILED_PRECONDITION", f"\"{self._target}\" is read from a server, which changes no dataset; "
+                        "open its directory to set attributes")
+        if fixed := self._owner.fixed & {*new, *removed}:
+            raise TypeError(f"{', '.join(sorted(fixed))} of {self._owner.field} cannot be set: it follows from how the "
+                            "samples are stored; write the field again to change it")
+        given = _quarry.Attributes(dict(new), all=True)
+        if given.left:
+            raise TypeError(f"the values of {', '.join(given.left)} cannot be kept: a dataset holds texts, numbers, "
+                            "arrays of one dimension, and what JSON holds")
+        _quarry.edit_attributes(self._target, self._owner.kind, self._owner.field, self._owner.axis, given, removed,
+                                False)
+        self._refresh()

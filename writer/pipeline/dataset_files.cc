@@ -1,0 +1,54 @@
+#include "writer/pipeline/dataset_files.h"
+
+#include "quarry/base/file.h"
+#include "quarry/format/manifest.h"
+#include "quarry/storage/location.h"
+
+namespace quarry::writer {
+
+namespace fs = std::filesystem;
+
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+  const fs::path manifest = folder / "step.json";
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
+  Result<StepDescription> step = format::DecodeStepManifest(text, dataset);
+  if (!step.ok()) return std::move(step).status().Annotate(fmt::format("\"{}\"", manifest.string()));
+  return step;
+}
+
+Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset / "steps").List());
+  std::set<std::uint64_t> steps;
+  for (const FolderEntry& entry : entries) {
+    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.insert(*step);
+  }
+  return steps;
+}
+
+Status ReplaceDescription(const fs::path& dataset, const DatasetDescription& description) {
+  const std::string text = format::EncodeManifest(description);
+  const fs::path temporary = dataset / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
+  return ReplaceFile(dataset / "dataset.json", std::as_bytes(std::span(text)), temporary);
+}
+
+Status RemoveEntries(const fs::path& folder, const std::function<bool(const std::string&)>& is_stale) {
+  const Result<std::vector<FolderEntry>> entries = Location(folder).List();
+  if (entries.status().code() == StatusCode::kNotFound) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(entries.status());
+  for (const FolderEntry& entry : *entries) {
+    if (is_stale(entry.name)) QUARRY_RETURN_IF_ERROR(RemoveTree(folder / entry.name));
+  }
+  return Status::Ok();
+}
+
+Status RemoveStaged(const fs::path& dataset) {
+  QUARRY_RETURN_IF_ERROR(RemoveEntries(
+      dataset / "steps", [](const std::string& name) { return name.starts_with(kStagingPrefix); }));
+  QUARRY_RETURN_IF_ERROR(
+      RemoveEntries(dataset / "masks", [](const std::string& name) { return name.starts_with("."); }));
+  std::error_code ignored;
+  fs::remove(dataset / "masks", ignored);  // where that has left it empty
+  return Status::Ok();
+}
+
+}  // namespace quarry::writer

@@ -1,0 +1,288 @@
+#include "writer/pipeline/edit.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "quarry/base/file.h"
+#include "quarry/base/utf8.h"
+#include "quarry/format/invariants.h"
+#include "quarry/format/manifest.h"
+#include "quarry/format/mask.h"
+#include "writer/pipeline/dataset_files.h"
+#include "writer/pipeline/publish.h"
+
+namespace quarry::writer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Steps = std::map<std::uint64_t, StepDescription>;
+
+/// A dataset that nobody else writes.
+struct Locked {
+  DirectoryLock lock;
+  DatasetDescription dataset;
+};
+
+Result<Locked> Lock(const fs::path& dataset, const LockOptions& locking) {
+  std::error_code ignored;
+  if (!fs::is_directory(dataset, ignored))
+    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock held, DirectoryLock::Acquire(dataset, locking));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, Publisher::ReadDescription(dataset));
+  QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
+  return Locked{std::move(held), std::move(description)};
+}
+
+// ---- Attributes
+
+constexpr std::string_view kUnits = "units";
+
+/// Attributes and unit of what an owner is.
+struct Owned {
+  Attributes* attributes = nullptr;
+  std::string* units = nullptr;  ///< null: it has none of its own
+};
+
+Status NoField(const std::string& field, const fs::path& dataset) {
+  return NotFound("field \"{}\" is not in \"{}\"; run \"quarry info\" for those that are", field, dataset.string());
+}
+
+Result<std::vector<Owned>> Find(const AttributeOwner& owner, const fs::path& path, DatasetDescription* dataset) {
+  using Kind = AttributeOwner::Kind;
+  if (owner.kind == Kind::kDataset) return std::vector<Owned>{{&dataset->attributes, nullptr}};
+  if (owner.kind == Kind::kTime) return std::vector<Owned>{{&dataset->time_attributes, nullptr}};
+  const std::optional<std::size_t> number = dataset->FindField(owner.field);
+  if (!number) return NoField(owner.field, path);
+  FieldDescription& field = dataset->fields[*number];
+  if (owner.kind == Kind::kField) return std::vector<Owned>{{&field.attributes, &field.units}};
+  // Compared before any of them changes.
+  const GridDescription of_field = dataset->GridOf(field);
+  std::vector<Owned> found;
+  for (std::size_t g = 0; g < dataset->grids.size(); ++g) {
+    GridDescription& grid = dataset->grids[g];
+    for (std::size_t a = 0; a < 3; ++a) {
+      const bool shared = grid.has_axis[a] && grid.axis_names[a] == of_field.axis_names[owner.axis] &&
+                          IsSameAxis(grid, a, of_field, owner.axis);
+      if (shared || (g == field.grid && a == owner.axis))
+        found.push_back({&grid.axis_attributes[a], &grid.axis_units[a]});
+    }
+  }
+  return found;
+}
+
+Status Set(const Attribute& attribute, const Owned& owned) {
+  if (attribute.name == kUnits && owned.units != nullptr) {
+    const auto* const text = std::get_if<std::string>(&attribute.value);
+    if (text == nullptr) return InvalidArgument("units are to be a text, not {}", ValueText(attribute));
+    *owned.units = *text;
+    return Status::Ok();
+  }
+  if (IsSaidElsewhere(attribute.name))
+    return InvalidArgument(
+        "\"{}\" is no attribute here: it follows from how the samples or times are stored; write the data again to "
+        "change it",
+        attribute.name);
+  const auto known = std::ranges::find(*owned.attributes, attribute.name, &Attribute::name);
+  if (known != owned.attributes->end()) {
+    known->value = attribute.value;
+  } else {
+    owned.attributes->push_back(attribute);
+  }
+  return Status::Ok();
+}
+
+Status Unset(const std::string& name, const Owned& owned) {
+  if (name == kUnits && owned.units != nullptr && !owned.units->empty()) {
+    owned.units->clear();
+    return Status::Ok();
+  }
+  if (std::erase_if(*owned.attributes, [&](const Attribute& one) { return one.name == name; }) > 0)
+    return Status::Ok();
+  return NotFound("there is no attribute \"{}\" that could be removed", Printable(name));
+}
+
+// ---- Steps and fields
+
+/// What one call removes, and what stays.
+class Removing {
+ public:
+  Removing(fs::path path, Locked locked, const Removal& removal)
+      : path_(std::move(path)),
+        locked_(std::move(locked)),
+        steps_(removal.steps.begin(), removal.steps.end()),
+        fields_(removal.fields.begin(), removal.fields.end()) {}
+
+  Result<RemovalReport> Execute() {
+    QUARRY_RETURN_IF_ERROR(ReadSteps());
+    QUARRY_RETURN_IF_ERROR(CheckNames());
+    for (const auto& [number, step] : all_) {
+      if (std::ranges::all_of(step.fields, [&](const auto& field) { return fields_.contains(field.name); }))
+        steps_.insert(number);
+    }
+    QUARRY_RETURN_IF_ERROR(CheckNeeded());
+    CountBytes();
+    // First what is removed disappears from what readers see, then from the disk.
+    QUARRY_RETURN_IF_ERROR(HideSteps());
+    QUARRY_RETURN_IF_ERROR(ShortenSteps());
+    QUARRY_RETURN_IF_ERROR(ShortenDescription());
+    QUARRY_RETURN_IF_ERROR(RemoveFolders());
+    report_.steps.assign(steps_.begin(), steps_.end());
+    return std::move(report_);
+  }
+
+ private:
+  Status ReadSteps() {
+    QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> numbers, ListSteps(path_));
+    for (const std::uint64_t number : numbers) {
+      QUARRY_ASSIGN_OR_RETURN(all_[number], ReadStep(path_ / format::StepFolder(number), locked_.dataset));
+    }
+    return Status::Ok();
+  }
+
+  Status CheckNames() const {
+    for (const std::uint64_t step : steps_) {
+      if (!all_.contains(step))
+        return NotFound("step {} is not in \"{}\"; run \"quarry info\" for those that are", step, path_.string());
+    }
+    for (const std::string& field : fields_) {
+      if (!locked_.dataset.FindField(field)) return NoField(field, path_);
+    }
+    if (fields_.size() < locked_.dataset.fields.size()) return Status::Ok();
+    return {StatusCode::kFailedPrecondition,
+            fmt::format("no field of \"{}\" would stay; remove the whole directory instead", path_.string())};
+  }
+
+  /// What stays may need what is to be removed.
+  Status CheckNeeded() const {
+    for (const FieldDescription& field : locked_.dataset.fields) {
+      if (fields_.contains(field.name) || !field.complex) continue;
+      const std::string other = ComplexFieldName({field.complex->of, !field.complex->imaginary});
+      if (fields_.contains(other))
+        return {StatusCode::kFailedPrecondition,
+                fmt::format("field \"{}\" is a part of complex \"{}\", as is \"{}\"; remove both", other,
+                            field.complex->of, field.name)};
+    }
+    for (const auto& [number, step] : all_) {
+      for (const FieldStepDescription& field : step.fields) {
+        if (fields_.contains(field.name)) continue;
+        if (steps_.contains(number)) {
+          QUARRY_RETURN_IF_ERROR(CheckStill(number, field.name));
+          continue;
+        }
+        for (const std::uint64_t other : field.references) {
+          if (steps_.contains(other))
+            return {StatusCode::kFailedPrecondition,
+                    fmt::format("field \"{}\" of step {} refers to step {}; remove that step as well, or keep both",
+                                field.name, number, other)};
+        }
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status CheckStill(std::uint64_t step, const std::string& name) const {
+    const std::optional<std::size_t> field = locked_.dataset.FindField(name);
+    if (!field || !locked_.dataset.fields[*field].still) return Status::Ok();
+    return {StatusCode::kFailedPrecondition,
+            fmt::format("step {} has the field \"{}\", which stands for all steps; remove the field as well, or keep "
+                        "the step",
+                        step, name)};
+  }
+
+  bool Stays(std::uint64_t step, const FieldStepDescription& field) const {
+    return !steps_.contains(step) && !fields_.contains(field.name);
+  }
+
+  void CountBytes() {
+    std::map<std::uint64_t, std::uint64_t> masks;  // of what is removed: bytes by name
+    for (const auto& [number, step] : all_) {
+      for (const FieldStepDescription& field : step.fields) {
+        if (Stays(number, field)) {
+          if (field.mask) masks_.insert(field.mask->name);
+          continue;
+        }
+        report_.bytes += field.stored_bytes;
+        if (field.mask) masks[field.mask->name] = field.mask->bytes();
+      }
+    }
+    for (const auto& [name, bytes] : masks) report_.bytes += masks_.contains(name) ? 0 : bytes;
+  }
+
+  /// By a name that no reader looks at, and that the next writer removes.
+  Status HideSteps() const {
+    for (const std::uint64_t step : steps_) {
+      QUARRY_RETURN_IF_ERROR(Rename(path_ / format::StepFolder(step),
+                                    path_ / "steps" / fmt::format("{}removed-{}", kStagingPrefix, step)));
+    }
+    return SyncDirectory(path_ / "steps");
+  }
+
+  Status ShortenSteps() const {
+    const fs::path temporary = path_ / "steps" / fmt::format("{}step.json", kStagingPrefix);
+    for (const auto& [number, step] : all_) {
+      if (steps_.contains(number)) continue;
+      StepDescription shorter = step;
+      if (std::erase_if(shorter.fields, [&](const auto& field) { return fields_.contains(field.name); }) == 0) continue;
+      const std::string text = format::EncodeManifest(shorter);
+      QUARRY_RETURN_IF_ERROR(ReplaceFile(path_ / format::StepFolder(number) / "step.json",
+                                         std::as_bytes(std::span(text)), temporary));
+    }
+    return Status::Ok();
+  }
+
+  /// After the steps: a field that no step has is harmless, and a later call can remove it.
+  Status ShortenDescription() {
+    if (fields_.empty()) return Status::Ok();
+    DatasetDescription& dataset = locked_.dataset;
+    for (std::size_t f = 0; f < dataset.fields.size(); ++f) dataset.fields[f].number = dataset.NumberOf(f);
+    std::erase_if(dataset.fields, [&](const FieldDescription& field) { return fields_.contains(field.name); });
+    return ReplaceDescription(path_, dataset);
+  }
+
+  Status RemoveFolders() const {
+    for (const auto& [number, step] : all_) {
+      if (steps_.contains(number)) continue;
+      for (const std::string& field : fields_)
+        QUARRY_RETURN_IF_ERROR(RemoveTree(path_ / format::StepFolder(number) / field));
+    }
+    QUARRY_RETURN_IF_ERROR(RemoveEntries(path_ / "masks", [&](const std::string& name) {
+      return std::ranges::none_of(masks_, [&](std::uint64_t mask) { return format::MaskText(mask) == name; });
+    }));
+    return RemoveStaged(path_);
+  }
+
+  const fs::path path_;
+  Locked locked_;
+  std::set<std::uint64_t> steps_;
+  const std::set<std::string> fields_;
+  Steps all_;
+  std::set<std::uint64_t> masks_;  ///< that stay
+  RemovalReport report_;
+};
+
+}  // namespace
+
+Result<DatasetDescription> EditAttributes(const fs::path& path, const AttributeOwner& owner, const Attributes& set,
+                                          const std::vector<std::string>& removed, const LockOptions& locking) {
+  QUARRY_ASSIGN_OR_RETURN(Locked locked, Lock(path, locking));
+  DatasetDescription& dataset = locked.dataset;
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<Owned> owners, Find(owner, path, &dataset));
+  for (const Owned& owned : owners) {
+    for (const Attribute& attribute : set) QUARRY_RETURN_IF_ERROR(Set(attribute, owned));
+    for (const std::string& name : removed) QUARRY_RETURN_IF_ERROR(Unset(name, owned));
+  }
+  QUARRY_RETURN_IF_ERROR(format::CheckDataset(dataset));
+  QUARRY_RETURN_IF_ERROR(ReplaceDescription(path, dataset));
+  return std::move(dataset);
+}
+
+Result<RemovalReport> Remove(const fs::path& path, const Removal& removal, const LockOptions& locking) {
+  QUARRY_ASSIGN_OR_RETURN(Locked locked, Lock(path, locking));
+  return Removing(path, std::move(locked), removal).Execute();
+}
+
+}  // namespace quarry::writer
