@@ -226,9 +226,9 @@ ZarrFront::Wanted ZarrFront::WantedOf(const Request& request, const std::optiona
 
 /// The head of an answer with a value, or with a part of it.
 Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
-  const bool has_steps = !entry.document && entry.chunk.array->kind == zarr::Array::Kind::kField;
+  const bool has_steps = !entry.is_document() && entry.chunk.array->kind == zarr::Array::Kind::kField;
   Answer answer;
-  answer.headers = {{"content-type", entry.document ? "application/json" : "application/octet-stream"},
+  answer.headers = {{"content-type", entry.is_document() ? "application/json" : "application/octet-stream"},
                     {"etag", entry.tag},
                     {"accept-ranges", "bytes"},
                     {"x-content-type-options", "nosniff"},
@@ -244,7 +244,7 @@ Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
   return answer;
 }
 
-/// What needs no samples: a document, and whatever is said without a body.
+/// What is at hand: a document, texts, and whatever is said without a body.
 Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) const {
   if (wanted.known) {
     Answer answer = Begin(entry, {});
@@ -255,10 +255,10 @@ Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) co
     return Answer::Say(416, fmt::format("the range is outside the value, which has {} bytes", entry.size),
                        {{"content-range", fmt::format("bytes */{}", entry.size)}});
   Answer answer = Begin(entry, wanted);
-  if (entry.document) {
+  if (entry.value) {
     const ByteRange part = wanted.part.value_or(ByteRange{0, entry.size});
-    const ByteSpan all = std::as_bytes(std::span(*entry.document));
-    answer.body = {all.subspan(part.begin, part.end - part.begin), entry.document};
+    const ByteSpan all = std::as_bytes(std::span(*entry.value));
+    answer.body = {all.subspan(part.begin, part.end - part.begin), entry.value};
   } else {
     answer.announced = entry.size;  // of a HEAD
   }
@@ -282,7 +282,7 @@ Status ZarrFront::SendValue(const zarr::Hierarchy& hierarchy, const zarr::Entry&
                             HttpPeer* peer, MessageStream* stream) const {
   const Exchange& exchange = *peer->exchange();
   const Wanted wanted = WantedOf(*exchange.request, entry);
-  if (wanted.bytes && !entry.document) return SendCoordinates(hierarchy, entry, wanted, call, peer, stream);
+  if (wanted.bytes && !entry.value) return SendCoordinates(hierarchy, entry, wanted, call, peer, stream);
   const Outgoing outgoing =
       ToOutgoing(AnswerKnown(entry, wanted), *exchange.request, exchange.headers, exchange.keep_alive);
   return call->Send(stream, {outgoing.left().begin(), outgoing.left().end()});

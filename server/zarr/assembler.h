@@ -36,6 +36,7 @@ class ChunkAssembler {
   const std::array<std::uint64_t, 3> end_;
   const std::array<std::uint64_t, 3> chunks_;
   const std::uint64_t sample_;  ///< [bytes]
+  const std::uint64_t stored_;  ///< [bytes] of a sample in the answer
   std::shared_ptr<Bytes> bytes_;
   std::uint64_t left_ = 0;  ///< samples that are still to come
   bool complete_ = false;

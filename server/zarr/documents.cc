@@ -61,26 +61,30 @@ json SourceAttributes(const Attributes& attributes) {
   return object;
 }
 
-/// The fields that are coordinates of a field: those that have no other dimensions, at the same level.
+/// Names of what says where the samples of a field are, and is no dimension: numbers or times of its steps,
+/// coordinate fields, and texts; of the same level, and along no other dimensions. There are spaces between
+/// them, so that a name with a space cannot be here.
 std::string CoordinatesOf(const Contents& contents, const Array& array,
                           const std::map<std::string, Array, std::less<>>& arrays) {
   std::string names;
   const auto add = [&](const std::string& name) { names += (names.empty() ? "" : " ") + name; };
+  const auto is_along = [&](const std::string& name) {
+    const auto found = arrays.find(fmt::format("{}/{}", array.level, name));
+    return found != arrays.end() &&
+           std::ranges::all_of(found->second.dimensions, [&](const std::string& dimension) {
+             return std::ranges::find(array.dimensions, dimension) != array.dimensions.end();
+           });
+  };
   const StepNames steps = StepNamesOf(contents, array.field);
-  for (const std::string& name : {steps.numbers, steps.times}) {
-    const bool is_beside =
-        name != steps.dimension && arrays.contains(fmt::format("{}/{}", array.level, name));
-    if (array.has_steps && is_beside) add(name);
-  }
+  for (const std::string& name : {steps.numbers, steps.times})
+    if (array.has_steps && name != steps.dimension && is_along(name)) add(name);
   if (array.field->description.coordinate) return names;
-  for (const FieldContents& other : contents.fields) {
-    if (!other.description.coordinate || other.steps.empty()) continue;
-    const auto found = arrays.find(fmt::format("{}/{}", array.level, other.description.name));
-    if (found == arrays.end()) continue;
-    const bool is_along = std::ranges::all_of(found->second.dimensions, [&](const std::string& dimension) {
-      return std::ranges::find(array.dimensions, dimension) != array.dimensions.end();
-    });
-    if (is_along) add(other.description.name);
+  for (const FieldContents& other : contents.fields)
+    if (other.description.coordinate && !other.steps.empty() && is_along(other.description.name))
+      add(other.description.name);
+  for (const std::string& name : NamesOfTexts(contents.dataset)) {
+    const bool is_dimension = std::ranges::find(array.dimensions, name) != array.dimensions.end();
+    if (!is_dimension && name.find(' ') == std::string::npos && is_along(name)) add(name);
   }
   return names;
 }
@@ -124,6 +128,8 @@ json AttributesOf(const Contents& contents, const Array& array,
       return AxisAttributes(contents, array);
     case Array::Kind::kSteps:
       return {{"long_name", "number of the step"}};
+    case Array::Kind::kTexts:
+      return SourceAttributes(contents.dataset.texts[array.number].attributes);
     case Array::Kind::kTimes:
       break;
   }
@@ -131,10 +137,19 @@ json AttributesOf(const Contents& contents, const Array& array,
 }
 
 json FillOf(const Array& array) {
+  if (array.kind == Array::Kind::kTexts) return "";
   if (array.dtype.starts_with("float")) return "NaN";
   if (array.kind != Array::Kind::kField) return 0;
   if (array.field->description.given == GivenType::kBool) return false;
   return IntegerFill(array.field->description);
+}
+
+json CodecsOf(const Array& array) {
+  json codec = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
+  if (array.kind == Array::Kind::kTexts) codec = json::object({{"name", "vlen-utf8"}});
+  json codecs = json::array();
+  codecs.push_back(std::move(codec));
+  return codecs;
 }
 
 json ArrayDocument(const Contents& contents, const Array& array,
@@ -146,7 +161,7 @@ json ArrayDocument(const Contents& contents, const Array& array,
           {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", array.chunks}}}}},
           {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
           {"fill_value", FillOf(array)},
-          {"codecs", json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
+          {"codecs", CodecsOf(array)},
           {"attributes", AttributesOf(contents, array, arrays)},
           {"dimension_names", array.dimensions},
           {"storage_transformers", json::array()}};

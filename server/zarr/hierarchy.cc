@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -21,7 +22,7 @@ namespace pb = ::quarry::v1;
 constexpr std::int64_t kChunkSamples = 32 * 32 * 32;
 constexpr std::uint64_t kCoordinatesPerChunk = 1 << 20;
 /// In tags: another number where the same dataset has other bytes in another version of this program.
-constexpr std::uint64_t kLayout = 2;
+constexpr std::uint64_t kLayout = 3;
 constexpr std::size_t kAxes = 3;
 
 std::uint64_t ChecksumOf(std::string_view text) { return Checksum(std::as_bytes(std::span(text))); }
@@ -89,6 +90,48 @@ Array Coordinate(Array::Kind kind, int level, std::uint64_t length, std::string 
   return array;
 }
 
+/// Every 2^level-th of the texts, as the codec vlen-utf8 has them: how many there are, and for each how many
+/// bytes it has, and these; numbers are of 32 bits.
+/// @source numcodecs 0.16, vlen.pyx
+std::string ChunkOfTexts(const std::vector<std::string>& texts, int level) {
+  const std::size_t stride = std::size_t{1} << level;
+  std::string chunk;
+  Append(static_cast<std::uint32_t>((texts.size() - 1) / stride + 1), &chunk);
+  for (std::size_t i = 0; i < texts.size(); i += stride) {
+    Append(static_cast<std::uint32_t>(texts[i].size()), &chunk);
+    chunk += texts[i];
+  }
+  return chunk;
+}
+
+/// [bytes] in memory of texts and of their chunks: level l has text i where i is a multiple of 2^l.
+std::uint64_t BytesOfTexts(const DatasetDescription& dataset) {
+  const int levels = LevelsOf(dataset);
+  std::uint64_t bytes = 0;
+  for (const TextCoordinate& coordinate : dataset.texts) {
+    for (std::size_t i = 0; i < coordinate.texts.size(); ++i) {
+      const auto chunks =
+          static_cast<std::uint64_t>(i == 0 ? levels : std::min(levels, std::countr_zero(i) + 1));
+      const std::uint64_t size = coordinate.texts[i].size();
+      bytes += sizeof(std::string) + size + chunks * (sizeof(std::uint32_t) + size);
+    }
+  }
+  return bytes;
+}
+
+/// The dimensions of the grids that a level shows.
+std::set<std::string, std::less<>> DimensionsOf(const DatasetDescription& dataset,
+                                                const std::vector<std::array<std::string, 3>>& names,
+                                                int level) {
+  std::set<std::string, std::less<>> dimensions;
+  for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
+    if (!HasLevel(dataset.grids[g], level)) continue;
+    for (std::size_t axis = 0; axis < kAxes; ++axis)
+      if (dataset.grids[g].has_axis[axis]) dimensions.insert(names[g][axis]);
+  }
+  return dimensions;
+}
+
 /// Whether the numbers of the steps say no more than their places.
 bool CountsFromZero(const std::vector<HeldStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -114,7 +157,9 @@ int LevelsOf(const DatasetDescription& dataset) {
 bool FieldContents::has_times() const { return HasTimes(steps); }
 
 Contents::Contents(const pb::DatasetManifest& message, DatasetDescription description)
-    : dataset(std::move(description)), manifest(ChecksumOf(message.SerializeAsString())) {
+    : dataset(std::move(description)),
+      manifest(ChecksumOf(message.SerializeAsString())),
+      text_bytes(BytesOfTexts(dataset)) {
   for (const FieldDescription& field : dataset.fields)
     fields.push_back(
         {field, {}, std::vector<double>(static_cast<std::size_t>(dataset.GridOf(field).levels), 0)});
@@ -156,9 +201,9 @@ std::uint64_t Contents::bytes() const {
   std::uint64_t positions = 0;
   for (const GridDescription& grid : dataset.grids)
     for (const auto& axis : grid.coordinates) positions += axis.size();
-  const std::uint64_t arrays =
-      static_cast<std::uint64_t>(LevelsOf(dataset)) * (3 * fields.size() + kAxes * dataset.grids.size() + 2);
-  return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + arrays * kArray + attributes;
+  const std::uint64_t arrays = static_cast<std::uint64_t>(LevelsOf(dataset)) *
+                               (3 * fields.size() + kAxes * dataset.grids.size() + dataset.texts.size() + 2);
+  return held * 2 * sizeof(HeldStep) + positions * sizeof(double) + text_bytes + arrays * kArray + attributes;
 }
 
 // ---- Arrays
@@ -168,7 +213,7 @@ std::uint64_t Array::sample_bytes() const {
   return dtype.ends_with("32") ? 4 : dtype.ends_with("16") ? 2 : 1;
 }
 
-std::uint64_t Array::chunk_bytes() const { return Product(chunks) * sample_bytes(); }
+std::uint64_t Array::chunk_bytes() const { return texts ? texts->size() : Product(chunks) * sample_bytes(); }
 
 Shape Chunk::begin() const {
   Shape begin;
@@ -232,80 +277,119 @@ Hierarchy::Hierarchy(Contents contents) : contents_(std::move(contents)) {
   bytes_ = contents_.bytes();
 }
 
+std::vector<std::string> NamesOfTexts(const DatasetDescription& dataset) {
+  const auto axes = NamesOfDimensions(dataset).axes;
+  std::vector<std::string> names;
+  for (const TextCoordinate& text : dataset.texts) {
+    const bool is_axis = text.axis && dataset.grids[text.grid].axis_names[*text.axis] == text.name;
+    names.push_back(is_axis ? axes[text.grid][*text.axis] : text.name);
+  }
+  return names;
+}
+
 void Hierarchy::MakeArrays() {
-  const DatasetDescription& dataset = contents_.dataset;
-  const std::vector<std::array<std::string, 3>> names = NamesOfDimensions(dataset).axes;
-  for (int level = 0; level < LevelsOf(dataset); ++level) {
-    const std::string prefix = fmt::format("{}/", level);
-    for (std::size_t i = 0; i < contents_.fields.size(); ++i) {
-      const FieldContents& field = contents_.fields[i];
-      const GridDescription& grid = dataset.GridOf(field.description);
-      if (!HasLevel(grid, level)) continue;
-      const Shape shape = LevelShapeOf(grid, level);
-      const Shape chunks = ChunkShape(grid, level);
-      Array array;
-      array.level = level;
-      array.number = i;
-      array.grid = field.description.grid;
-      array.field = &field;
-      array.has_steps = !field.description.still;
-      if (array.has_steps) {
-        array.shape = {field.steps.size()};
-        array.chunks = {1};
-        array.dimensions = {StepNamesOf(contents_, &field).dimension};
-      }
-      // Chunks have the bytes that are stored: those of bool are the same, and of float16 twice as many.
-      const bool is_bool = field.description.given == GivenType::kBool;
-      array.dtype = std::string(is_bool ? Name(GivenType::kBool) : Name(field.description.type));
-      for (std::size_t number = 0; number < kAxes; ++number) {
-        if (!grid.has_axis[2 - number]) continue;
-        array.shape.push_back(shape[number]);
-        array.chunks.push_back(chunks[number]);
-        array.dimensions.push_back(names[array.grid][2 - number]);
-      }
-      arrays_[prefix + field.description.name] = std::move(array);
+  const AxisNames names = NamesOfDimensions(contents_.dataset).axes;
+  const auto moves = [](const FieldContents& field) { return !field.description.still; };
+  const bool has_steps = contents_.fields.empty() || std::ranges::any_of(contents_.fields, moves);
+  for (int level = 0; level < LevelsOf(contents_.dataset); ++level) {
+    for (std::size_t i = 0; i < contents_.fields.size(); ++i) AddField(i, level, names);
+    // Texts that are called as their dimension are its coordinate, and positions are not.
+    AddTexts(level, names);
+    AddPositions(level, names);
+    if (has_steps) AddSteps(nullptr, level);
+    for (const FieldContents& field : contents_.fields)
+      if (moves(field)) AddSteps(&field, level);
+  }
+}
+
+void Hierarchy::AddField(std::size_t number, int level, const AxisNames& names) {
+  const FieldContents& field = contents_.fields[number];
+  const GridDescription& grid = contents_.dataset.GridOf(field.description);
+  if (!HasLevel(grid, level)) return;
+  Array array;
+  array.level = level;
+  array.number = number;
+  array.grid = field.description.grid;
+  array.field = &field;
+  array.has_steps = !field.description.still;
+  if (array.has_steps) {
+    array.shape = {field.steps.size()};
+    array.chunks = {1};
+    array.dimensions = {StepNamesOf(contents_, &field).dimension};
+  }
+  array.dtype = field.description.given_type();
+  const Shape shape = LevelShapeOf(grid, level);
+  const Shape chunks = ChunkShape(grid, level);
+  for (std::size_t a = 0; a < kAxes; ++a) {
+    if (!grid.has_axis[2 - a]) continue;
+    array.shape.push_back(shape[a]);
+    array.chunks.push_back(chunks[a]);
+    array.dimensions.push_back(names[array.grid][2 - a]);
+  }
+  arrays_[fmt::format("{}/{}", level, field.description.name)] = std::move(array);
+}
+
+void Hierarchy::AddTexts(int level, const AxisNames& names) {
+  const std::vector<TextCoordinate>& texts = contents_.dataset.texts;
+  const std::vector<std::string> called = NamesOfTexts(contents_.dataset);
+  const auto dimensions = DimensionsOf(contents_.dataset, names, level);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Array array;
+    array.kind = Array::Kind::kTexts;
+    array.level = level;
+    array.number = i;
+    array.grid = texts[i].grid;
+    array.dtype = "string";
+    if (texts[i].axis) {
+      const std::string& dimension = names[array.grid][*texts[i].axis];
+      // As positions, they are there where a grid has the dimension.
+      if (!dimensions.contains(dimension)) continue;
+      const std::int64_t samples = contents_.dataset.grids[array.grid].dims[*texts[i].axis];
+      array.shape = array.chunks = {static_cast<std::uint64_t>(LevelExtent(samples, level))};
+      array.dimensions = {dimension};
     }
-    for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
-      if (!HasLevel(dataset.grids[g], level)) continue;
-      const Shape shape = LevelShapeOf(dataset.grids[g], level);
-      for (std::size_t number = 0; number < kAxes; ++number) {
-        if (!dataset.grids[g].has_axis[2 - number]) continue;
-        const std::string& name = names[g][2 - number];
-        Array array = Coordinate(Array::Kind::kPositions, level, shape[number], "float64", name);
-        array.number = number;
-        array.grid = g;
-        arrays_.try_emplace(prefix + name, std::move(array));
-      }
-    }
-    const auto add_steps = [&](const FieldContents* field) {
-      const std::vector<HeldStep>& steps = field == nullptr ? contents_.steps : field->steps;
-      const StepNames names = StepNamesOf(contents_, field);
-      const bool is_signed = steps.empty() || steps.back().step < std::uint64_t{1} << 63;
-      if (names.numbers == names.dimension || !CountsFromZero(steps)) {
-        Array numbers = Coordinate(Array::Kind::kSteps, level, steps.size(), is_signed ? "int64" : "uint64",
-                                   names.dimension);
-        numbers.field = field;
-        arrays_[prefix + names.numbers] = std::move(numbers);
-      }
-      if (!HasTimes(steps)) return;
-      Array times = Coordinate(Array::Kind::kTimes, level, steps.size(), "float64", names.dimension);
-      times.field = field;
-      arrays_[prefix + names.times] = std::move(times);
-    };
-    const auto moves = [](const FieldContents& field) { return !field.description.still; };
-    if (contents_.fields.empty() || std::ranges::any_of(contents_.fields, moves)) add_steps(nullptr);
-    for (const FieldContents& field : contents_.fields) {
-      if (moves(field)) add_steps(&field);
+    array.texts = std::make_shared<const std::string>(ChunkOfTexts(texts[i].texts, level));
+    arrays_.try_emplace(fmt::format("{}/{}", level, called[i]), std::move(array));
+  }
+}
+
+void Hierarchy::AddPositions(int level, const AxisNames& names) {
+  const std::vector<GridDescription>& grids = contents_.dataset.grids;
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    if (!HasLevel(grids[g], level)) continue;
+    const Shape shape = LevelShapeOf(grids[g], level);
+    for (std::size_t number = 0; number < kAxes; ++number) {
+      const std::size_t axis = 2 - number;
+      if (!grids[g].has_axis[axis] || grids[g].unplaced[axis]) continue;
+      Array array = Coordinate(Array::Kind::kPositions, level, shape[number], "float64", names[g][axis]);
+      array.number = number;
+      array.grid = g;
+      arrays_.try_emplace(fmt::format("{}/{}", level, names[g][axis]), std::move(array));
     }
   }
+}
+
+/// @param field  see Array
+void Hierarchy::AddSteps(const FieldContents* field, int level) {
+  const std::vector<HeldStep>& steps = field == nullptr ? contents_.steps : field->steps;
+  const StepNames names = StepNamesOf(contents_, field);
+  const auto add = [&](Array::Kind kind, const std::string& name, std::string dtype) {
+    Array array = Coordinate(kind, level, steps.size(), std::move(dtype), names.dimension);
+    array.field = field;
+    arrays_[fmt::format("{}/{}", level, name)] = std::move(array);
+  };
+  const bool is_signed = steps.empty() || steps.back().step < std::uint64_t{1} << 63;
+  if (names.numbers == names.dimension || !CountsFromZero(steps))
+    add(Array::Kind::kSteps, names.numbers, is_signed ? "int64" : "uint64");
+  if (HasTimes(steps)) add(Array::Kind::kTimes, names.times, "float64");
 }
 
 std::optional<Entry> Hierarchy::Find(std::string_view key) const {
   Entry entry;
   if (const auto found = documents_.find(key); found != documents_.end()) {
-    entry.document = found->second;
-    entry.size = entry.document->size();
-    entry.tag = Tag(ChecksumOf(*entry.document));
+    entry.value = found->second;
+    entry.size = entry.value->size();
+    entry.tag = Tag(ChecksumOf(*entry.value));
     return entry;
   }
   const std::vector<std::string_view> parts = Split(key);
@@ -325,6 +409,7 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
   if (is_declared_alone) return std::nullopt;
   entry.tag = TagOf(entry.chunk, key);
   entry.size = entry.chunk.array->chunk_bytes();
+  entry.value = entry.chunk.array->texts;
   return entry;
 }
 

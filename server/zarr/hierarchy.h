@@ -18,10 +18,10 @@
 ///     zarr.json                      the root: fields as multiscale images, and the metadata of everything
 ///     below L/zarr.json                    a group for each level L/FIELD/zarr.json              an array
 ///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
-///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them
+///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them L/TEXT texts, likewise
 ///
 /// An axis that the grid of a field lacks is left out of its array, and so are the steps of a field that
-/// stands still.
+/// stands still. An axis whose positions nobody has said has none.
 ///
 /// Decision 36 says why chunks and dimensions are what they are.
 namespace quarry::server::zarr {
@@ -54,7 +54,8 @@ struct Contents {
   DatasetDescription dataset;
   std::uint64_t manifest = 0;  ///< checksum
   std::vector<FieldContents> fields;
-  std::vector<HeldStep> steps;  ///< that hold a field which changes with time; all, if none does
+  std::vector<HeldStep> steps;   ///< that hold a field which changes with time; all, if none does
+  std::uint64_t text_bytes = 0;  ///< in memory, of the texts and of their chunks
 
   explicit Contents(const ::quarry::v1::DatasetManifest& manifest, DatasetDescription description);
   /// In ascending order. Fields that were declared since are left out.
@@ -65,12 +66,12 @@ struct Contents {
 
 /// An array of the hierarchy.
 struct Array {
-  enum class Kind { kField, kPositions, kSteps, kTimes };
+  enum class Kind { kField, kPositions, kSteps, kTimes, kTexts };
 
   Kind kind = Kind::kField;
   int level = 0;
-  std::size_t number = 0;  ///< of the field, or of the axis: 0 (z), 1 (y), 2 (x)
-  std::size_t grid = 0;    ///< of fields and positions
+  std::size_t number = 0;  ///< of the field, of the texts, or of the axis: 0 (z), 1 (y), 2 (x)
+  std::size_t grid = 0;    ///< of fields, positions and texts
   /// Whose steps they are; null: the dataset's.
   const FieldContents* field = nullptr;
   Shape shape;
@@ -78,8 +79,9 @@ struct Array {
   std::string dtype;
   std::vector<std::string> dimensions;
   bool has_steps = true;  ///< the first dimension is that of the steps; a field that stands still has none
+  std::shared_ptr<const std::string> texts;  ///< the only chunk of texts; null: of numbers
 
-  /// [bytes] Of a sample, and of each chunk; those at the end are padded.
+  /// [bytes] Of a number, and of each chunk; those at the end are padded.
   std::uint64_t sample_bytes() const;
   std::uint64_t chunk_bytes() const;
 };
@@ -102,10 +104,12 @@ struct Chunk {
 
 /// What a key leads to.
 struct Entry {
-  std::shared_ptr<const std::string> document;  ///< null: a chunk
-  Chunk chunk;
-  std::string tag;  ///< in quotes; another one where the bytes are others
+  std::shared_ptr<const std::string> value;  ///< a document, or a chunk of texts; null: a chunk of numbers
+  Chunk chunk;                               ///< without an array: a document
+  std::string tag;                           ///< in quotes; another one where the bytes are others
   std::uint64_t size = 0;
+
+  bool is_document() const { return chunk.array == nullptr; }
 };
 
 /// Immutable; thread-safe.
@@ -121,7 +125,7 @@ class Hierarchy {
   /// The question whose answer has the samples of a field's chunk. @param dataset  its name
   ::quarry::v1::ReadRequest QuestionOf(const Chunk& chunk, const std::string& dataset) const;
 
-  /// Appends samples [begin, end) of a chunk of coordinates, counted from its first one, padding included.
+  /// Appends numbers [begin, end) of a chunk of coordinates, counted from its first one, padding included.
   void AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::uint64_t end, std::string* to) const;
 
   const Contents& contents() const { return contents_; }
@@ -129,7 +133,13 @@ class Hierarchy {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  using AxisNames = std::vector<std::array<std::string, 3>>;  ///< see DimensionNames
+
   void MakeArrays();
+  void AddField(std::size_t number, int level, const AxisNames& names);
+  void AddTexts(int level, const AxisNames& names);
+  void AddPositions(int level, const AxisNames& names);
+  void AddSteps(const FieldContents* field, int level);
   std::string TagOf(const Chunk& chunk, std::string_view key) const;
 
   const Contents contents_;
@@ -149,6 +159,10 @@ std::vector<Place> PlacesOf(std::string_view path);
 
 /// Whether a key is that of a chunk, of whatever array.
 bool IsChunkKey(std::string_view key);
+
+/// What the arrays of DatasetDescription::texts are called: as their dimension if the dataset calls them as
+/// their axis, otherwise as the dataset calls them.
+std::vector<std::string> NamesOfTexts(const DatasetDescription& dataset);
 
 /// The shape of chunks of a level, z, y, x: whole patches, one at level 0, and at coarser levels as many as
 /// make a chunk of useful size.

@@ -63,6 +63,10 @@ def sum_of(store):
     return float(np.nansum(zarr.open(store)["0/m"][1]))
 
 
+async def _listed(store, prefix):
+    return [key async for key in store.list_prefix(prefix)]
+
+
 class Served:
     """`quarry serve-zarr` of a target. Leaving it by SIGTERM ends it cleanly."""
 
@@ -171,7 +175,7 @@ class Hierarchy(Package):
             patch = tuple(1 if n == 1 else int(2 ** random.integers(2, 7)) for n in shape)
             levels = min((p.bit_length() for p, n in zip(patch, shape) if n > 1), default=1)
             grid = Grid(shape, patch, levels, (0, 0, 0), (1, 1, 1), ((), (), ()), ("", "", ""), ("z", "y", "x"),
-                        (True, True, True), ({}, {}, {}))
+                        (True, True, True), ({}, {}, {}), (False, False, False))
             for level in range(levels):
                 chunk, extent = grid.chunk_shape(level), grid.level_shape(level)
                 with self.subTest(shape=shape, patch=patch, level=level):
@@ -484,6 +488,68 @@ class Shapes(qt.QuarryTest):
                 np.testing.assert_array_equal(opened["temp"].coords["lat"], data["lat"][::1 << level, ::1 << level])
                 every = slice(None, None, 1 << level)
                 np.testing.assert_array_equal(opened["temp"].sel(time="2001-01-02"), data["temp"][1, every, every, every])
+
+    def stations(self):
+        """Samples of stations, whose names are their dimension; regions beside it, the name of a run, and a text with a
+        space in its name."""
+        names = ["Brest", "", "Łódź", "long " * 60, "e", "zero\0", "f", "g", "h"]
+        data = xarray.Dataset(
+            {"p": (("station", "x"), np.arange(63, dtype="f2").reshape(9, 7)), "few": ("x", np.arange(7, dtype="f4"))},
+            {"station": ("station", np.array(names, object), {"long_name": "name of the station", "cf_role": "timeseries_id"}),
+             "region": ("station", np.array(names[::-1], object)), "run": ((), "historical", {"source": "a model"}),
+             "few p": ("x", [*"abcdefg"])})
+        quarry.write(self.tmp / "stations.quarry", data, lossless=True, mode="overwrite")
+        return data, quarry.zarr_store(self.tmp / "stations.quarry")
+
+    def test_texts_are_coordinates(self):
+        data, store = self.stations()
+        for level, options in itertools.product(range(3), ({"chunks": None}, {"chunks": {}}, {"consolidated": False})):
+            every = slice(None, None, 1 << level)
+            expected = data.isel(station=every, x=every)
+            with self.subTest(level=level, **options), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with xarray.open_zarr(store, group=str(level), **options) as opened:
+                    self.assertEqual({*opened.coords}, {"station", "region", "run"})
+                    self.assertEqual({*opened["few"].coords}, {"run"})
+                    for name in ("station", "region", "run", "few p"):
+                        self.assertEqual(opened[name].values.tolist(), expected[name].values.tolist())
+                        self.assertEqual(opened[name].dims, expected[name].dims)
+                        self.assertEqual(opened[name].attrs, expected[name].attrs)
+                    np.testing.assert_array_equal(opened["p"].sel(station="e"), expected["p"][4 >> level])
+        tree = xarray.open_datatree(store, engine="zarr")
+        self.assertEqual(tree["1/region"].values.tolist(), data["region"].values.tolist()[::2])
+
+    def test_texts_are_as_zarr_writes_them(self):
+        data, store = self.stations()
+        other = zarr.storage.MemoryStore()
+        prototype = zarr.core.buffer.default_buffer_prototype()
+        for level, (name, chunk) in itertools.product(range(3), (("station", "c/0"), ("region", "c/0"), ("run", "c"))):
+            values = np.asarray(data[name].values[:: 1 << level] if data[name].ndim else data[name].values)
+            texts = values.astype(np.dtypes.StringDType())
+            array = zarr.create_array(other, name=f"{level}{name}", data=texts, chunks=texts.shape, compressors=None)
+            theirs = asyncio.run(other.get(f"{level}{name}/{chunk}", prototype)).to_bytes()
+            with self.subTest(level=level, name=name):
+                self.assertEqual(asyncio.run(store.get(f"{level}/{name}/{chunk}")).to_bytes(), theirs)
+                self.assertEqual(asyncio.run(store.getsize(f"{level}/{name}/{chunk}")), len(theirs))
+                ours = zarr.open(store)[f"{level}/{name}"]
+                self.assertEqual((ours.dtype, ours.shape, ours.chunks, ours.fill_value),
+                                 (array.dtype, array.shape, array.chunks, array.fill_value))
+                self.assertEqual(ours.metadata.codecs, array.metadata.codecs)
+        self.assertEqual(store, pickle.loads(pickle.dumps(store)))
+        self.assertIn("0/run/c", asyncio.run(_listed(store, "0/run")))
+
+    def test_axes_of_which_nobody_says_the_positions(self):
+        """As in xarray, they are dimensions without a coordinate; images have their scale all the same."""
+        data = xarray.Dataset({"p": (("z", "y", "x"), np.zeros((3, 5, 6), "f4")), "q": (("y", "x"), np.ones((5, 6)))},
+                              {"z": [1.0, 2.0, 4.0], "x": np.arange(6.0)})
+        quarry.write(self.tmp / "unplaced.quarry", data, lossless=True)
+        store = quarry.zarr_store(self.tmp / "unplaced.quarry")
+        for level in range(2):
+            every = slice(None, None, 1 << level)
+            with xarray.open_zarr(store, group=str(level), chunks=None) as opened:
+                xarray.testing.assert_equal(opened.load(), data.isel(z=every, y=every, x=every))
+        scale = zarr.open(store).attrs["ome"]["multiscales"][0]["datasets"][1]["coordinateTransformations"][0]["scale"]
+        self.assertEqual(scale[1:], [2.0, 2.0])
 
     def test_numbers_of_steps_beside_times(self):
         for steps in ([0, 1, 2], [3, 4, 9]):

@@ -3,6 +3,7 @@
 import http.client
 import json
 import shutil
+import urllib.parse
 
 from python_testing import Package, np, qt, quarry
 
@@ -33,7 +34,7 @@ class SameAsTheStore(qt.QuarryTest):
             keys = list(contents.keys())
             self.assertIn("zarr.json", keys)
             for key in keys:
-                connection.request("GET", f"/zarr/{path.stem}/{key}")
+                connection.request("GET", f"/zarr/{path.stem}/{urllib.parse.quote(key)}")
                 answer = connection.getresponse()
                 body = answer.read()
                 self.assertEqual(answer.status, 200, (key, body))
@@ -44,7 +45,7 @@ class SameAsTheStore(qt.QuarryTest):
                 self.assertEqual(answer.getheader("content-length"), str(len(body)))
                 beyond = key.rsplit("/", 1)[0] + "/99"
                 if key[-1].isdigit() and contents.size(beyond) is None:
-                    connection.request("GET", f"/zarr/{path.stem}/{beyond}")
+                    connection.request("GET", f"/zarr/{path.stem}/{urllib.parse.quote(beyond)}")
                     answer = connection.getresponse()
                     answer.read()
                     self.assertEqual(answer.status, 404, beyond)
@@ -60,6 +61,22 @@ class SameAsTheStore(qt.QuarryTest):
             field[1:3, :, 2] = 77
             write(path, f"g{number}", field, "--lossless", "--fill", "77")
         self.check(path)
+
+    def test_types_that_are_stored_as_others(self):
+        """bool and float16, with holes and without."""
+        field = qt.turbulent((19, 10, 7), name="given").reshape(7, 10, 19)
+        halves = field.astype("f2")
+        path = self.tmp / "given.quarry"
+        quarry.write(path, {"b": field > field.mean(), "h": halves}, lossless=True, patch=8)
+        holes = halves.copy()
+        holes[2:4, :, 3:9], holes[0, 0, :4] = 77, [np.nan, np.inf, -np.inf, -0.0]
+        for name, fill in (("m", None), ("f", 77)):
+            quarry.write(path, holes, field=name, fill=fill, lossless=True, patch=8, step=0, mode="append")
+        self.check(path)
+        with quarry.open(path) as dataset:
+            documents = Contents(dataset, describe(dataset, None, False))
+            types = {name: json.loads(documents.get(f"0/{name}/zarr.json"))["data_type"] for name in "bhmf"}
+        self.assertEqual(types, {"b": "bool", "h": "float16", "m": "float16", "f": "float16"})
 
     def test_float_fields_with_holes(self):
         path = self.tmp / "holes.quarry"
@@ -153,6 +170,42 @@ class SameAsTheStore(qt.QuarryTest):
         self.check(self.write("still", xarray.Dataset({"area": fields["area"]}, places)))
         self.check(self.write("plain", xarray.Dataset(fields, places).rename(time="step")))
 
+    def test_coordinates_of_text(self):
+        """Along a dimension that is called so, beside one, and alone; with fields of several grids and levels."""
+        names = ["a", "", "É", "d\0", "e" * 300, "f", "g", "h", "i"]
+        coords = {"station": ("station", names, {"long_name": "n", "standard_name": "platform_name"}),
+                  "region": ("station", names[::-1]), "a b": ("x", [*"123456"]), "run": ((), "hist"), "x": np.arange(6.0),
+                  "lat": (("station", "x"), np.ones((9, 6)))}
+        fields = {"p": (("time", "station", "x"), np.zeros((3, 9, 6), "f4")), "q": (("time", "x"), np.ones((3, 6))),
+                  "total": ("time", np.arange(3.0)), "map": (("y", "x"), np.ones((40, 6)))}
+        path = self.write("texts", xarray.Dataset(fields, coords))
+        # A grid with fewer levels, and one that places the stations.
+        few = xarray.DataArray(np.arange(3.0), {"letter": ("few", ["x", "y", "z"])}, ("few",), "few")
+        placed = xarray.DataArray(np.arange(9.0), {"station": np.arange(9.0)}, ("station",), "placed")
+        for further, patch in ((few, 4), (placed, None)):
+            quarry.write(path, further, lossless=True, mode="append", patch=patch)
+        self.check(path)
+        with quarry.open(path) as dataset:
+            contents = Contents(dataset, describe(dataset, None, False))
+            self.assertEqual([grid.unplaced for grid in dataset.grids if grid.dim_names[2] == "station"], [(False,) * 3])
+            self.assertEqual(json.loads(contents.get("0/station/zarr.json"))["data_type"], "string")
+            self.assertEqual([contents.size(f"{level}/letter/c/0") is None for level in range(4)], [False] * 3 + [True])
+        self.check(self.write("one", xarray.Dataset({"one": ((), 3.0)}, {"run": ((), "hist")})))
+        # Neither Zarr nor NetCDF can have this name: the dimension has another, and its texts with it.
+        path = self.write("slash", xarray.Dataset({"p": ("a/b", np.arange(3.0))}, {"a/b": ["x", "y", "z"]}))
+        self.check(path)
+        self.assertEqual(zarr.open(quarry.zarr_store(path))["0/x"][:].tolist(), ["x", "y", "z"])
+
+    def test_axes_of_which_nobody_says_the_positions(self):
+        """They have no array; others of the same dataset have one."""
+        fields = {"p": (("time", "z", "y", "x"), np.zeros((3, 3, 5, 6), "f4")), "q": (("y", "x"), np.ones((5, 6)))}
+        places = {"z": ("z", [1.0, 2.0, 4.0], {"units": "m"}), "x": ("x", np.arange(6.0))}
+        path = self.write("unplaced", xarray.Dataset(fields, places))
+        self.check(path)
+        with quarry.open(path) as dataset:
+            contents = Contents(dataset, describe(dataset, None, False))
+            self.assertEqual([name for name in "zyx" if contents.size(f"1/{name}/c/0")], ["z", "x"])
+
     def test_what_does_not_change_came_before_the_rest(self):
         """A step of its own is no step of the others."""
         places = {"lat": np.arange(5.0), "lon": np.arange(6.0)}
@@ -184,6 +237,28 @@ class Readers(Package):
                 np.testing.assert_array_equal(root[f"2/{field}"][:], decoded[:, ::4, ::4, ::4])
         level = xarray.open_zarr(self.url(), group="1", chunks={})
         np.testing.assert_array_equal(level["p"].sel(step=5), self.decoded["p"][1, ::2, ::2, ::2])
+
+    def test_texts(self):
+        data = xarray.Dataset({"p": (("station", "x"), np.zeros((5, 7), "f2"))},
+                              {"station": [*"abcde"], "region": ("station", ["", "é", "r", "s", "t"]), "run": "hist"})
+        quarry.write(self.data / "texts.quarry", data, lossless=True)
+        for level in range(2):
+            with xarray.open_zarr(self.url("texts"), group=str(level), chunks=None) as opened:
+                xarray.testing.assert_equal(opened.load(), data.isel(station=slice(None, None, 1 << level),
+                                                                     x=slice(None, None, 1 << level)))
+                self.assertEqual(opened["p"].dtype, "f2")
+                self.assertEqual({*opened["p"].coords}, {"station", "region", "run"})
+        texts = b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in data["region"].values)
+        host, port = self.web.http_address().rsplit(":", 1)
+        connection = http.client.HTTPConnection(host, int(port), timeout=qt.TIMEOUT)
+        self.addCleanup(connection.close)
+        for method, asked, status, expected in (("GET", "4-12", 206, texts[:9]), ("GET", "-5", 206, texts[-5:]),
+                                                ("HEAD", None, 200, b"")):
+            connection.request(method, "/zarr/texts/0/region/c/0", headers={"Range": f"bytes={asked}"} if asked else {})
+            answer = connection.getresponse()
+            self.assertEqual((answer.status, answer.read()), (status, expected))
+            self.assertEqual(answer.getheader("content-type"), "application/octet-stream")
+        self.assertEqual(answer.getheader("content-length"), str(4 + len(texts)))
 
     def test_damage_raises(self):
         path = self.data / "bad.quarry"

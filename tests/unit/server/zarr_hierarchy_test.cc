@@ -38,16 +38,22 @@ pb::StepManifest StepOf(std::uint64_t number, std::vector<std::string> fields) {
   return step;
 }
 
-std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps, const TimeUnit& unit = {}) {
-  DatasetDescription dataset = Description();
-  dataset.time_unit = unit;
+std::unique_ptr<Hierarchy> MakeOf(const DatasetDescription& dataset, std::vector<pb::StepManifest> steps) {
   Contents contents(format::ToProto(dataset), dataset);
   for (const pb::StepManifest& step : steps) contents.Add(step);
   return std::make_unique<Hierarchy>(std::move(contents));
 }
 
+std::unique_ptr<Hierarchy> Make(std::vector<pb::StepManifest> steps, const TimeUnit& unit = {}) {
+  DatasetDescription dataset = Description();
+  dataset.time_unit = unit;
+  return MakeOf(dataset, std::move(steps));
+}
+
 json Document(const Hierarchy& hierarchy, const std::string& key) {
-  return json::parse(*hierarchy.Find(key).value().document);
+  const Entry entry = hierarchy.Find(key).value();
+  EXPECT_TRUE(entry.is_document()) << key;
+  return json::parse(*entry.value);
 }
 
 TEST(Hierarchy, SaysWhatTimesMean) {
@@ -83,10 +89,7 @@ std::unique_ptr<Hierarchy> MakeStill() {
   dataset.fields.push_back({.name = "lat", .lossless = true, .grid = 1, .still = true, .coordinate = true});
   dataset.fields.push_back(
       {.name = "crs", .type = DataType::kInt32, .lossless = true, .grid = 2, .still = true});
-  Contents contents(format::ToProto(dataset), dataset);
-  contents.Add(StepOf(0, {"p", "k", "lat", "crs"}));
-  contents.Add(StepOf(1, {"p", "k"}));
-  return std::make_unique<Hierarchy>(std::move(contents));
+  return MakeOf(dataset, {StepOf(0, {"p", "k", "lat", "crs"}), StepOf(1, {"p", "k"})});
 }
 
 TEST(Hierarchy, PassesOnWhatTheSourceSays) {
@@ -121,6 +124,118 @@ TEST(Hierarchy, FieldsThatStandStillHaveNoSteps) {
   ASSERT_TRUE(value);
   EXPECT_EQ(value->size, 4U);
   EXPECT_FALSE(hierarchy->Find("0/crs/c/0"));
+}
+
+TEST(Hierarchy, HasNoPositionsThatNobodyHasSaid) {
+  DatasetDescription dataset = Description();
+  dataset.grids[0].unplaced = {true, false, true};
+  GridDescription line = dataset.grids[0];
+  line.dims = {45, 1, 1};
+  line.patch = {16, 1, 1};
+  line.has_axis = {true, false, false};
+  line.unplaced = {false, false, false};
+  line.axis_attributes[0] = {{"long_name", "of the line"}};
+  dataset.grids.push_back(line);
+  dataset.fields.push_back({.name = "q", .lossless = true, .grid = 1});
+  const auto hierarchy = MakeOf(dataset, {StepOf(0, {"p", "k", "q"})});
+
+  EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["dimension_names"], json({"step", "z", "y", "x"}));
+  EXPECT_TRUE(hierarchy->Find("1/y/c/0"));
+  for (const char* key : {"0/z/zarr.json", "0/z/c/0", "1/z/zarr.json"})
+    EXPECT_FALSE(hierarchy->Find(key)) << key;
+  EXPECT_EQ(Document(*hierarchy, "1/x/zarr.json")["attributes"],
+            json({{"long_name", "of the line"}, {"axis", "X"}}))
+      << "of the first grid that says them";
+  const json image = Document(*hierarchy, "zarr.json")["attributes"]["ome"]["multiscales"][0];
+  EXPECT_EQ(image["datasets"][1]["coordinateTransformations"][0]["scale"], json({1.0, 2.0, 2.0, 2.0}));
+}
+
+/// "p" and "k" of Description, "few" along an axis "m" of 3 samples, at level 0 alone, and a coordinate "c".
+/// Texts are "x", as the axis is called; "region" along y; "a b" along x; "run", which is one; and "member"
+/// along m.
+DatasetDescription WithTexts() {
+  DatasetDescription dataset = Description();
+  GridDescription few;
+  few.dims = {3, 1, 1};
+  few.patch = {4, 1, 1};
+  few.has_axis = {true, false, false};
+  few.axis_names = {"m", "", ""};
+  dataset.grids.push_back(few);
+  dataset.fields.push_back({.name = "few", .lossless = true, .grid = 1, .still = true});
+  dataset.fields.push_back({.name = "c", .lossless = true, .still = true, .coordinate = true});
+  const auto numbered = [](const char* letter, int count) {
+    std::vector<std::string> texts;
+    for (int i = 0; i < count; ++i) texts.push_back(fmt::format("{}{}", letter, i));
+    return texts;
+  };
+  dataset.texts.push_back({"x", 0, 0, numbered("x", 45), {{"long_name", "station"}}});
+  dataset.texts.push_back({"region", 0, 1, numbered("r", 34), {}});
+  dataset.texts.push_back({"a b", 0, 0, numbered("a", 45), {}});
+  dataset.texts.push_back({"run", 1, {}, {"hist\u00e9"}, {}});
+  dataset.texts.push_back({"member", 1, 0, {"one", "", "three"}, {}});
+  return dataset;
+}
+
+TEST(Hierarchy, HasTexts) {
+  const auto hierarchy = MakeOf(WithTexts(), {StepOf(0, {"p", "k", "few", "c"})});
+  const auto bytes = [&](const char* key) {
+    const Entry entry = hierarchy->Find(key).value();
+    EXPECT_FALSE(entry.is_document());
+    EXPECT_EQ(entry.size, entry.value->size());
+    return *entry.value;
+  };
+  using namespace std::string_literals;
+
+  const json stations = Document(*hierarchy, "4/x/zarr.json");
+  EXPECT_EQ(stations["data_type"], "string");
+  EXPECT_EQ(stations["codecs"], json::parse(R"([{"name": "vlen-utf8"}])"));
+  EXPECT_EQ(stations["fill_value"], "");
+  EXPECT_EQ(stations["shape"], json::array({3}));
+  EXPECT_EQ(stations["chunk_grid"]["configuration"]["chunk_shape"], json::array({3}));
+  EXPECT_EQ(stations["dimension_names"], json::array({"x"}));
+  EXPECT_EQ(stations["attributes"], json({{"long_name", "station"}}));
+  EXPECT_EQ(bytes("4/x/c/0"), "\3\0\0\0\2\0\0\0x0\3\0\0\0x16\3\0\0\0x32"s);
+  EXPECT_EQ(bytes("0/member/c/0"), "\3\0\0\0\3\0\0\0one\0\0\0\0\5\0\0\0three"s);
+  EXPECT_FALSE(hierarchy->Find("0/member/c/1"));
+  EXPECT_EQ(Document(*hierarchy, "0/run/zarr.json")["shape"], json::array());
+  for (const char* key : {"0/run/c", "4/run/c"})
+    EXPECT_EQ(bytes(key), "\1\0\0\0\6\0\0\0hist\u00e9"s) << "one text is in all levels";
+  EXPECT_FALSE(hierarchy->Find("0/run/c/0"));
+  EXPECT_TRUE(hierarchy->Find("1/region/c/0"));
+  EXPECT_FALSE(hierarchy->Find("1/member/zarr.json")) << "no grid of this level has its dimension";
+}
+
+TEST(Hierarchy, TextsAreCoordinatesOfTheFieldsThatHaveTheirDimension) {
+  const auto hierarchy = MakeOf(WithTexts(), {StepOf(0, {"p", "k", "few", "c"})});
+  const auto attributes = [&](const char* key) { return Document(*hierarchy, key)["attributes"]; };
+
+  EXPECT_EQ(attributes("0/p/zarr.json")["coordinates"], "time c region run");
+  EXPECT_EQ(attributes("3/p/zarr.json")["coordinates"], "time c region run");
+  EXPECT_EQ(attributes("0/few/zarr.json")["coordinates"], "run member");
+  EXPECT_FALSE(attributes("0/c/zarr.json").contains("coordinates"));
+}
+
+TEST(Hierarchy, TextsOfAnAxisWithAnotherNameAreItsCoordinate) {
+  DatasetDescription dataset = WithTexts();
+  dataset.grids[1].axis_names[0] = "a/b";  // which Zarr cannot have
+  dataset.texts = {{"a/b", 1, 0, {"one", "two", "three"}, {}}};
+  const auto hierarchy = MakeOf(dataset, {StepOf(0, {"p", "few"})});
+
+  const std::string dimension = Document(*hierarchy, "0/few/zarr.json")["dimension_names"][0];
+  EXPECT_EQ(Document(*hierarchy, "0/" + dimension + "/zarr.json")["data_type"], "string");
+  EXPECT_FALSE(Document(*hierarchy, "0/few/zarr.json")["attributes"].contains("coordinates"));
+}
+
+TEST(Hierarchy, TextsCountInItsMemory) {
+  DatasetDescription dataset = Description();
+  const std::uint64_t without = Contents(format::ToProto(dataset), dataset).bytes();
+  dataset.texts.push_back({"y", 0, 1, std::vector<std::string>(34, std::string(1000, 'y')), {}});
+
+  const std::uint64_t with = Contents(format::ToProto(dataset), dataset).bytes();
+
+  // 34 texts, and 34 + 17 + 9 + 5 + 3 in chunks.
+  EXPECT_GE(with, without + 1000 * (34 + 68));
+  EXPECT_LE(with, without + 1000 * (34 + 68) + 102 * 64 + 5 * 4096);
 }
 
 TEST(Hierarchy, HasADocumentForEachNode) {
@@ -186,6 +301,10 @@ TEST(Hierarchy, HasOtherTagsWhereBytesAreOthers) {
   EXPECT_NE(tag(one, chunk), tag(one, "0/p/c/0/0/0/1"));
   EXPECT_NE(tag(one, chunk), tag(one, "0/p/c/1/0/0/0"));
   EXPECT_NE(tag(one, "0/step/c/0"), tag(longer, "0/step/c/0"));
+  const auto stations = MakeOf(WithTexts(), {StepOf(3, {"p"})});
+  DatasetDescription renamed = WithTexts();
+  renamed.texts[0].texts[0] = "x9";
+  EXPECT_NE(tag(stations, "0/x/c/0"), tag(MakeOf(renamed, {StepOf(3, {"p"})}), "0/x/c/0"));
   EXPECT_EQ(tag(one, "zarr.json"), tag(again, "zarr.json"));
   EXPECT_NE(tag(one, "zarr.json"), tag(longer, "zarr.json"));
 }
@@ -232,10 +351,14 @@ class AssemblerTest : public ::testing::Test {
   std::unique_ptr<Hierarchy> hierarchy_;
 
   void Open(const char* key, bool missing = false) {
-    pb::StepManifest step = StepOf(3, {"p", "k"});
+    DatasetDescription dataset = Description();
+    dataset.fields.push_back({.name = "h", .lossless = true, .fill = 9.5, .given = GivenType::kFloat16});
+    dataset.fields.push_back(
+        {.name = "b", .type = DataType::kUint8, .lossless = true, .given = GivenType::kBool});
+    pb::StepManifest step = StepOf(3, {"p", "k", "h", "b"});
     if (missing)
       for (pb::FieldStep& field : *step.mutable_fields()) field.mutable_mask()->set_name("0");
-    hierarchy_ = Make({step});
+    hierarchy_ = MakeOf(dataset, {step});
     entry_ = hierarchy_->Find(key);
     ASSERT_TRUE(entry_);
   }
@@ -290,6 +413,49 @@ TEST_F(AssemblerTest, MissingSamplesAreNaN) {
     const auto chunk = assembler.Take();
     EXPECT_EQ(std::isnan(At<float>(*chunk, 0, 0, 0)), missing);
     EXPECT_TRUE(std::isnan(At<float>(*chunk, 8, 0, 0)));
+  }
+}
+
+TEST_F(AssemblerTest, SamplesAreOfTheTypeInWhichTheyWereGiven) {
+  Open("0/h/c/0/1/2/2");
+  EXPECT_EQ(Document(*hierarchy_, "0/h/zarr.json")["data_type"], "float16");
+  EXPECT_EQ(Document(*hierarchy_, "0/h/zarr.json")["fill_value"], "NaN");
+  ASSERT_EQ(entry_->size, 2U * 16 * 16 * 16);
+  ChunkAssembler halves(entry_->chunk);
+  ASSERT_TRUE(halves.Add(Block<float>({32, 32, 16}, {13, 2, 3}, 65504)).ok());
+  ASSERT_TRUE(halves.Add(Block<float>({32, 32, 19}, {13, 2, 4}, -0.099975586F)).ok());
+  ASSERT_TRUE(halves.Add(End()).ok());
+  const auto chunk = halves.Take();
+  ASSERT_EQ(chunk->size(), entry_->size);
+  // 0x7bff is the largest number, 0xae66 the nearest to -0.1, and 0x7e00 NaN.
+  EXPECT_EQ(At<std::uint16_t>(*chunk, 2, 1, 12), 0x7bff);
+  EXPECT_EQ(At<std::uint16_t>(*chunk, 3, 0, 0), 0xae66);
+  for (const auto& [z, y, x] : {std::array{7, 0, 0}, std::array{0, 2, 0}, std::array{0, 0, 13}})
+    EXPECT_EQ(At<std::uint16_t>(*chunk, z, y, x), 0x7e00);
+
+  Open("0/b/c/0/1/2/2");
+  EXPECT_EQ(Document(*hierarchy_, "0/b/zarr.json")["data_type"], "bool");
+  ChunkAssembler bools(entry_->chunk);
+  ASSERT_TRUE(bools.Add(Block<std::uint8_t>({32, 32, 16}, {13, 2, 3}, 7)).ok());
+  ASSERT_TRUE(bools.Add(Block<std::uint8_t>({32, 32, 19}, {13, 2, 4}, 0)).ok());
+  ASSERT_TRUE(bools.Add(End()).ok());
+  const auto truths = bools.Take();
+  EXPECT_EQ(At<std::uint8_t>(*truths, 0, 0, 0), 1) << "all but 0 is true";
+  EXPECT_EQ(At<std::uint8_t>(*truths, 3, 0, 0), 0);
+}
+
+TEST_F(AssemblerTest, MissingSamplesOfFloat16AreNaN) {
+  for (const bool missing : {false, true}) {
+    for (const float sample : {9.5F, INFINITY}) {
+      Open("0/h/c/0/1/2/2", missing);
+      ChunkAssembler assembler(entry_->chunk);
+      ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 16}, {13, 2, 6}, sample)).ok());
+      ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 22}, {13, 2, 1}, 1)).ok());
+      ASSERT_TRUE(assembler.Add(End()).ok());
+      const auto chunk = assembler.Take();
+      EXPECT_EQ(At<std::uint16_t>(*chunk, 5, 1, 12) == 0x7e00, missing) << sample;
+      EXPECT_EQ(At<std::uint16_t>(*chunk, 6, 1, 12), 0x3c00);
+    }
   }
 }
 

@@ -20,9 +20,10 @@ def zarr_store(target: str | os.PathLike[str] | Dataset, *, float32: bool = Fals
         xarray.open_zarr(quarry.zarr_store("grpc://cluster:50051/run42"), group="0", chunks={})
 
     Groups `0`, `1`, ... are the levels. In each are the fields, [step, z, y, x], with the bound of their error in the
-    attribute `max_error`, and the coordinates: those of the axes, by the names of `Dataset.dims`, `step` and, where the
-    simulation gave one, `time`. A field that only some steps hold has a dimension `step_NAME` of its own. Sample i of
-    level l lies on sample i 2^l. The attributes of the root describe each field as an image of OME-Zarr 0.5.
+    attribute `max_error`, and the coordinates: those of the axes whose positions are known, by the names of
+    `Dataset.dims`, those of text, `step` and, where the simulation gave one, `time`. A field that only some steps hold
+    has a dimension `step_NAME` of its own. Sample i of level l lies on sample i 2^l. The attributes of the root
+    describe each field as an image of OME-Zarr 0.5.
 
     A chunk is a patch, of coarse levels several. Missing samples are NaN, those of integers the fill value. Steps are
     those that are published now. The store pickles, and opens again where it is first used.

@@ -6,6 +6,7 @@
                                    without steps where the field does not change with time
     L/FIELD/c/S/Z/Y/X              its chunks
     L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as the dataset calls them
+    L/TEXT                         coordinates of text, likewise
 
 Decision 36 says why chunks and dimensions are what they are.
 
@@ -20,10 +21,16 @@ by their bytes. What both have to do alike, besides what is obvious:
   Groups: `level`. Fields: `units`, `coder`, `lossless`, `tolerance`, `relative_tolerance`,
   `pointwise_relative_tolerance`, `max_error`, `level`, `coordinates`, `_FillValue`, as far as there are any. Axes:
   `units`, and `axis` unless the source has it. Times: `time_attributes` of the dataset. Numbers of steps: `long_name`
-  alone.
+  alone. Texts: the source's alone.
 * `coordinates` of a field names, with spaces between: of the arrays along its steps, that which is not called as the
   dimension; then, unless the field is a coordinate itself, the fields that are coordinates, that a step holds, that the
-  level has, and whose dimensions it has too; in the order of the fields.
+  level has, and whose dimensions it has too; in the order of the fields; then the texts, likewise, in their order, but
+  for those that are called as their dimension, or have a space in their name.
+* Positions along an axis are those of the first grid that says them. An axis of which no grid does has no array.
+* Texts are one chunk, in the coding vlen-utf8: how many there are, and for each how many bytes it has, and these;
+  numbers are of 32 bits. A level has every 2^level-th, where a grid has their dimension; one text alone is in all
+  levels. Texts that are called as their axis take the place of the positions along their dimension.
+* Samples are of the type in which they were given: bool is bool, and float16 float16.
 * Coordinates are arrays, and no images. What does not change has no axis of time in its image.
 * A field that does not change and that no step holds yet has an array without chunks.
 """
@@ -34,6 +41,7 @@ import itertools
 import json
 import math
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -66,7 +74,7 @@ class Array:
     shape: Shape
     chunks: Shape
     dtype: str
-    fill: int | float
+    fill: int | float | str
     dimensions: tuple[str, ...]
     attributes: dict[str, Any]
 
@@ -92,10 +100,14 @@ class Array:
             "zarr_format": 3, "node_type": "array", "shape": self.shape, "data_type": self.dtype,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": self.chunks}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": json_number(self.fill), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "fill_value": self.fill if isinstance(self.fill, str) else json_number(self.fill), "codecs": self.codecs(),
             "attributes": self.attributes, "dimension_names": self.dimensions, "storage_transformers": []}
 
-    def chunk(self, dataset: Dataset, index: Shape) -> memoryview:
+    def codecs(self) -> list[dict[str, Any]]:
+        """How its chunks become bytes."""
+        return [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+    def chunk(self, dataset: Dataset, index: Shape) -> bytes | memoryview:
         """The bytes of a chunk that exists.
 
         Raises:
@@ -172,6 +184,31 @@ class ListArray(Array):
         """Of a part."""
         import numpy as np
         return np.asarray(self.values[begin[0]:end[0]], self.dtype)
+
+
+@dataclass(frozen=True)
+class TextArray(Array):
+    """Texts, in one chunk."""
+
+    texts: tuple[str, ...]
+
+    @cached_property
+    def _encoded(self) -> bytes:
+        coded = [text.encode() for text in self.texts]
+        return struct.pack("<I", len(coded)) + b"".join(struct.pack("<I", len(one)) + one for one in coded)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size of the chunk."""
+        return len(self._encoded)
+
+    def codecs(self) -> list[dict[str, Any]]:
+        """Those of numcodecs."""
+        return [{"name": "vlen-utf8"}]
+
+    def chunk(self, dataset: Dataset, index: Shape) -> bytes:
+        """The bytes of the chunk."""
+        return self._encoded
 
 
 def _coordinate(length: int) -> tuple[Shape, Shape]:
@@ -324,24 +361,47 @@ def _step_names(said: Description, field: FieldContents | None) -> Names:
 def _level_arrays(said: Description, level: int) -> dict[str, Array]:
     """By name: the fields, then the coordinates of their dimensions."""
     fields = {field.name: _field_array(said, field, level) for field in said.fields if field.grid.has_level(level)}
-    arrays: dict[str, Array] = dict(fields)
-    for grid in said.grids:
-        if not grid.has_level(level):
-            continue
-        for number, axis in enumerate(grid.dims):
-            if not grid.has_axis[number] or axis in arrays:
-                continue
-            attributes = {"axis": "ZYX"[number], **grid.attributes[number]}
-            if grid.units[number]:
-                attributes["units"] = grid.units[number]
-            arrays[axis] = PositionArray(*_coordinate(grid.level_shape(level)[number]), "float64", math.nan, (axis,),
-                                         attributes, axis=number, level=level, grid=grid)
+    texts = _text_arrays(said, level)
+    arrays: dict[str, Array] = {**fields, **texts}
+    for name, positions in _position_arrays(said, level).items():
+        arrays.setdefault(name, positions)
     moving = [field for field in said.fields if not field.still]
     for field in [None, *moving] if moving or not said.fields else []:
         arrays |= _step_arrays(said, field)
     for name, array in fields.items():
-        if beside := _coordinates_of(said, array, fields):
+        if beside := _coordinates_of(said, array, fields, texts):
             arrays[name] = replace(array, attributes=array.attributes | {"coordinates": " ".join(beside)})
+    return arrays
+
+
+def _text_arrays(said: Description, level: int) -> dict[str, TextArray]:
+    """Every 2^level-th text along the dimensions that the level shows, and what is one text."""
+    shown = {dim for grid in said.grids if grid.has_level(level) for dim in grid.kept(grid.dims)}
+    arrays = {}
+    for text in said.texts:
+        if not text.dim:
+            arrays[text.name] = TextArray((), (), "string", "", (), text.attributes, texts=text.texts)
+        elif text.dim in shown:
+            texts = text.texts[::1 << level]
+            arrays[text.name] = TextArray((len(texts),), (len(texts),), "string", "", (text.dim,), text.attributes,
+                                          texts=texts)
+    return arrays
+
+
+def _position_arrays(said: Description, level: int) -> dict[str, Array]:
+    """Of the axes whose positions a grid of the level says."""
+    arrays: dict[str, Array] = {}
+    for grid in said.grids:
+        if not grid.has_level(level):
+            continue
+        for number, name in enumerate(grid.dims):
+            if not grid.has_axis[number] or grid.unplaced[number] or name in arrays:
+                continue
+            attributes = {"axis": "ZYX"[number], **grid.attributes[number]}
+            if grid.units[number]:
+                attributes["units"] = grid.units[number]
+            arrays[name] = PositionArray(*_coordinate(grid.level_shape(level)[number]), "float64", math.nan, (name,),
+                                         attributes, axis=number, level=level, grid=grid)
     return arrays
 
 
@@ -360,13 +420,16 @@ def _field_array(said: Description, field: FieldContents, level: int) -> FieldAr
     return FieldArray(shape, chunks, field.dtype, fill, dims, attributes, contents=field, level=level)
 
 
-def _coordinates_of(said: Description, array: FieldArray, fields: Mapping[str, FieldArray]) -> list[str]:
+def _coordinates_of(said: Description, array: FieldArray, fields: Mapping[str, FieldArray],
+                    texts: Mapping[str, TextArray]) -> list[str]:
     """Names of what says where its samples are, and is no dimension."""
     field = array.contents
     names = [] if field.still else [name for name in _step_arrays(said, field) if name not in array.dimensions]
     if not field.coordinate:
         names += [name for name, other in fields.items() if other.contents.coordinate and other.has_chunks
                   and set(other.dimensions) <= set(array.dimensions)]
+        names += [name for name, text in texts.items() if name not in text.dimensions and " " not in name
+                  and set(text.dimensions) <= set(array.dimensions)]
     return names
 
 

@@ -40,6 +40,8 @@ class Grid:
     """Whether fields have a dimension along it."""
     attributes: tuple[dict[str, Any], ...]
     """What the source says of each axis."""
+    unplaced: tuple[bool, bool, bool]
+    """Whether nobody has said the positions along it."""
 
     def kept(self, along: Sequence[T]) -> tuple[T, ...]:
         """Of what there is along z, y, x, what belongs to axes that the grid has."""
@@ -94,11 +96,24 @@ class FieldContents:
 
 
 @dataclass(frozen=True)
+class TextContents:
+    """A coordinate of text."""
+
+    name: str
+    """Of its array: that of the dimension where it is called as its axis."""
+    dim: str
+    """Along which it lies; empty: it is one text."""
+    texts: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Description:
     """Everything that metadata need."""
 
     grids: tuple[Grid, ...]
     fields: tuple[FieldContents, ...]
+    texts: tuple[TextContents, ...]
     steps: tuple[int, ...]
     times: tuple[float | None, ...]
     step_names: Names
@@ -124,7 +139,7 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
     native = dataset.native
     grids = tuple(Grid(grid.shape, grid.patch, grid.levels, grid.origin, grid.spacing,
                        tuple(tuple(axis) for axis in grid.coordinates), grid.axis_units,
-                       grid.dim_names, grid.has_axis, tuple(map(_as_json, grid.axis_attributes)))
+                       grid.dim_names, grid.has_axis, tuple(map(_as_json, grid.axis_attributes)), grid.unplaced)
                   for grid in dataset.grids)
     steps = native.steps()
     held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
@@ -135,7 +150,7 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
     chosen = list(dataset) if fields is None else list(dict.fromkeys(fields))
     fields_said = tuple(_describe_field(dataset, name, grids, held.get(name, []), float32) for name in chosen)
     steps = _moving(dataset, steps)
-    return Description(grids, fields_said,
+    return Description(grids, fields_said, tuple(_describe_text(dataset, text) for text in native.texts),
                        tuple(step.step for step in steps), tuple(step.time for step in steps), native.step_names,
                        native.created_by, _as_json(native.attributes), _as_json(native.time_attributes))
 
@@ -166,6 +181,11 @@ def _describe_field(dataset: Dataset, name: str, grids: Sequence[Grid],
                          _as_json(field._description.attributes) | facts, tuple(step.step for step, _ in held),
                          tuple(step.time for step, _ in held), tuple(said.has_missing for _, said in held),
                          tuple(max_errors), dataset.native.own_step_names(name))
+
+
+def _describe_text(dataset: Dataset, text: _quarry.TextCoordinate) -> TextContents:
+    is_axis = text.axis is not None and dataset.grids[text.grid].axis_names[text.axis] == text.name
+    return TextContents(text.dim if is_axis else text.name, text.dim, tuple(text.texts), _as_json(text.attributes))
 
 
 def _rounding(largest: float) -> float:
