@@ -20,10 +20,10 @@ import numpy as np
 from quarry import _quarry
 from quarry._dataset import Dataset
 from quarry._errors import Error
+from quarry._export_contents import Layout, Variable
 from quarry._export_formats import format_of
 from quarry._export_layout import layout_of
 from quarry._export_output import (
-    Layout,
     Output,
     boxes,
     library,
@@ -50,7 +50,7 @@ def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iter
     """See Dataset.export."""
     final = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     kind = format_of(final, format)
-    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error, of_one=kind.of_one))
+    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error, kind))
     _check_target(output, overwrite)
     for text in output.warnings:
         warnings.warn(text, stacklevel=3)  # for who calls Dataset.export
@@ -153,14 +153,18 @@ class _Record:
 
 def _identity(layout: Layout) -> dict[str, Any]:
     """What has to be the same for an export to be continued."""
-    variables = [(variable.name, variable.dtype.str, layout.dims_of(variable), variable.held, repr(variable.fill))
-                 for variable in layout.variables]
+    variables = [(variable.name, variable.dtype.str, layout.dims_of(variable), variable.grid, variable.held,
+                  repr(variable.fill)) for variable in layout.variables]
     errors = [(variable.attrs, variable.missing) for variable in layout.variables]
-    coordinates = hashlib.sha256(b"".join(axis.positions.tobytes() for axis in layout.axes)).hexdigest()
-    content = hashlib.sha256(repr((errors, layout.times, coordinates)).encode()).hexdigest()
-    return {"fields": json.loads(json.dumps(variables)), "steps": list(layout.numbers), "shape": list(layout.grid),
-            "offset": list(layout.offset), "level": layout.level, "created_by": layout.created_by,
-            "box_bytes": _BOX_BYTES, "content": content}
+    axes = [axis for grid in layout.grids for axis in grid.axes]
+    coordinates = hashlib.sha256(b"".join(axis.positions.tobytes() for axis in axes)).hexdigest()
+    texts = [(text.name, text.values.tolist()) for text in layout.texts]
+    types = [axis.dtype.str for axis in axes]
+    content = hashlib.sha256(repr((errors, layout.times, coordinates, types, texts)).encode()).hexdigest()
+    return {"fields": json.loads(json.dumps(variables)), "steps": list(layout.numbers),
+            "shape": [list(grid.shape) for grid in layout.grids],
+            "offset": [list(grid.offset) for grid in layout.grids], "level": layout.level,
+            "created_by": layout.created_by, "box_bytes": _BOX_BYTES, "content": content}
 
 
 # ---- Writing
@@ -270,23 +274,31 @@ class _Unit:
         if not variable.held[self.step]:
             shape = [end - begin for begin, end in zip(self.begin, self.end, strict=True)]
             return np.full(shape, variable.fill, variable.dtype)
-        level = layout.level
-        z, y, x = (((first + offset) << level, ((behind + offset - 1) << level) + 1)
-                   for first, behind, offset in zip(self.begin, self.end, layout.offset, strict=True))
-        question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=level)
+        z, y, x = (((first + offset) << layout.level, ((behind + offset - 1) << layout.level) + 1) for
+                   first, behind, offset in zip(self.begin, self.end, layout.grid_of(variable).offset, strict=True))
+        question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=variable.level)
         samples = np.asarray(dataset.native.read(question, variable.missing[self.step]).array)
+        # Level l has every 2^l-th sample: of those of a finer one, some are left out.
+        stride = slice(None, None, 1 << (layout.level - variable.level))
+        samples = samples[stride, stride, stride]
+        if variable.conversion is not None:
+            samples = variable.conversion.samples(samples)
         return samples.astype(variable.dtype, copy=False)
+
+
+def _kind(variable: Variable) -> tuple[int, int, int]:
+    """Fields of which this is the same have the same boxes."""
+    return variable.grid, variable.level, variable.dtype.itemsize
 
 
 def _units(output: Output) -> Iterator[_Unit]:
     """Everything, in the order of the file."""
-    of_type = {variable.dtype: boxes(output, variable.dtype.itemsize, _BOX_BYTES)
-               for variable in output.layout.variables}
+    of_kind = {_kind(variable): boxes(output, variable, _BOX_BYTES) for variable in output.layout.variables}
     for step in range(len(output.layout.numbers)):
         for number, variable in enumerate(output.layout.variables):
             if variable.still and step or not variable.held[step] and output.only_held:
                 continue
-            for begin, end in of_type[variable.dtype]:
+            for begin, end in of_kind[_kind(variable)]:
                 samples = int(np.prod([behind - first for first, behind in zip(begin, end, strict=True)]))
                 yield _Unit(number, step, begin, end, samples * variable.dtype.itemsize)
 

@@ -11,13 +11,18 @@ from pathlib import Path
 
 from quarry import _dataset, _quarry
 from quarry._errors import Error
-from quarry._samples import Box
+from quarry._samples import Box, Region
 
 _EXIT_CODES = {
     **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),
     "NOT_FOUND": 3, "DATA_LOSS": 4,
     **dict.fromkeys(("CANCELLED", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "ABORTED",
                      "UNAVAILABLE", "UNAUTHENTICATED"), 5)}
+
+
+_OPTIONS = {"resume=True": "--resume", "overwrite=True": "--overwrite", "fields=[NAME]": "--fields NAME",
+            "box={\"AXIS\": (LOW, HIGH)}": "--region AXIS=LOW:HIGH", "in `fields`": "in --fields"}
+"""What they are instead of arguments in Python."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,13 +33,11 @@ def main(arguments: Sequence[str]) -> int:
         token = _token(given.token_file)
         with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
                            timeout=given.timeout, encoding=given.encoding) as dataset:
-            steps = [step.step for step in dataset.native.steps()]
             fields = given.fields.split(",") if given.fields else None
+            steps = _steps(given.steps, [step.step for step in dataset.native.steps()]) if given.steps else None
             paths = dataset.export(
-                given.output, fields=fields,
-                steps=_steps(given.steps, steps) if given.steps else None,
-                box=_box(given, dataset, fields), level=given.level, max_error=given.max_error, format=given.format,
-                overwrite=given.overwrite, resume=given.resume,
+                given.output, fields=fields, steps=steps, box=_box(given, dataset, fields, steps), level=given.level,
+                max_error=given.max_error, format=given.format, overwrite=given.overwrite, resume=given.resume,
                 progress=given.progress)
     except KeyboardInterrupt:
         print("quarry export: interrupted; --resume continues", file=sys.stderr)
@@ -53,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _in_options(text: str) -> str:
     """A message as users of the command would say it."""
-    for name in ("resume", "overwrite"):
-        text = text.replace(f"{name}=True", f"--{name}")
+    for said, meant in _OPTIONS.items():
+        text = text.replace(said, meant)
     return text
 
 
@@ -83,15 +86,22 @@ def _steps(text: str, known: Sequence[int]) -> list[int]:
     return chosen
 
 
-def _box(given: argparse.Namespace, dataset: _dataset.Dataset, fields: Sequence[str] | None) -> Box | None:
+def _box(given: argparse.Namespace, dataset: _dataset.Dataset, fields: Sequence[str] | None,
+         steps: Sequence[int] | None) -> Box | Region | None:
     """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as the other commands have them; what is left out is the grid's."""
-    if not given.region and not given.box:
-        return None
-    from quarry._export_layout import helpers_of
-    helping = helpers_of(dataset)
-    grid = dataset.common_grid(fields or [name for name in dataset if name not in helping] or list(dataset))
     if given.region:
-        return grid.box_of(_quarry.parse_region(given.region))
+        positions: dict[str, tuple[float | None, float | None]] = {}
+        for axis, low, high in _quarry.parse_region(given.region):
+            if axis in positions:
+                raise ValueError(f"\"{axis}\" and \"{axis}\" are the same axis; give it once")
+            positions[axis] = low, high
+        return positions
+    if not given.box:
+        return None
+    from quarry._export_formats import format_of
+    from quarry._export_selection import select
+    kind = format_of(Path(given.output), given.format)
+    grid = select(dataset, fields, steps, kind).grid_of_samples
     try:
         parts = [part.split(":") for part in given.box.split(",")]
         x, y, z = ((int(begin or 0), int(end or length))
@@ -112,13 +122,16 @@ def _parser() -> argparse.ArgumentParser:
     add("output", metavar="OUTPUT", help="file to write: .nc, .h5, .hdf5, .zarr, .npz, .npy or .tif (one field), "
         ".csv (a line of the grid), .vti or .vtr (a file a step: NAME-STEP.vti, if there are several), .pvti (each of "
         "them in pieces), or .pvd (the same, and a list of them with their times)")
-    add("--fields", help="names, separated by commas; default: all, but for what describes others on another grid")
+    add("--fields", help="names, separated by commas; default: all. Of formats that hold one grid or one field, a "
+        "warning names what is left out")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all that hold one of "
         "the fields")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid")
+    where.add_argument("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples, of fields on one grid; default: "
+                       "the whole grid")
     where.add_argument("--region", help="instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends "
-                       "included, for example lat=40:50,z=0:100; axes that are left out are whole")
+                       "included, for example lat=40:50,z=0:100, of each field that has the axis; axes that are left "
+                       "out are whole")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
     which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "

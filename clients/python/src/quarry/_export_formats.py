@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 from quarry._export_attributes import fits_hdf5, fits_netcdf, is_netcdf_name, plain
+from quarry._export_contents import Coordinate, Layout, Owner, Variable
 from quarry._export_images import Tiff
 from quarry._export_numpy import Npy, Npz
-from quarry._export_output import WIDENED, Contiguous, Layout, Output, Owner, Variable, as_json, library, sync
+from quarry._export_output import WIDENED, Contiguous, Output, as_json, library, sync
 from quarry._export_tables import Csv
 from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
 from quarry._samples import Triple
@@ -34,12 +35,17 @@ _NO_COORDINATE = "This is a netCDF dimension but not a netCDF variable. {:10}"
 class Hdf5(Contiguous):
     """HDF5, with dimension scales."""
 
+    lists_coordinates = True
+
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         self._library = library("h5py")
 
     def holds(self, owner: Owner, name: str, value: Any) -> bool:
         return "\0" not in name and fits_hdf5(value)
+
+    def why_without(self, text: Coordinate) -> str:
+        return "" if fits_netcdf(text.values.ravel().tolist()) else "they hold zeros, at which texts of this format end"
 
     def as_held(self, value: Any) -> Any:
         return plain(value)
@@ -51,13 +57,14 @@ class Hdf5(Contiguous):
             for name, length in self.layout.dimensions().items():
                 if not any(one.name == name for one in coordinates):
                     file.create_dataset(name, (length,), ">f4").make_scale(_NO_COORDINATE.format(length))
-            for name, dims, values, attrs in coordinates:
-                made = file.create_dataset(name, data=values)
-                made.attrs.update(attrs)
-                if dims == (name,):
-                    made.make_scale(name)
+            for one in coordinates:
+                data, dtype = (one.objects, self._library.string_dtype()) if one.is_text else (one.values, None)
+                made = file.create_dataset(one.name, data=data, dtype=dtype)
+                made.attrs.update(one.attrs)
+                if one.is_dimension:
+                    made.make_scale(one.name)
                 else:
-                    self._attach_scales(file, made, dims)
+                    self._attach_scales(file, made, one.dims)
             for variable in self.layout.variables:
                 made = self._place(file, variable)
                 made.attrs.update(self.layout.attrs_of(variable))
@@ -108,10 +115,10 @@ class NetCdf(Hdf5):
             file.set_fill_off()
             for name, length in self.layout.dimensions().items():
                 file.createDimension(name, length)
-            for name, dims, values, attrs in self.layout.coordinates():
-                coordinate = file.createVariable(name, values.dtype, dims, endian="little")
-                coordinate.setncatts(attrs)
-                coordinate[...] = values
+            for one in self.layout.coordinates():
+                coordinate = file.createVariable(one.name, str if one.is_text else one.values.dtype, one.dims)
+                coordinate.setncatts(one.attrs)
+                coordinate[...] = one.objects if one.is_text else one.values
             for variable, given in zip(self.layout.variables, self._given, strict=True):
                 made = file.createVariable(variable.name, variable.dtype, self.layout.dims_of(variable),
                                            fill_value=variable.fill, contiguous=True, endian="little")
@@ -127,6 +134,7 @@ class Zarr(Output):
     """A group of Zarr 3 in a folder, with consolidated metadata."""
 
     aligned = False  # its chunks begin at the first sample
+    lists_coordinates = True
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
@@ -135,31 +143,34 @@ class Zarr(Output):
         self._arrays: list[Any] = []
         self._touched: set[Path] = set()
 
-    @property
-    def unit(self) -> Triple:
-        chunk = [min(patch, length) for patch, length in zip(self.layout.patch, self.layout.grid, strict=True)]
-        itemsize = max(variable.dtype.itemsize for variable in self.layout.variables)
+    def unit_of(self, variable: Variable) -> Triple:
+        """A chunk: that of all fields on a grid."""
+        grid = self.layout.grid_of(variable)
+        chunk = [min(patch, length) for patch, length in zip(grid.patch, grid.shape, strict=True)]
+        itemsize = max(other.dtype.itemsize for other in self.layout.variables)
         while 2 * math.prod(chunk) * itemsize <= _ZARR_CHUNK_BYTES:
-            growing = [axis for axis in (2, 1, 0) if chunk[axis] < self.layout.grid[axis]]
+            growing = [axis for axis in (2, 1, 0) if chunk[axis] < grid.shape[axis]]
             if not growing:
                 break
             axis = min(growing, key=lambda axis: chunk[axis])
-            chunk[axis] = min(2 * chunk[axis], self.layout.grid[axis])
+            chunk[axis] = min(2 * chunk[axis], grid.shape[axis])
         z, y, x = chunk
         return z, y, x
 
     def create(self) -> None:
         group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3,
                                          attributes=as_json(self.layout.attrs))
-        for name, dims, values, attrs in self.layout.coordinates():
-            made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape,
-                                      dimension_names=dims, attributes=as_json(attrs))
-            made[...] = values
+        for one in self.layout.coordinates():
+            made = group.create_array(one.name, shape=one.values.shape, dtype=str if one.is_text else one.values.dtype,
+                                      chunks=one.values.shape, dimension_names=one.dims,
+                                      attributes=as_json(one.attrs))
+            made[...] = one.objects if one.is_text else one.values
         for variable in self.layout.variables:
             attrs = self.layout.attrs_of(variable)
             if variable.fill is not None and variable.dtype.kind != "f":  # NaN is the fill value of the array itself
                 attrs["_FillValue"] = variable.fill
-            chunk = (*(() if variable.still else (1,)), *self.layout.along_axes(self.unit))
+            along = self.layout.grid_of(variable).along_axes(self.unit_of(variable))
+            chunk = (*(() if variable.still else (1,)), *along)
             group.create_array(variable.name, shape=self.layout.shape_of(variable), dtype=variable.dtype, chunks=chunk,
                                dimension_names=self.layout.dims_of(variable),
                                fill_value=0 if variable.fill is None else variable.fill,
@@ -192,16 +203,17 @@ class Zarr(Output):
             yield from (Path(place, name) for name in (*folders, *names))
 
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        layout, said = self.layout, self.layout.variables[variable]
+        said = self.layout.variables[variable]
+        along_axes = self.layout.grid_of(said).along_axes
         of_step = () if said.still else (step,)
         place = [slice(first, first + length) for first, length in zip(begin, block.shape, strict=True)]
-        self._arrays[variable][(*of_step, *layout.along_axes(place))] = block.reshape(layout.along_axes(block.shape))
+        self._arrays[variable][(*of_step, *along_axes(place))] = block.reshape(along_axes(block.shape))
         folder = self.parts[0] / said.name / "c"
         self._touched.update([self.parts[0], folder.parent, folder])
         for number in of_step:
             folder /= str(number)
             self._touched.add(folder)
-        for first, length, unit in layout.along_axes(zip(begin, block.shape, self.unit, strict=True))[:1]:
+        for first, length, unit in along_axes(zip(begin, block.shape, self.unit_of(said), strict=True))[:1]:
             for chunk in range(first // unit, -(-(first + length) // unit)):
                 self._touched.update(self._files(folder / str(chunk)))
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from quarry._export_output import WIDENED, Axis, Contiguous, Layout, describe, library
+from quarry._export_contents import Axis, Layout
+from quarry._export_output import WIDENED, Contiguous, describe, library
 
 _TYPES = ("uint8", "uint16", "int16", "float32")
 _MOST_BYTES = (4 << 30) - (64 << 20)
@@ -34,7 +35,7 @@ class Tiff(Contiguous):
         if self.sizes[0] > _MOST_BYTES:
             raise ValueError(f"a .tif file of ImageJ holds up to 4 GiB, and these samples are {self.sizes[0] >> 20} "
                              "MiB; give fewer steps, a box or a level, or export to .nc, .h5 or .zarr")
-        for axis in layout.axes:
+        for axis in layout.grid.axes:
             _check(axis)
         if self._variable.dtype.kind != "f" and any(self._variable.missing):
             self.warnings.append(f"missing samples of {self._variable.name!r} hold {self._variable.fill} in .tif "
@@ -42,7 +43,7 @@ class Tiff(Contiguous):
         self._library = library("tifffile")
 
     def lay_out(self) -> None:
-        z, y, x = self.layout.axes
+        z, y, x = self.layout.grid.axes
         assert x.spacing and y.spacing and z.spacing  # _check says so
         nodata = [] if self._variable.fill is None else [(42113, "s", 0, repr(self._variable.fill.item()), True)]
         self._library.imwrite(
@@ -50,7 +51,7 @@ class Tiff(Contiguous):
             byteorder="<", resolution=(1 / x.spacing, 1 / y.spacing), metadata=self._metadata(), extratags=nodata)
 
     def _metadata(self) -> dict[str, Any]:
-        z, y, x = self.layout.axes
+        z, y, x = self.layout.grid.axes
         said: dict[str, Any] = {"axes": "TZYX", "spacing": z.spacing, "Info": describe(self.layout),
                                 "Labels": self._labels()}
         for name, axis in (("unit", x), ("yunit", y), ("zunit", z)):
@@ -64,7 +65,7 @@ class Tiff(Contiguous):
 
     def _labels(self) -> list[str]:
         """Of each page."""
-        labels, z = [], self.layout.axes[0]
+        labels, z = [], self.layout.grid.axes[0]
         for number, time in zip(self.layout.numbers, self.layout.times, strict=True):
             when = f"step {number}" + ("" if math.isnan(time) else f", time {time!r}")
             labels += [f"{when}, {z.name} {place!r}" for place in z.positions.tolist()]

@@ -15,7 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-from quarry._export_output import Contiguous, Layout, RawFile, describe, sync
+from quarry._export_contents import Layout
+from quarry._export_output import Contiguous, RawFile, describe, sync
 
 _DESCRIPTION = "quarry.json"
 _BLOCK = 1 << 20
@@ -64,6 +65,12 @@ class Npz(Contiguous):
     """NumPy's archive: each field and coordinate is an array, and what these have no place for is in quarry.json. Not
     compressed, so that samples lie at known places."""
 
+    def __init__(self, path: Path, layout: Layout) -> None:
+        super().__init__(path, layout)
+        self._only_described = [text.name for text in self.layout.texts if text.values.dtype.kind == "O"]
+        self.warnings += [f"the texts of {name!r} are in {_DESCRIPTION} alone: numpy's type of text gives each the "
+                          "room of the longest, and drops zeros at the end" for name in self._only_described]
+
     def lay_out(self) -> None:
         with zipfile.ZipFile(self.parts[0], "w") as archive:
             for variable in self.layout.variables:
@@ -74,7 +81,8 @@ class Npz(Contiguous):
                     while left:
                         left -= member.write(bytes(min(left, _BLOCK)))
             for coordinate in self.layout.coordinates():
-                self._add(archive, coordinate.name, coordinate.values)
+                if coordinate.name not in self._only_described:
+                    self._add(archive, coordinate.name, coordinate.values)
             archive.writestr(zipfile.ZipInfo(_DESCRIPTION), describe(self.layout) + "\n")
 
     @staticmethod

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import errno
 import importlib
-import itertools
 import json
 import math
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-
+from quarry._export_contents import Coordinate, Layout, Owner, Variable
 from quarry._samples import Triple
-
-T = TypeVar("T")
-Owner = Literal["dataset", "field", "axis", "time"]
-"""Of attributes."""
 
 
 def library(name: str) -> Any:
@@ -38,204 +33,6 @@ def library(name: str) -> Any:
 
 WIDENED = {"bool": "uint8", "float16": "float32"}
 """For formats that lack these types: what Quarry stores them as."""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A field in the file.
-
-    Attributes:
-        dtype: little-endian
-        units: empty if nobody said
-        fill: what missing samples hold; None if the field has no such value
-        held: which steps hold it; all, of one that does not change with time
-        missing: and which of these have missing samples
-        still: whether it has no dimension of steps
-        coordinate: whether it says where the samples of others are
-        attrs: what Quarry says of it, and what its source says
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    units: str
-    fill: Any
-    held: tuple[bool, ...]
-    missing: tuple[bool, ...]
-    still: bool
-    coordinate: bool
-    attrs: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """z, y or x.
-
-    Attributes:
-        name: in the file
-        own_name: in the dataset; empty if it has none
-        positions: of the samples
-        placed: whether the source says them
-        kept: what the source says besides
-    """
-
-    name: str
-    own_name: str
-    units: str
-    positions: npt.NDArray[np.float64]
-    placed: bool
-    kept: dict[str, Any]
-
-    @property
-    def spacing(self) -> float | None:
-        """Between neighbours; None where it differs, 1 for a single sample."""
-        spaced = np.diff(self.positions)
-        if not spaced.size:
-            return 1.0
-        mean = float(spaced.mean())
-        return mean if np.allclose(spaced, mean, rtol=1e-6, atol=0) else None
-
-    def attrs(self, letter: str) -> dict[str, Any]:
-        """As CF has them."""
-        return {**({"units": self.units} if self.units else {}), "axis": letter, **self.kept}
-
-
-class Coordinate(NamedTuple):
-    """Numbers along a dimension, or a single one along none."""
-
-    name: str
-    dims: tuple[str, ...]
-    values: npt.NDArray[Any]
-    attrs: dict[str, Any]
-
-    @property
-    def is_dimension(self) -> bool:
-        """Whether a dimension has its name."""
-        return self.dims == (self.name,)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What is exported.
-
-    Attributes:
-        axes: z, y, x
-        has_axis: which of them the fields have: the others have one sample, and are no dimension
-        step: name of the dimension of the steps
-        number, time: names of what has their numbers and their times; one of them is that of the dimension
-        times: NaN where a step has none
-        time_attrs: of the coordinate with the times, as CF has them
-        is_moment: whether the dataset has one step, of which all are
-        level: of the dataset
-        created_by: who made the dataset
-        patch: samples of this level that are decoded together: z, y, x
-        offset: the first sample in samples of this level: z, y, x
-        attrs: of the whole: what Quarry says, and what the source says
-        warnings: what is not exported
-    """
-
-    variables: tuple[Variable, ...]
-    axes: tuple[Axis, Axis, Axis]
-    has_axis: tuple[bool, bool, bool]
-    step: str
-    number: str
-    time: str
-    numbers: tuple[int, ...]
-    times: tuple[float, ...]
-    time_attrs: dict[str, Any]
-    is_moment: bool
-    level: int
-    created_by: str
-    patch: Triple
-    offset: Triple
-    attrs: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def grid(self) -> Triple:
-        """Samples along z, y, x."""
-        z, y, x = (len(axis.positions) for axis in self.axes)
-        return z, y, x
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether a field has the dimension of the steps."""
-        return not all(variable.still for variable in self.variables)
-
-    def along_axes(self, values: Iterable[T]) -> tuple[T, ...]:
-        """Of what there is for z, y and x, that of the axes that the fields have."""
-        return tuple(itertools.compress(values, self.has_axis))
-
-    def dims_of(self, variable: Variable) -> tuple[str, ...]:
-        """Names of the dimensions of a field."""
-        return (*(() if variable.still else (self.step,)), *self.along_axes(axis.name for axis in self.axes))
-
-    def shape_of(self, variable: Variable) -> tuple[int, ...]:
-        """Samples along these."""
-        return (*(() if variable.still else (len(self.numbers),)), *self.along_axes(self.grid))
-
-    def dimensions(self) -> dict[str, int]:
-        """All that any field has, with their lengths."""
-        return {name: length for variable in self.variables
-                for name, length in zip(self.dims_of(variable), self.shape_of(variable), strict=True)}
-
-    def has_times(self) -> bool:
-        """Whether any step has one."""
-        return not all(map(math.isnan, self.times))
-
-    def coordinates(self) -> list[Coordinate]:
-        """Of the dimensions, and what lies beside that of the steps, behind it."""
-        of_steps = sorted(self._of_steps(), key=lambda coordinate: not coordinate.is_dimension)
-        of_axes = [Coordinate(axis.name, (axis.name,), axis.positions.astype("<f8"), axis.attrs(letter))
-                   for axis, letter in self.along_axes(zip(self.axes, "ZYX", strict=True)) if axis.placed]
-        return [*of_steps, *of_axes]
-
-    def _of_steps(self) -> Iterator[Coordinate]:
-        """Numbers that say no more than places are left out where the times are the coordinate."""
-        counted = self.numbers == tuple(range(len(self.numbers)))
-        numbers = Coordinate(self.number, (self.step,), np.array(self.numbers, "<i8"),
-                             {"long_name": "number of the step"})
-        attrs = {"axis": "T", **self.time_attrs} if self.time == self.step else self.time_attrs
-        times = Coordinate(self.time, (self.step,), np.array(self.times, "<f8"), attrs)
-        if self.has_steps:
-            if self.number == self.step or not counted:
-                yield numbers
-            if self.has_times():
-                yield times
-        elif self.is_moment:
-            if not counted:
-                yield numbers._replace(dims=(), values=numbers.values.reshape(()))
-            if self.has_times() and self.time == self.step:
-                yield times._replace(dims=(), values=times.values.reshape(()))
-
-    def widened(self, types: Mapping[str, str]) -> Layout:
-        """With other types of samples."""
-        def other(variable: Variable) -> Variable:
-            dtype = np.dtype(types.get(variable.dtype.name, variable.dtype)).newbyteorder("<")
-            return replace(variable, dtype=dtype, fill=None if variable.fill is None else dtype.type(variable.fill))
-        return replace(self, variables=tuple(map(other, self.variables)))
-
-    def in_four_dimensions(self) -> Layout:
-        """With every field in each step, and along three axes."""
-        return replace(self, has_axis=(True, True, True),
-                       variables=tuple(replace(variable, still=False) for variable in self.variables))
-
-    def with_attributes(self, change: Callable[[Owner, str, dict[str, Any]], dict[str, Any]]) -> Layout:
-        """With what becomes of the attributes of each owner, which has a name for messages."""
-        z, y, x = (replace(axis, kept=change("axis", axis.name, axis.kept)) for axis in self.axes)
-        return replace(
-            self, axes=(z, y, x), attrs=change("dataset", "the dataset", self.attrs),
-            time_attrs=change("time", self.time, self.time_attrs),
-            variables=tuple(replace(variable, attrs=change("field", variable.name, variable.attrs))
-                            for variable in self.variables))
-
-    def attrs_of(self, variable: Variable) -> dict[str, Any]:
-        """With the names of the coordinates that are no dimensions, as CF has them."""
-        dims = set(self.dims_of(variable))
-        beside = [one.name for one in self.coordinates() if not one.is_dimension and dims.issuperset(one.dims)]
-        if not variable.coordinate:
-            beside += [other.name for other in self.variables
-                       if other.coordinate and dims.issuperset(self.dims_of(other))]
-        return {**variable.attrs, **({"coordinates": " ".join(beside)} if beside else {})}
 
 
 class Output(ABC):
@@ -254,10 +51,14 @@ class Output(ABC):
     """Whether it holds one field."""
 
     in_four_dimensions = False
-    """Whether every field is in each step, and along three axes; otherwise it lacks what it does not have."""
+    """Whether every field is in each step, and along the same three axes: all lie on one grid. Otherwise each has the
+    dimensions of its own."""
 
     names_axes = False
     """Whether it has the names of axes that no dimension can have."""
+
+    lists_coordinates = False
+    """Whether fields name their coordinates, with spaces between the names."""
 
     widened: ClassVar[Mapping[str, str]] = {}
     """Types that the format lacks, and those that stand for them: nothing is lost."""
@@ -270,14 +71,31 @@ class Output(ABC):
         layout = replace(layout.widened(self.widened), warnings=())
         if self.in_four_dimensions:
             layout = layout.in_four_dimensions()
-        self.layout = layout.with_attributes(self._said)
+        self.layout = self._with_texts(layout).with_attributes(self._said)
         if not self.names_axes:
             self.warnings += [f"the axis {axis.own_name!r} is called {axis.name!r} in this format"
-                              for axis in layout.along_axes(layout.axes)
+                              for axis in layout.axes
                               if axis.own_name not in ("", *"xyz", axis.name)]
         self.warnings += [f"{before.name!r} holds {before.dtype.name}, which becomes {after.dtype.name} in this format"
                           for before, after in zip(given.variables, self.layout.variables, strict=True)
                           if before.dtype != after.dtype]
+
+    def _with_texts(self, layout: Layout) -> Layout:
+        """With the coordinates of text that the format can have."""
+        whys = [self.why_without(text) for text in layout.texts]
+        for why in dict.fromkeys(filter(None, whys)):
+            left = [repr(text.name) for text, its in zip(layout.texts, whys, strict=True) if its == why]
+            self.warnings.append(f"the coordinates of text {', '.join(left)} are left out: {why}")
+        texts = tuple(text for text, why in zip(layout.texts, whys, strict=True) if not why)
+        if self.lists_coordinates:
+            self.warnings += [f"no field names {text.name!r} as its coordinate in this format, whose list of "
+                              "coordinates has spaces between names; it is a variable like others"
+                              for text in texts if not text.is_dimension and not text.is_listed]
+        return replace(layout, texts=texts)
+
+    def why_without(self, text: Coordinate) -> str:
+        """Why there can be no such coordinate of text; empty: there can be."""
+        return ""
 
     def _said(self, owner: Owner, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
         """What the format says of them."""
@@ -305,10 +123,9 @@ class Output(ABC):
         """The same while it is not."""
         return [final.with_name(final.name + ".part") for final in self.finals]
 
-    @property
-    def unit(self) -> Triple:
-        """Boxes have multiples of so many samples along z, y, x."""
-        return self.layout.patch
+    def unit_of(self, variable: Variable) -> Triple:
+        """Boxes of a field have multiples of so many samples along z, y, x."""
+        return self.layout.grid_of(variable).patch
 
     @property
     def sizes(self) -> list[int]:
@@ -404,8 +221,9 @@ class Contiguous(Output):
 
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
         assert self._file is not None
-        origin = self._origins[variable] + step * math.prod(self.layout.grid) * block.itemsize
-        self._file.put(origin, self.layout.grid, begin, block)
+        shape = self.layout.grid_of(self.layout.variables[variable]).shape
+        origin = self._origins[variable] + step * math.prod(shape) * block.itemsize
+        self._file.put(origin, shape, begin, block)
 
     def close(self) -> None:
         if self._file is not None:
@@ -487,9 +305,11 @@ def whole(unit: Triple, grid: Triple, most: int) -> Triple:
     return z, y, x
 
 
-def boxes(output: Output, itemsize: int, most: int) -> Sequence[tuple[Triple, Triple]]:
-    """Begin and end of the boxes of a step, of at most `most` bytes, or one unit."""
-    layout = output.layout
-    size = whole(output.unit, layout.grid, most // itemsize)
-    z, y, x = (cuts(*axis, output.aligned) for axis in zip(layout.offset, layout.grid, size, strict=True))
+def boxes(output: Output, variable: Variable, most: int) -> Sequence[tuple[Triple, Triple]]:
+    """Begin and end of the boxes of a field's step, for which at most `most` bytes are decoded, or one unit."""
+    grid = output.layout.grid_of(variable)
+    # Of a finer level, more is decoded than is left.
+    decoded = variable.dtype.itemsize << 3 * (output.layout.level - variable.level)
+    size = whole(output.unit_of(variable), grid.shape, most // decoded)
+    z, y, x = (cuts(*axis, output.aligned) for axis in zip(grid.offset, grid.shape, size, strict=True))
     return [((z0, y0, x0), (z1, y1, x1)) for z0, z1 in z for y0, y1 in y for x0, x1 in x]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quarry._export_output import Layout, Output, Variable, describe, sync
+from quarry._export_contents import Layout, Variable
+from quarry._export_output import Output, describe, sync
 from quarry._samples import Triple
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ class Csv(Output):
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         layout = self.layout
-        long = [axis for axis, length in enumerate(layout.grid) if length > 1]
+        long = [axis for axis, length in enumerate(layout.grid.shape) if length > 1]
         if len(long) > 1:
-            shape = " x ".join(map(str, layout.grid))
+            shape = " x ".join(map(str, layout.grid.shape))
             raise ValueError(f"a .csv file holds a line, and these are {shape} samples (z, y, x); give a box that is "
                              "one sample thick along two axes, or export to .nc, .h5, .zarr or .npy")
-        self._axis = layout.axes[long[0] if long else 2]
+        self._axis = layout.grid.axes[long[0] if long else 2]
         self._columns = [np.full((len(layout.numbers), len(self._axis.positions)), 0, variable.dtype)
                          for variable in layout.variables]
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 from quarry._export_attributes import fits_netcdf, plain
-from quarry._export_output import WIDENED, Layout, Output, Owner, RawFile
+from quarry._export_contents import Coordinate, Layout, Owner
+from quarry._export_output import WIDENED, Output, RawFile
 from quarry._samples import Triple
 
 _PIECE_BYTES = 64 << 20
@@ -38,6 +39,9 @@ class _Vtk(Output):
     def holds(self, owner: Owner, name: str, value: Any) -> bool:
         """A reader finds the name of an axis in its long_name, and time and number of the step by these names."""
         return name.isprintable() and name not in _TAKEN.get(owner, ()) and fits_netcdf(value)
+
+    def why_without(self, text: Coordinate) -> str:
+        return "this format has none"
 
     def as_held(self, value: Any) -> Any:
         return plain(value)
@@ -81,7 +85,7 @@ class Grid(_Vtk):
     @property
     def shape(self) -> Triple:
         """Samples along z, y, x."""
-        return self.layout.grid
+        return self.layout.grid.shape
 
     def extent(self) -> str:
         """First and last point along x, y, z."""
@@ -124,9 +128,9 @@ class Grid(_Vtk):
         if not math.isnan(self.layout.times[step]):
             yield _attribute("TimeValue", self.layout.times[step])
             yield from _attributes("TimeValue", self.layout.time_attrs)
-        for axis, letter in zip(self.layout.axes, "zyx", strict=True):
+        for axis, letter in zip(self.layout.grid.axes, "zyx", strict=True):
             yield _attribute(f"{letter}.long_name", axis.own_name or axis.name)
-            yield from _attributes(letter, axis.attrs(letter.upper()))
+            yield from _attributes(letter, axis.attrs)
         for number in self._held(step):
             variable = self.layout.variables[number]
             yield from _attributes(variable.name, variable.attrs)
@@ -178,14 +182,14 @@ class Vti(Grid):
     kind, suffix = "ImageData", ".vti"
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        for axis in layout.axes:
+        for axis in layout.grid.axes:
             if axis.spacing is None:
                 raise ValueError(f"the samples are not evenly spaced along {axis.name!r}, which .vti files cannot say; "
                                  "export to .vtr, .nc, .h5 or .zarr")
         super().__init__(path, layout)
 
     def grid(self) -> str:
-        axes = self.layout.axes[::-1]
+        axes = self.layout.grid.axes[::-1]
         origin = " ".join(repr(float(axis.positions[0])) for axis in axes)
         spacing = " ".join(repr(axis.spacing) for axis in axes)
         return f' Origin="{origin}" Spacing="{spacing}"'
@@ -200,11 +204,11 @@ class _Piece(Vti):
 
     @property
     def shape(self) -> Triple:
-        _, height, width = self.layout.grid
+        _, height, width = self.layout.grid.shape
         return len(self._planes), height, width
 
     def extent(self) -> str:
-        _, height, width = self.layout.grid
+        _, height, width = self.layout.grid.shape
         return f"0 {width - 1} 0 {height - 1} {self._planes[0]} {self._planes[-1]}"
 
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
@@ -223,8 +227,8 @@ class Pvti(_Vtk):
         layout = self.layout
         self._whole = Vti(path, layout)
         self.warnings += self._whole.warnings
-        stem, depth = path.name.removesuffix(path.suffix), layout.grid[0]
-        plane = layout.grid[1] * layout.grid[2] * max(variable.dtype.itemsize for variable in layout.variables)
+        stem, depth = path.name.removesuffix(path.suffix), layout.grid.shape[0]
+        plane = math.prod(layout.grid.shape[1:]) * max(variable.dtype.itemsize for variable in layout.variables)
         planes = max(1, _PIECE_BYTES // plane)
         parts = [range(first, min(first + planes + 1, depth)) for first in range(0, max(1, depth - 1), planes)]
         self._pieces = [_Piece(path.with_name(f"{stem}_{number}.vti"), layout, part)
@@ -281,10 +285,10 @@ class Vtr(Grid):
 
     def positions(self) -> list[npt.NDArray[np.float64]]:
         return [axis.positions[::-1] if turned else axis.positions
-                for axis, turned in zip(self.layout.axes[::-1], self._turned()[::-1], strict=True)]
+                for axis, turned in zip(self.layout.grid.axes[::-1], self._turned()[::-1], strict=True)]
 
     def _turned(self) -> tuple[bool, ...]:
-        return tuple(bool(axis.positions[0] > axis.positions[-1]) for axis in self.layout.axes)
+        return tuple(bool(axis.positions[0] > axis.positions[-1]) for axis in self.layout.grid.axes)
 
 
 class Pvd(_Vtk):
@@ -293,7 +297,7 @@ class Pvd(_Vtk):
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         layout = self.layout
-        kind: type[Grid] = Vti if all(axis.spacing is not None for axis in layout.axes) else Vtr
+        kind: type[Grid] = Vti if all(axis.spacing is not None for axis in layout.grid.axes) else Vtr
         self._steps = kind(path.with_suffix(kind.suffix), layout)
         self.warnings += self._steps.warnings
         untimed = [number for number, time in zip(layout.numbers, layout.times, strict=True) if math.isnan(time)]
