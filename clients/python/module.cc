@@ -323,7 +323,6 @@ nb::any ToArray(std::vector<double> values) {
   return nb::borrow<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(held->data(), 1, &count, owner)));
 }
 
-/// A grid of a dataset, and what its dimensions are called.
 /// A coordinate of text, with the name of its dimension.
 struct NamedText {
   TextCoordinate text;
@@ -331,6 +330,7 @@ struct NamedText {
   std::string dim;  ///< empty: it is one text
 };
 
+/// A grid of a dataset, and what its dimensions are called.
 struct FieldGrid {
   GridDescription grid;
   std::array<std::string, 3> dim_names;  ///< x, y, z

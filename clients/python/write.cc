@@ -260,7 +260,7 @@ class Run {
       QUARRY_ASSIGN_OR_RETURN(time, writer::TimeInUnit(time, unit, dataset.time_unit));
     }
     QUARRY_RETURN_IF_ERROR(writer_->Declare(dataset));
-    ListOthers(settings.attributes);
+    ListOthers(settings);
     if (goes_on_) QUARRY_RETURN_IF_ERROR(GoOn());
     std::vector<writer::PublishedStep> published(steps_.size());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -272,13 +272,17 @@ class Run {
     return Status::Ok();
   }
 
-  void ListOthers(const Attributes& attributes) {
+  void ListOthers(const WriteSettings& settings) {
     const DatasetDescription& dataset = writer_->dataset();
     const auto add = [&](const std::string& owner, const Attributes& said, const Attributes& kept) {
       std::vector<std::string> names = OtherAttributes(said, kept);
       if (!names.empty()) outcome_.others.emplace_back(owner, std::move(names));
     };
-    add("", attributes, dataset.attributes);
+    add("", settings.attributes, dataset.attributes);
+    for (const Text& text : settings.texts) {
+      const auto kept = std::ranges::find(dataset.texts, text.said.name, &TextCoordinate::name);
+      if (kept != dataset.texts.end()) add(text.said.name, text.said.attributes, kept->attributes);
+    }
     for (const writer::FieldRequest& field : fields_)
       add(field.name, field.attributes, dataset.fields[*dataset.FindField(field.name)].attributes);
   }

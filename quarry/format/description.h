@@ -182,6 +182,7 @@ struct TextCoordinate {
 };
 
 /// Bounds of the coordinates of text of a dataset, all together.
+inline constexpr std::size_t kMaxTextCoordinates = 1024;
 inline constexpr std::size_t kMaxTexts = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -120,6 +121,10 @@ Status CheckGrid(const GridDescription& grid) {
 
 /// Fields have the numbers by which subfiles and index know them, and no two have one.
 Status CheckNumbers(const DatasetDescription& dataset) {
+  constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max() - kMaxFields;
+  if (!dataset.fields.empty() && dataset.NumberOf(dataset.fields.size() - 1) > kMost)
+    return InvalidArgument("field \"{}\" has the number {}; {} is the most", dataset.fields.back().name,
+                           dataset.NumberOf(dataset.fields.size() - 1), kMost);
   for (std::size_t f = 1; f < dataset.fields.size(); ++f) {
     if (dataset.NumberOf(f - 1) < dataset.NumberOf(f)) continue;
     return InvalidArgument("field \"{}\" has the number {} behind {}; numbers of fields ascend",
@@ -190,7 +195,13 @@ Status CheckTexts(const DatasetDescription& dataset) {
   std::size_t count = 0;
   std::size_t bytes = 0;
   std::set<std::string_view> names;
-  for (const FieldDescription& field : dataset.fields) names.insert(field.name);
+  for (const FieldDescription& field : dataset.fields) {
+    names.insert(field.name);
+    if (field.complex) names.insert(field.complex->of);
+  }
+  if (dataset.texts.size() > kMaxTextCoordinates)
+    return InvalidArgument("there are {} coordinates of text; {} are the most", dataset.texts.size(),
+                           kMaxTextCoordinates);
   for (const TextCoordinate& text : dataset.texts) {
     QUARRY_RETURN_IF_ERROR(CheckText(text, dataset));
     if (!names.insert(text.name).second)

@@ -345,26 +345,27 @@ std::optional<std::size_t> FindMoment(const ArrayFile& file, const Conventions& 
 
 /// What the file says of the field, of the time and of itself.
 /// @param time  the coordinate with the times
-std::shared_ptr<const FileWords> ReadWords(const ArrayFile& file, const Conventions& conventions,
-                                           std::size_t number, const AxisRoles& roles,
-                                           std::optional<std::size_t> time,
-                                           std::vector<std::string>* warnings) {
+Result<std::shared_ptr<const FileWords>> ReadWords(const ArrayFile& file, const Conventions& conventions,
+                                                   std::size_t number, const AxisRoles& roles,
+                                                   std::optional<std::size_t> time,
+                                                   std::vector<std::string>* warnings) {
   const ArrayInfo& array = file.arrays()[number];
   auto words = std::make_shared<FileWords>();
-  Beside beside = FindBeside(file, conventions, array, roles, warnings);
+  QUARRY_ASSIGN_OR_RETURN(Beside beside, FindBeside(file, conventions, array, roles, warnings));
   words->texts = std::move(beside.texts);
   words->coordinates = std::move(beside.arrays);
   words->dataset = KeptAttributes(file.ReadAround(number), "the file", {}, warnings);
   std::set<std::string_view> applied = {"valid_min", "valid_max", "valid_range"};
   if (GivenTypeOf(array) == GivenType::kBool) applied.insert("dtype");
   words->field = KeptAttributes(array.attributes, array.name, applied, warnings);
-  if (!time) return words;
+  using Words = std::shared_ptr<const FileWords>;
+  if (!time) return Words(words);
   const ArrayInfo& coordinate = file.arrays()[*time];
   // One beside the coordinate of the dimension is no coordinate of its own.
   const bool is_coordinate = !roles.time || array.dimensions[*roles.time].coordinate == time;
   if (is_coordinate && IsUtf8(coordinate.field)) words->time_name = coordinate.field;
   words->time = KeptAttributes(coordinate.attributes, coordinate.name, {"calendar"}, warnings);
-  return words;
+  return Words(words);
 }
 
 /// Says which axes nothing but their places tells.
@@ -525,7 +526,8 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   } else {
     times.coordinate = FindMoment(*source->file, conventions, array, &info);
   }
-  info.words = ReadWords(*source->file, conventions, source->array, roles, times.coordinate, &warnings);
+  QUARRY_ASSIGN_OR_RETURN(
+      info.words, ReadWords(*source->file, conventions, source->array, roles, times.coordinate, &warnings));
   info.warnings.insert(info.warnings.begin(), warnings.begin(), warnings.end());
   return MakeInputs(info, options, source, times);
 }

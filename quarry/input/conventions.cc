@@ -222,11 +222,6 @@ class MissingTest {
   T most_ = std::numeric_limits<T>::max();
 };
 
-/// The name of the group of an array, with its slash.
-std::string GroupOf(const ArrayInfo& array) {
-  return array.name.substr(0, array.name.size() - std::min(array.name.size(), array.field.size()));
-}
-
 /// How sure it is that a coordinate without dimensions is the moment of an array: 2 if that names it, and 1
 /// more if it is "time", and not the start of a forecast.
 int RankOfMoment(const ArrayInfo& moment, const ArrayInfo& array) {
@@ -251,6 +246,10 @@ bool IsNamedAlong(const ArrayInfo& list, const ArrayInfo& array, const ArrayDime
 }
 
 }  // namespace
+
+std::string GroupOf(const ArrayInfo& array) {
+  return array.name.substr(0, array.name.size() - std::min(array.name.size(), array.field.size()));
+}
 
 std::string Text(const FileAttributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);

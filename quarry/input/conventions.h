@@ -20,6 +20,9 @@ GivenType GivenTypeOf(const ArrayInfo& array);
 /// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.
 DataType StoredType(const ArrayInfo& array);
 
+/// The name of the group of an array, with its slash; empty: it has none.
+std::string GroupOf(const ArrayInfo& array);
+
 /// The unit of an array: its attribute `units`, or `Units` as HDF-EOS has it; empty if there is none.
 std::string UnitsOf(const FileAttributes& attributes);
 

@@ -58,16 +58,37 @@ std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count)
   return texts;
 }
 
-/// Of variable length.
-Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
-  std::vector<char*> strings(count);
-  if (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.data()) < 0)
+/// Texts of variable length, some at a time: several may refer to one that is long.
+/// @param space  of the file, with what is to be read selected
+Status AddStrings(hid_t dataset, hid_t type, hid_t memory, hid_t space, std::vector<std::string>* texts) {
+  std::vector<char*> strings(static_cast<std::size_t>(H5Sget_select_npoints(space)));
+  if (H5Dread(dataset, type, memory, space, H5P_DEFAULT, strings.data()) < 0)
     return DataLoss("{}", LastError());
-  std::vector<std::string> texts;
-  for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+  for (const char* string : strings) texts->emplace_back(string == nullptr ? "" : string);
+  H5Dvlen_reclaim(type, memory, H5P_DEFAULT, strings.data());
+  return Status::Ok();
+}
+
+/// Of a list, or of a single text.
+Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
+  constexpr hsize_t kAtATime = 256;
   const Handle space(H5Dget_space(dataset), H5Sclose);
-  H5Dvlen_reclaim(type, space.get(), H5P_DEFAULT, strings.data());
-  return texts;
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  if (rank > 1) return InvalidArgument("there are texts along {} dimensions; those of one are read", rank);
+  std::vector<std::string> texts;
+  std::size_t bytes = 0;
+  while (texts.size() < count && bytes <= kMaxTextBytes) {
+    const std::size_t before = texts.size();
+    const hsize_t start = before;
+    const hsize_t some = rank == 0 ? 1 : std::min<hsize_t>(kAtATime, count - before);
+    const Handle memory(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &some, nullptr), H5Sclose);
+    if (rank == 1 && H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &some, nullptr) < 0)
+      return DataLoss("{}", LastError());
+    QUARRY_RETURN_IF_ERROR(AddStrings(dataset, type, memory.get(), space.get(), &texts));
+    for (std::size_t i = before; i < texts.size(); ++i) bytes += texts[i].size();
+  }
+  if (bytes <= kMaxTextBytes) return texts;
+  return InvalidArgument("there are more than {} bytes of text; so many are read", kMaxTextBytes);
 }
 
 std::optional<DataType> ToDataType(hid_t type) {
@@ -440,6 +461,7 @@ class Hdf5File final : public ArrayFile {
     for (std::size_t row = 0; row < shape.texts; ++row) {
       std::string text = characters.substr(row * shape.length, shape.length);
       text.resize(std::min(text.find('\0'), text.size()));
+      if (info.is_characters) text.resize(text.find_last_not_of(' ') + 1);  // as netCDF's are read
       texts.push_back(std::move(text));
     }
     return texts;
@@ -592,7 +614,8 @@ class Hdf5File final : public ArrayFile {
     std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
     std::vector<hsize_t> most(dims.size());
     H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
-    array->is_characters = is_one_character && rank > 0;
+    // Letters along an axis are no text, unless they are rows, or netCDF has no other text.
+    array->is_characters = is_one_character && (rank > 1 || (rank == 1 && is_netcdf_));
     const std::vector<std::string> labels = Texts(dataset, "DIMENSION_LABELS");
     for (std::size_t i = 0; i < dims.size(); ++i) {
       ArrayDimension dimension;

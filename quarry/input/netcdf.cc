@@ -50,12 +50,18 @@ std::string Trimmed(std::string text) {
 
 Result<std::vector<std::string>> ReadStrings(int group, int variable, std::size_t count) {
   std::vector<char*> strings(count);
-  if (const int error = nc_get_var_string(group, variable, strings.data()); error != NC_NOERR)
-    return DataLoss("{}", nc_strerror(error));
+  const int error = nc_get_var_string(group, variable, strings.data());
   std::vector<std::string> texts;
-  for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+  std::size_t bytes = 0;
+  for (const char* string : strings) {
+    const std::string_view text = string == nullptr ? "" : string;
+    bytes += text.size();
+    if (error == NC_NOERR && bytes <= kMaxTextBytes) texts.emplace_back(text);
+  }
   nc_free_string(count, strings.data());
-  return texts;
+  if (error != NC_NOERR) return DataLoss("{}", nc_strerror(error));
+  if (bytes <= kMaxTextBytes) return texts;
+  return InvalidArgument("there are {} bytes of text; {} are read", bytes, kMaxTextBytes);
 }
 
 /// Integers of 64 bits with all their digits; nothing of other types.

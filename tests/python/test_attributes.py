@@ -296,7 +296,7 @@ class Coordinates(Kept):
             "complex": ("y", np.zeros(4, complex)), "of four": (("y", "x"), field(4, 5)), "who": "me", "region": ("y", list("abcd"))})
         said = self.write(array, lossless=True)
         self.assertEqual(len(said), 2)
-        for one, words in zip(said, ("u: the coordinate complex is not kept: 'complex' holds complex128",
+        for one, words in zip(said, ("u: the coordinate complex is not kept: it is complex, and coordinates are one field each",
                                      "u: the coordinate of four is not kept: a field cannot have this name"), strict=True):
             self.assertIn(words, one)
         opened = self.open().load()
@@ -425,6 +425,52 @@ class Texts(Kept):
                         self.assertEqual(opened[name].dims, data[name].dims, name)
                         self.assertEqual(opened[name].values.tolist(), data[name].values.tolist(), name)
                         self.assertEqual(opened[name].attrs, data[name].attrs, name)
+
+    def test_more_fields_have_the_same(self):
+        data = stations()
+        self.write(data[["wind"]], lossless=True)
+        self.assertEqual(self.write(data[["rain"]].isel(time=0, drop=True), lossless=True, mode="append"), [])
+        said = self.write(data[["rain"]].rename(rain="snow").isel(time=0, drop=True).assign_coords(
+            country=("station", data.country.values, {"long_name": "state"})), lossless=True, mode="append")
+        self.assertEqual(said, ["attributes of country differ, and the dataset keeps its own: long_name"])
+
+    def test_letters_along_an_axis_are_no_text(self):
+        import h5py
+        with h5py.File(self.tmp / "letters.h5", "w") as file:
+            file["comp"] = np.array([b"u", b"v", b"w"], "S1")
+            file["comp"].make_scale("comp")
+            file["f"] = np.zeros((3, 5), "f4")
+            file["f"].dims[0].attach_scale(file["comp"])
+        qt.succeed("quarry-write", self.tmp / "letters.h5:f", "--output", self.path, "--lossless")
+        self.assertEqual(self.open().comp.values.tolist(), ["u", "v", "w"])
+
+    def test_what_a_file_names_is_what_is_meant(self):
+        import netCDF4
+        with netCDF4.Dataset(self.tmp / "groups.nc", "w") as file:
+            for name, length in (("time", 2), ("y", 5), ("x", 6)):
+                file.createDimension(name, length)
+            file.createVariable("time", "f8", ("time",))[:] = [1, 2]
+            file["time"].units = "days since 2001-01-01"
+            reference = file.createVariable("reftime", "f8", ())
+            reference.standard_name, reference.units = "forecast_reference_time", "days since 2000-01-01"
+            reference[:] = 3
+            for number, group in enumerate(("g1", "g2")):
+                made = file.createGroup(group)
+                made.createVariable("lat", "f4", ("y", "x"))[:] = number
+                field = made.createVariable("t", "f4", ("time", "y", "x"))
+                field[:] = number
+                field.coordinates = "lat\treftime nowhere" if number else "/g2/lat"
+        for group, expected in (("g1", 1), ("g2", 1)):
+            with self.subTest(group):
+                self.path = self.tmp / f"{group}.quarry"
+                outcome = qt.succeed("quarry-write", f"{self.tmp}/groups.nc:/{group}/t", "--output", self.path, "--lossless")
+                self.assertEqual("nowhere are not in the file" in outcome.err, group == "g2")
+                (lat,) = (self.open()[name] for name in self.open().coords if name.endswith("lat"))
+                np.testing.assert_array_equal(lat, np.full((5, 6), expected))
+        qt.succeed("quarry-write", f"{self.tmp}/groups.nc:/g2/t", "--output", self.path, "--lossless", "--append", "--dry-run")
+        outcome = qt.succeed("quarry-write", f"{self.tmp}/groups.nc:/g2/t", "--output", self.tmp / "called.quarry", "--lossless",
+                             "--field", "lat")
+        self.assertIn("its coordinate /g2/lat is not kept", outcome.err)
 
     def test_latitudes_of_files_in_two_dimensions_are_coordinates(self):
         data = latitudes_in_two_dimensions().assign_coords(height=2.0)

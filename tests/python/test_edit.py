@@ -1,7 +1,9 @@
 """Datasets that exist are changed: attributes are set and deleted, steps and fields are removed. What is right, the samples that were
 written say, and xarray."""
 
+import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -108,6 +110,25 @@ class Attributes(Edits):
                 dataset.attrs.clear()
         self.assertEqual((self.path / "dataset.json").read_bytes(), before)
 
+    def test_they_are_a_dict_for_others(self):
+        with quarry.open(self.path) as dataset:
+            self.assertEqual(json.loads(json.dumps(dataset.attrs)), {"title": "first", "history": "made"})
+            self.assertEqual(pickle.loads(pickle.dumps(dataset.attrs)), {"title": "first", "history": "made"})
+            self.assertEqual(dataset.attrs.pop("history"), "made")
+            self.assertEqual(dataset.attrs.setdefault("title", "second"), "first")
+            attrs = dataset.attrs
+            attrs |= {"more": 1}
+            self.assertEqual((dict(attrs), dict(dataset.attrs)), ({"title": "first", "more": 1},) * 2)
+
+    def test_the_working_directory_may_change(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.tmp)
+        with quarry.open("run.quarry") as dataset:
+            os.chdir("/")
+            dataset.attrs["title"] = "second"
+        self.assertEqual(self.reread().attrs["title"], "second")
+
     def test_a_server_changes_nothing_and_sees_what_is_changed(self):
         with qt.Server(self.tmp) as server, quarry.open(f"grpc://{server.address}/run") as served:
             with self.assertRaisesRegex(quarry.Error, "read from a server"):
@@ -200,11 +221,20 @@ class Removals(Edits):
             self.assertEqual({file: file.read_bytes() for file in path.rglob("*") if file.is_file()}, before)
         with self.assertRaisesRegex(ValueError, "nothing is to be deleted"):
             quarry.delete(self.path)
+        for steps in ("12", b"1", [1.7], 0.5):
+            with self.subTest(steps=steps), self.assertRaises(TypeError):
+                quarry.delete(self.path, steps=steps)
         self.assertEqual(quarry.delete(self.tmp / "keys.quarry", steps=[3]).steps, [3])
         self.assertEqual(quarry.delete(self.tmp / "still.quarry", steps=[0], fields="area").steps, [0])
         quarry.delete(self.tmp / "complex.quarry", fields=["psi.real", "psi.imag"])
         for name in ("keys", "still", "complex"):
             qt.succeed("quarry", "verify", self.tmp / f"{name}.quarry")
+
+    def test_what_a_crash_has_hidden_is_no_unknown_step(self):
+        for number in (1, 2):
+            (self.path / f"steps/00000{number}").rename(self.path / f"steps/.partial-removed-{number}")
+        self.assertEqual(quarry.delete(self.path, steps=[np.int64(1)], fields="b").steps, [1])
+        self.assert_holds(("a", "c"), [0, 3])
 
     def test_steps_without_a_field_go(self):
         quarry.write(self.path, {"d": samples(7, 1)}, lossless=True, mode="append", step=9)

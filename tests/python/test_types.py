@@ -389,6 +389,8 @@ class Complex(Types):
                 parts = {field["name"]: field["complex"] for field in qt.info(path)["fields"]}
                 self.assertEqual(parts, {"psi.real": {"of": "psi", "part": "real"}, "psi.imag": {"of": "psi", "part": "imaginary"}})
                 self.assertIn("the imaginary parts of complex psi", qt.succeed("quarry", "info", path).out)
+                for part in ("real", "imag"):
+                    qt.succeed("quarry", "verify", path, "--field", f"psi.{part}", "--against", self.tmp / source)
 
     def test_what_is_no_part_of_it(self):
         path = self.write("parts", {"psi": self.wave()}, lossless=True)

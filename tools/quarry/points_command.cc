@@ -53,6 +53,8 @@ Result<std::vector<query::Point>> ReadNumpyPoints(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, {}));
   const input::Input& input = *inputs.front();
   const Index3& dims = input.info().dims;
+  if (input.info().complex)
+    return InvalidArgument("\"{}\" holds complex numbers; points are real ones", path);
   if (dims[0] != 3 || dims[2] != 1)
     return InvalidArgument("\"{}\" has the shape {} (x fastest); points are an array of shape [points, 3]",
                            path, ToString(dims));

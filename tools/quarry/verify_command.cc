@@ -188,6 +188,16 @@ void KeepSource(const FieldStepDescription& record, std::vector<std::unique_ptr<
   if (!std::ranges::all_of(*inputs, is_other)) std::erase_if(*inputs, is_other);
 }
 
+/// Leaves the inputs with the same part of complex samples as a field; all, of one that is no part.
+void KeepPart(const FieldDescription& field, std::vector<std::unique_ptr<input::Input>>* inputs) {
+  const auto is_other = [&](const std::unique_ptr<input::Input>& input) {
+    const std::optional<ComplexPart>& part = input->info().complex;
+    return part.has_value() != field.complex.has_value() ||
+           (part && part->imaginary != field.complex->imaginary);
+  };
+  if (!std::ranges::all_of(*inputs, is_other)) std::erase_if(*inputs, is_other);
+}
+
 /// Valid samples must be within the tolerance; missing ones, and those of a lossless field, must be the same
 /// bit by bit.
 Result<int> VerifyAgainst(VerifyOptions options) {
@@ -205,6 +215,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     QUARRY_ASSIGN_OR_RETURN(input::IndexChoice choice, input::ParseIndexChoice(text));
     options.source.index.push_back(std::move(choice));
   }
+  options.source.single = true;
   QUARRY_ASSIGN_OR_RETURN(auto inputs, input::OpenInputs(options.against, options.source));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
@@ -212,6 +223,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
   if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
     KeepSource(*record, &inputs);
+  KeepPart(dataset->description().fields[*dataset->description().FindField(request.field)], &inputs);
   QUARRY_ASSIGN_OR_RETURN(const input::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
   const input::InputInfo& source = input->info();
   const DatasetDescription& description = dataset->description();

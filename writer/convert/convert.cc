@@ -59,14 +59,22 @@ class Run {
               fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
                           options_.output)};
     }
-    TimeUnit unit = TimeUnitOf(options_, jobs_);
+    Jobs jobs = jobs_;
+    if (existing) {
+      std::set<std::string> known;
+      for (const std::string& field : FieldsOf(jobs, true)) {
+        QUARRY_ASSIGN_OR_RETURN(const bool holds, Publisher::Holds(options_.output, field));
+        if (holds) known.insert(field);
+      }
+      LeaveOutCoordinates(known, &jobs);
+    }
+    TimeUnit unit = TimeUnitOf(options_, jobs);
     if (existing) {
       QUARRY_ASSIGN_OR_RETURN(const bool has_times, Publisher::HasTimes(options_.output));
       QUARRY_ASSIGN_OR_RETURN(unit, ContinueTimeUnit(unit, existing->time_unit, has_times));
     }
-    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
-                            DescribeResult(options_, jobs_, existing, unit));
-    QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs_, dataset, ranks_));
+    QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs, existing, unit));
+    QUARRY_ASSIGN_OR_RETURN(const std::string text, DescribeRun(options_, jobs, dataset, ranks_));
     PrintOut("{}", text);
     return Status::Ok();
   }
@@ -91,9 +99,9 @@ class Run {
   Status LeaveOutKnown() {
     if (!writer_->existing()) return Status::Ok();
     std::set<std::string> known;
-    for (const FieldDescription& field : writer_->existing()->fields) {
-      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> step, writer_->LastStep(field.name));
-      if (step) known.insert(field.name);
+    for (const std::string& field : FieldsOf(jobs_, true)) {
+      QUARRY_ASSIGN_OR_RETURN(const bool holds, writer_->Holds(field));
+      if (holds) known.insert(field);
     }
     const std::set<std::string> left = LeaveOutCoordinates(known, &jobs_);
     if (!left.empty() && options_.mode == OpenMode::kAppend)
@@ -107,11 +115,11 @@ class Run {
     if (options_.mode != OpenMode::kAppend || options_.first_step) return Status::Ok();
     FirstSteps first;
     std::map<std::string, PublishedStep> last;
-    for (const FieldDescription& field : writer_->existing()->fields) {
-      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> step, writer_->LastStep(field.name));
+    for (const std::string& field : FieldsOf(jobs_, false)) {
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> step, writer_->LastStep(field));
       if (!step) continue;
-      first[field.name] = *step + 1;
-      QUARRY_ASSIGN_OR_RETURN(last[field.name], writer_->Published(*step));
+      first[field] = *step + 1;
+      QUARRY_ASSIGN_OR_RETURN(last[field], writer_->Published(*step));
     }
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
                                            QUARRY_ASSIGN_OR_RETURN(jobs_,

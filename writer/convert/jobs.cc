@@ -161,18 +161,20 @@ class Coordinates {
   Coordinates(const WriteOptions& options, const Jobs& jobs)
       : own_(std::make_shared<WriteOptions>(CoordinateOptions(options))) {
     for (const auto& [step, inputs] : jobs)
-      for (const Job& job : inputs) fields_.insert(job.info.field);
+      for (const Job& job : inputs) fields_.try_emplace(job.info.field, job.info.path);
   }
 
   /// Of a field that is converted. @param info  gets a warning for what is not kept
-  void Add(input::InputInfo* info) {
-    if (!info->words || !seen_.insert(info->words.get()).second) return;
+  /// @errors those of OpenInputs but kInvalidArgument: a variable that cannot be a field is none on any rank
+  Status Add(input::InputInfo* info) {
+    if (!info->words || !seen_.insert(info->words.get()).second) return Status::Ok();
     const std::string file = input::FileOf(info->path);
     for (const std::string& name : info->words->coordinates) {
       const auto [known, is_new] = files_.try_emplace(name, file);
       if (!is_new && known->second != file) repeated_.insert(name);
-      if (is_new) Open(fmt::format("{}:{}", file, name), name, info);
+      if (is_new) QUARRY_RETURN_IF_ERROR(Open(fmt::format("{}:{}", file, name), name, info));
     }
+    return Status::Ok();
   }
 
   std::vector<Job> Take(input::InputInfo* of_first) && {
@@ -184,36 +186,57 @@ class Coordinates {
   }
 
  private:
-  void Open(const std::string& path, const std::string& name, input::InputInfo* info) {
+  Status Open(const std::string& path, const std::string& name, input::InputInfo* info) {
     Result<std::vector<std::unique_ptr<input::Input>>> inputs = input::OpenInputs(path, own_->input);
-    if (!inputs.ok() || inputs->size() != 1) {
-      info->warnings.push_back(fmt::format("{}: its coordinate {} is not kept: {}", info->field, name,
-                                           inputs.ok() ? "it changes with time" : inputs.status().message()));
-      return;
-    }
-    if (fields_.insert(inputs->front()->info().field).second)
-      found_.push_back({inputs->front()->info(), 0, false, own_});
+    if (!inputs.ok() && inputs.status().code() != StatusCode::kInvalidArgument)
+      return std::move(inputs).status();
+    const auto leave = [&](const std::string& why) {
+      info->warnings.push_back(fmt::format("{}: its coordinate {} is not kept: {}", info->field, name, why));
+      return Status::Ok();
+    };
+    if (!inputs.ok()) return leave(inputs.status().message());
+    if (inputs->size() != 1) return leave("it changes with time, or is complex");
+    input::InputInfo coordinate = inputs->front()->info();
+    // What stands still has no moment, whatever the file says of it.
+    coordinate.time.reset();
+    coordinate.time_unit = {};
+    const auto [known, is_new] = fields_.try_emplace(coordinate.field, coordinate.path);
+    if (!is_new && known->second == coordinate.path) return Status::Ok();  // it is converted as a field
+    if (!is_new) return leave(fmt::format("\"{}\" is the field \"{}\" already", known->second, known->first));
+    found_.push_back({std::move(coordinate), 0, false, own_});
+    return Status::Ok();
   }
 
   const std::shared_ptr<const WriteOptions> own_;
-  std::set<std::string> fields_;
+  std::map<std::string, std::string> fields_;  ///< by name: from which input
   std::set<const input::FileWords*> seen_;
   std::map<std::string, std::string> files_;  ///< by coordinate: where it was found first
   std::set<std::string> repeated_;
   std::vector<Job> found_;
 };
 
-void AddCoordinates(const WriteOptions& options, Jobs* jobs) {
-  if (jobs->empty()) return;
+Status AddCoordinates(const WriteOptions& options, Jobs* jobs) {
+  if (jobs->empty()) return Status::Ok();
   Coordinates coordinates(options, *jobs);
   for (auto& [step, inputs] : *jobs)
-    for (Job& job : inputs) coordinates.Add(&job.info);
+    for (Job& job : inputs) QUARRY_RETURN_IF_ERROR(coordinates.Add(&job.info));
   std::vector<Job>& first = jobs->begin()->second;
   std::vector<Job> found = std::move(coordinates).Take(&first.front().info);
   std::ranges::move(found, std::back_inserter(first));
+  return Status::Ok();
 }
 
 }  // namespace
+
+std::set<std::string> FieldsOf(const Jobs& jobs, bool coordinates) {
+  std::set<std::string> fields;
+  for (const auto& [step, inputs] : jobs) {
+    for (const Job& job : inputs) {
+      if (job.is_coordinate() == coordinates) fields.insert(job.info.field);
+    }
+  }
+  return fields;
+}
 
 std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jobs* jobs) {
   std::set<std::string> left;
@@ -248,7 +271,7 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
     }
   }
   QUARRY_RETURN_IF_ERROR(CheckVariables(jobs));
-  AddCoordinates(options, &jobs);
+  QUARRY_RETURN_IF_ERROR(AddCoordinates(options, &jobs));
   if (options.time && jobs.size() > 1)
     return InvalidArgument(
         "--time names one moment, but there are {} steps; convert them one by one with --append",
@@ -340,6 +363,25 @@ void TakeWords(const WriteOptions& options, const Jobs& jobs, DatasetDescription
   }
 }
 
+/// Why a dataset cannot have a coordinate of text as well; empty: it can, or has one of this name.
+std::string ObstacleOf(const TextCoordinate& text, const DatasetDescription& dataset) {
+  const auto is_called_so = [&](const FieldDescription& field) {
+    return field.name == text.name || (field.complex && field.complex->of == text.name);
+  };
+  if (std::ranges::any_of(dataset.fields, is_called_so)) return "a field has its name";
+  if (std::ranges::find(dataset.texts, text.name, &TextCoordinate::name) != dataset.texts.end()) return "";
+  std::size_t count = text.texts.size();
+  std::size_t bytes = 0;
+  for (const std::string& one : text.texts) bytes += one.size();
+  for (const TextCoordinate& other : dataset.texts) {
+    count += other.texts.size();
+    for (const std::string& one : other.texts) bytes += one.size();
+  }
+  const bool fits =
+      dataset.texts.size() < kMaxTextCoordinates && count <= kMaxTexts && bytes <= kMaxTextBytes;
+  return fits ? "" : fmt::format("a dataset has at most {} texts with {} bytes", kMaxTexts, kMaxTextBytes);
+}
+
 /// Coordinates of text on the grid of the input.
 std::vector<TextCoordinate> TextsOf(const input::InputInfo& input, std::size_t grid) {
   std::vector<TextCoordinate> texts = input.words ? input.words->texts : std::vector<TextCoordinate>();
@@ -353,6 +395,7 @@ std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescripti
   std::map<std::string, std::set<std::string>> others;  // by what they are about
   std::set<const input::FileWords*> seen;
   std::set<std::string> texts;
+  std::set<std::string> left;
   for (const auto& [step, inputs] : jobs) {
     for (const Job& job : inputs) {
       const input::FileWords* words = job.info.words.get();
@@ -364,13 +407,20 @@ std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescripti
       add("the files", words->dataset, dataset.attributes);
       for (const TextCoordinate& text : words->texts) {
         const auto kept = std::ranges::find(dataset.texts, text.name, &TextCoordinate::name);
-        if (kept != dataset.texts.end() && kept->texts != text.texts) texts.insert(text.name);
+        if (kept == dataset.texts.end()) {
+          left.insert(fmt::format("{} ({})", text.name, ObstacleOf(text, dataset)));
+          continue;
+        }
+        if (kept->texts != text.texts) texts.insert(text.name);
+        add(fmt::format("coordinate {}", text.name), text.attributes, kept->attributes);
       }
       if (const auto field = dataset.FindField(job.info.field))
         add(fmt::format("field {}", job.info.field), words->field, dataset.fields[*field].attributes);
     }
   }
   std::vector<std::string> sentences;
+  if (!left.empty())
+    sentences.push_back(fmt::format("coordinates of text are not kept: {}", fmt::join(left, ", ")));
   if (!texts.empty())
     sentences.push_back(fmt::format("the texts of {} differ, and the dataset keeps those that came first",
                                     fmt::join(texts, ", ")));
@@ -422,7 +472,9 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       if (status.ok()) field->grid = *grid;
       if (status.ok()) status = TakeField(*std::move(field), &dataset, kOptions);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
-      for (const TextCoordinate& text : TextsOf(input, *grid)) TakeText(text, &dataset);
+      for (const TextCoordinate& text : TextsOf(input, *grid)) {
+        if (ObstacleOf(text, dataset).empty()) TakeText(text, &dataset);
+      }
     }
   }
   return dataset;

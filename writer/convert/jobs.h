@@ -45,6 +45,9 @@ Result<Jobs> ListJobs(const WriteOptions& options);
 /// @errors kInvalidArgument: a number beyond the largest
 Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first);
 
+/// The names of the fields that are converted: of coordinates alone, or of the others.
+std::set<std::string> FieldsOf(const Jobs& jobs, bool coordinates);
+
 /// Without the coordinates that a dataset has already. @returns  their names
 std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jobs* jobs);
 

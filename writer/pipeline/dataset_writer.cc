@@ -501,6 +501,17 @@ Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& 
   return text.empty() ? std::nullopt : std::optional<std::uint64_t>(std::stoull(text));
 }
 
+Result<bool> DatasetWriter::Holds(const std::string& field) {
+  std::string text;
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(const bool holds, Publisher::Holds(path_, field));
+    text = holds ? "yes" : "";
+    return Status::Ok();
+  }));
+  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+  return !text.empty();
+}
+
 Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
   QUARRY_RETURN_IF_ERROR(CheckTimeUnit(here));
   if (!existing_) return here;

@@ -91,6 +91,8 @@ class DatasetWriter {
   Result<PublishedStep> Published(std::uint64_t step);
   /// The last step that has a field; nothing if none has.
   Result<std::optional<std::uint64_t>> LastStep(const std::string& field);
+  /// Whether a step has a field.
+  Result<bool> Holds(const std::string& field);
 
   /// The unit of the dataset's times when times in `here` are written: see ContinueTimeUnit.
   Result<TimeUnit> ChooseTimeUnit(const TimeUnit& here);

@@ -295,8 +295,14 @@ Status TakeField(FieldDescription wanted, DatasetDescription* dataset, const Fie
 
 bool TakeText(const TextCoordinate& text, DatasetDescription* dataset) {
   const auto known = std::ranges::find(dataset->texts, text.name, &TextCoordinate::name);
-  if (known != dataset->texts.end())
-    return known->texts == text.texts && known->axis == text.axis && known->grid == text.grid;
+  if (known != dataset->texts.end()) {
+    if (known->axis.has_value() != text.axis.has_value() || known->texts != text.texts) return false;
+    if (!text.axis) return true;
+    const GridDescription& here = dataset->grids[text.grid];
+    const GridDescription& there = dataset->grids[known->grid];
+    return here.axis_names[*text.axis] == there.axis_names[*known->axis] &&
+           IsSameAxis(here, *text.axis, there, *known->axis);
+  }
   dataset->texts.push_back(text);
   return true;
 }

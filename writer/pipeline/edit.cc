@@ -1,6 +1,7 @@
 #include "writer/pipeline/edit.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
+#include "quarry/storage/location.h"
 #include "writer/pipeline/dataset_files.h"
 #include "writer/pipeline/publish.h"
 
@@ -21,11 +23,30 @@ namespace {
 
 using Steps = std::map<std::uint64_t, StepDescription>;
 
+/// Of the name of a step that is removed, behind kStagingPrefix and before its number.
+constexpr std::string_view kRemoved = "removed-";
+
 /// A dataset that nobody else writes.
 struct Locked {
   DirectoryLock lock;
   DatasetDescription dataset;
+  std::set<std::uint64_t> hidden;  ///< steps whose removal was interrupted
 };
+
+/// Steps that readers see no more, and that are still on the disk.
+Result<std::set<std::uint64_t>> HiddenSteps(const fs::path& dataset) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset / "steps").List());
+  const std::string prefix = fmt::format("{}{}", kStagingPrefix, kRemoved);
+  std::set<std::uint64_t> hidden;
+  for (const FolderEntry& entry : entries) {
+    if (!entry.name.starts_with(prefix)) continue;
+    std::uint64_t number = 0;
+    const char* const end = entry.name.data() + entry.name.size();
+    const auto [rest, error] = std::from_chars(entry.name.data() + prefix.size(), end, number);
+    if (error == std::errc() && rest == end) hidden.insert(number);
+  }
+  return hidden;
+}
 
 Result<Locked> Lock(const fs::path& dataset, const LockOptions& locking) {
   std::error_code ignored;
@@ -33,8 +54,9 @@ Result<Locked> Lock(const fs::path& dataset, const LockOptions& locking) {
     return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock held, DirectoryLock::Acquire(dataset, locking));
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, Publisher::ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(std::set<std::uint64_t> hidden, HiddenSteps(dataset));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
-  return Locked{std::move(held), std::move(description)};
+  return Locked{std::move(held), std::move(description), std::move(hidden)};
 }
 
 // ---- Attributes
@@ -48,10 +70,12 @@ struct Owned {
 };
 
 Status NoField(const std::string& field, const fs::path& dataset) {
-  return NotFound("field \"{}\" is not in \"{}\"; run \"quarry info\" for those that are", field, dataset.string());
+  return NotFound("field \"{}\" is not in \"{}\"; run \"quarry info\" for those that are", field,
+                  dataset.string());
 }
 
-Result<std::vector<Owned>> Find(const AttributeOwner& owner, const fs::path& path, DatasetDescription* dataset) {
+Result<std::vector<Owned>> Find(const AttributeOwner& owner, const fs::path& path,
+                                DatasetDescription* dataset) {
   using Kind = AttributeOwner::Kind;
   if (owner.kind == Kind::kDataset) return std::vector<Owned>{{&dataset->attributes, nullptr}};
   if (owner.kind == Kind::kTime) return std::vector<Owned>{{&dataset->time_attributes, nullptr}};
@@ -78,12 +102,15 @@ Status Set(const Attribute& attribute, const Owned& owned) {
   if (attribute.name == kUnits && owned.units != nullptr) {
     const auto* const text = std::get_if<std::string>(&attribute.value);
     if (text == nullptr) return InvalidArgument("units are to be a text, not {}", ValueText(attribute));
+    if (text->size() > kMaxTimeUnit)
+      return InvalidArgument("units have {} bytes; {} are the most", text->size(), kMaxTimeUnit);
     *owned.units = *text;
     return Status::Ok();
   }
   if (IsSaidElsewhere(attribute.name))
     return InvalidArgument(
-        "\"{}\" is no attribute here: it follows from how the samples or times are stored; write the data again to "
+        "\"{}\" is no attribute here: it follows from how the samples or times are stored; write the data "
+        "again to "
         "change it",
         attribute.name);
   const auto known = std::ranges::find(*owned.attributes, attribute.name, &Attribute::name);
@@ -120,16 +147,19 @@ class Removing {
     QUARRY_RETURN_IF_ERROR(ReadSteps());
     QUARRY_RETURN_IF_ERROR(CheckNames());
     for (const auto& [number, step] : all_) {
-      if (std::ranges::all_of(step.fields, [&](const auto& field) { return fields_.contains(field.name); }))
-        steps_.insert(number);
+      const auto goes = [&](const FieldStepDescription& field) { return fields_.contains(field.name); };
+      if (!step.fields.empty() && std::ranges::all_of(step.fields, goes)) steps_.insert(number);
     }
     QUARRY_RETURN_IF_ERROR(CheckNeeded());
+    QUARRY_RETURN_IF_ERROR(ShortenDescription());
     CountBytes();
     // First what is removed disappears from what readers see, then from the disk.
     QUARRY_RETURN_IF_ERROR(HideSteps());
     QUARRY_RETURN_IF_ERROR(ShortenSteps());
-    QUARRY_RETURN_IF_ERROR(ShortenDescription());
+    // After the steps: a field that no step has is harmless, and a later call can remove it.
+    if (!fields_.empty()) QUARRY_RETURN_IF_ERROR(ReplaceDescription(path_, locked_.dataset));
     QUARRY_RETURN_IF_ERROR(RemoveFolders());
+    steps_.insert(gone_.begin(), gone_.end());
     report_.steps.assign(steps_.begin(), steps_.end());
     return std::move(report_);
   }
@@ -143,10 +173,18 @@ class Removing {
     return Status::Ok();
   }
 
-  Status CheckNames() const {
-    for (const std::uint64_t step : steps_) {
-      if (!all_.contains(step))
-        return NotFound("step {} is not in \"{}\"; run \"quarry info\" for those that are", step, path_.string());
+  /// Steps that an interrupted removal has hidden are none that are unknown.
+  Status CheckNames() {
+    for (auto step = steps_.begin(); step != steps_.end();) {
+      if (!all_.contains(*step) && locked_.hidden.contains(*step)) {
+        gone_.insert(*step);
+        step = steps_.erase(step);
+        continue;
+      }
+      if (!all_.contains(*step))
+        return NotFound("step {} is not in \"{}\"; run \"quarry info\" for those that are", *step,
+                        path_.string());
+      ++step;
     }
     for (const std::string& field : fields_) {
       if (!locked_.dataset.FindField(field)) return NoField(field, path_);
@@ -160,11 +198,12 @@ class Removing {
   Status CheckNeeded() const {
     for (const FieldDescription& field : locked_.dataset.fields) {
       if (fields_.contains(field.name) || !field.complex) continue;
-      const std::string other = ComplexFieldName({field.complex->of, !field.complex->imaginary});
-      if (fields_.contains(other))
-        return {StatusCode::kFailedPrecondition,
-                fmt::format("field \"{}\" is a part of complex \"{}\", as is \"{}\"; remove both", other,
-                            field.complex->of, field.name)};
+      for (const FieldDescription& other : locked_.dataset.fields) {
+        if (other.complex && other.complex->of == field.complex->of && fields_.contains(other.name))
+          return {StatusCode::kFailedPrecondition,
+                  fmt::format("field \"{}\" is a part of complex \"{}\", as is \"{}\"; remove both",
+                              other.name, field.complex->of, field.name)};
+      }
     }
     for (const auto& [number, step] : all_) {
       for (const FieldStepDescription& field : step.fields) {
@@ -176,8 +215,9 @@ class Removing {
         for (const std::uint64_t other : field.references) {
           if (steps_.contains(other))
             return {StatusCode::kFailedPrecondition,
-                    fmt::format("field \"{}\" of step {} refers to step {}; remove that step as well, or keep both",
-                                field.name, number, other)};
+                    fmt::format(
+                        "field \"{}\" of step {} refers to step {}; remove that step as well, or keep both",
+                        field.name, number, other)};
         }
       }
     }
@@ -188,9 +228,10 @@ class Removing {
     const std::optional<std::size_t> field = locked_.dataset.FindField(name);
     if (!field || !locked_.dataset.fields[*field].still) return Status::Ok();
     return {StatusCode::kFailedPrecondition,
-            fmt::format("step {} has the field \"{}\", which stands for all steps; remove the field as well, or keep "
-                        "the step",
-                        step, name)};
+            fmt::format(
+                "step {} has the field \"{}\", which stands for all steps; remove the field as well, or keep "
+                "the step",
+                step, name)};
   }
 
   bool Stays(std::uint64_t step, const FieldStepDescription& field) const {
@@ -216,7 +257,7 @@ class Removing {
   Status HideSteps() const {
     for (const std::uint64_t step : steps_) {
       QUARRY_RETURN_IF_ERROR(Rename(path_ / format::StepFolder(step),
-                                    path_ / "steps" / fmt::format("{}removed-{}", kStagingPrefix, step)));
+                                    path_ / "steps" / fmt::format("{}{}{}", kStagingPrefix, kRemoved, step)));
     }
     return SyncDirectory(path_ / "steps");
   }
@@ -226,7 +267,8 @@ class Removing {
     for (const auto& [number, step] : all_) {
       if (steps_.contains(number)) continue;
       StepDescription shorter = step;
-      if (std::erase_if(shorter.fields, [&](const auto& field) { return fields_.contains(field.name); }) == 0) continue;
+      if (std::erase_if(shorter.fields, [&](const auto& field) { return fields_.contains(field.name); }) == 0)
+        continue;
       const std::string text = format::EncodeManifest(shorter);
       QUARRY_RETURN_IF_ERROR(ReplaceFile(path_ / format::StepFolder(number) / "step.json",
                                          std::as_bytes(std::span(text)), temporary));
@@ -234,13 +276,13 @@ class Removing {
     return Status::Ok();
   }
 
-  /// After the steps: a field that no step has is harmless, and a later call can remove it.
+  /// In memory alone. The fields that stay keep their numbers.
   Status ShortenDescription() {
-    if (fields_.empty()) return Status::Ok();
     DatasetDescription& dataset = locked_.dataset;
     for (std::size_t f = 0; f < dataset.fields.size(); ++f) dataset.fields[f].number = dataset.NumberOf(f);
-    std::erase_if(dataset.fields, [&](const FieldDescription& field) { return fields_.contains(field.name); });
-    return ReplaceDescription(path_, dataset);
+    std::erase_if(dataset.fields,
+                  [&](const FieldDescription& field) { return fields_.contains(field.name); });
+    return format::CheckDataset(dataset);
   }
 
   Status RemoveFolders() const {
@@ -258,6 +300,7 @@ class Removing {
   const fs::path path_;
   Locked locked_;
   std::set<std::uint64_t> steps_;
+  std::set<std::uint64_t> gone_;  ///< of those wanted, what an interrupted removal has hidden
   const std::set<std::string> fields_;
   Steps all_;
   std::set<std::uint64_t> masks_;  ///< that stay
@@ -266,8 +309,9 @@ class Removing {
 
 }  // namespace
 
-Result<DatasetDescription> EditAttributes(const fs::path& path, const AttributeOwner& owner, const Attributes& set,
-                                          const std::vector<std::string>& removed, const LockOptions& locking) {
+Result<DatasetDescription> EditAttributes(const fs::path& path, const AttributeOwner& owner,
+                                          const Attributes& set, const std::vector<std::string>& removed,
+                                          const LockOptions& locking) {
   QUARRY_ASSIGN_OR_RETURN(Locked locked, Lock(path, locking));
   DatasetDescription& dataset = locked.dataset;
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Owned> owners, Find(owner, path, &dataset));

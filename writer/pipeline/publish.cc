@@ -180,6 +180,17 @@ Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset
   return std::optional<std::uint64_t>();
 }
 
+Result<bool> Publisher::Holds(const fs::path& dataset, const std::string& field) {
+  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
+  if (!description.FindField(field)) return false;
+  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
+  for (const std::uint64_t step : steps) {
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, step, description));
+    if (published.has(field)) return true;
+  }
+  return false;
+}
+
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
                       const std::string& field, const std::string& source, std::optional<double> time) {
   const std::string& before = published.sources.at(field);

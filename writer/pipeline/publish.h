@@ -52,6 +52,9 @@ class Publisher {
   static Result<std::optional<std::uint64_t>> LastStep(const std::filesystem::path& dataset,
                                                        const std::string& field);
 
+  /// Whether a step has a field, without lock or change. Reads steps until one has, the first of them first.
+  static Result<bool> Holds(const std::filesystem::path& dataset, const std::string& field);
+
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
   Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
 

@@ -62,17 +62,26 @@ TEST(Texts, AndPartsAndNumbersComeBack) {
 }
 
 TEST(Texts, AreRefusedWhereTheyFitNoGrid) {
-  const auto text = [](std::size_t i) { return [i](DatasetDescription& d) -> TextCoordinate& { return d.texts[i]; }; };
+  const auto text = [](std::size_t i) {
+    return [i](DatasetDescription& d) -> TextCoordinate& { return d.texts[i]; };
+  };
   EXPECT_EQ(Refusal([](DatasetDescription&) {}), "");
-  EXPECT_NE(Refusal([&](auto& d) { text(0)(d).texts.pop_back(); }).find("2 texts for 3 samples"), std::string::npos);
-  EXPECT_NE(Refusal([&](auto& d) { text(1)(d).texts.clear(); }).find("0 texts for 1 samples"), std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { text(0)(d).texts.pop_back(); }).find("2 texts for 3 samples"),
+            std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { text(1)(d).texts.clear(); }).find("0 texts for 1 samples"),
+            std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(0)(d).axis = 1; }).find("no such axis"), std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(0)(d).axis = 3; }).find("axis 3"), std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(0)(d).grid = 1; }).find("grid 1"), std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(0)(d).name.clear(); }).find("name of 0 bytes"), std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(1)(d).name = "c/d"; }).find("Zarr cannot have"), std::string::npos);
   EXPECT_EQ(Refusal([](auto& d) { d.texts[0].name = d.grids[0].axis_names[0] = "c/d"; }), "");
-  EXPECT_NE(Refusal([&](auto& d) { text(0)(d).name = "rain"; }).find("the name of a field"), std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { text(0)(d).name = "rain"; }).find("the name of a field"),
+            std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { text(1)(d).name = "psi"; }).find("the name of a field"),
+            std::string::npos);
+  EXPECT_NE(Refusal([](auto& d) { d.texts.resize(kMaxTextCoordinates + 1); }).find("are the most"),
+            std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(1)(d).name = "station"; }).find("another text"), std::string::npos);
 }
 
@@ -98,17 +107,22 @@ TEST(Texts, LeaveTheirNamesToNoAxisButTheirOwn) {
 TEST(Complex, HasBothPartsAlike) {
   const auto part = [](DatasetDescription& d) -> FieldDescription& { return d.fields[2]; };
   EXPECT_NE(Refusal([&](auto& d) { part(d).complex.reset(); }).find("one of two parts"), std::string::npos);
-  EXPECT_NE(Refusal([&](auto& d) { part(d).complex->imaginary = false; }).find("the same part"), std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { part(d).complex->imaginary = false; }).find("the same part"),
+            std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { part(d).type = DataType::kFloat64; }).find("differ"), std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { part(d).still = true; }).find("differ"), std::string::npos);
-  EXPECT_NE(Refusal([&](auto& d) { d.fields[0].name = "psi"; }).find("the name of a field"), std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { d.fields[0].name = "psi"; }).find("the name of a field"),
+            std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { part(d).complex->of = "a/b"; }), "");
 }
 
 TEST(Numbers, OfFieldsAscend) {
   EXPECT_EQ(Refusal([](auto& d) { d.fields[2].number = 9; }), "");
-  EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 5; }).find("numbers of fields ascend"), std::string::npos);
-  EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 0; }).find("numbers of fields ascend"), std::string::npos);
+  EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 5; }).find("numbers of fields ascend"),
+            std::string::npos);
+  EXPECT_NE(Refusal([](auto& d) { d.fields[2].number = 0xffffffff; }).find("is the most"), std::string::npos);
+  EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 0; }).find("numbers of fields ascend"),
+            std::string::npos);
 }
 
 }  // namespace

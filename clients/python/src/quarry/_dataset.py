@@ -89,6 +89,8 @@ class Dataset(Mapping[str, "Field"]):
     def __init__(self, target: str, options: dict[str, Any]) -> None:
         self.target = target
         """What was opened."""
+        # The working directory may change before somebody sets attributes.
+        self._place = target if is_server(target) else os.path.abspath(target)
         self._options = options
         self._lock = threading.Lock()
         self._closed = False
@@ -102,7 +104,7 @@ class Dataset(Mapping[str, "Field"]):
             if self._closed:
                 raise Error("FAILED_PRECONDITION", f"\"{self.target}\" is closed; open it again")
             if self._native is None:
-                self._native = _quarry.open_dataset(self.target, explained(_quarry.Options, **self._options))
+                self._native = _quarry.open_dataset(self._place, explained(_quarry.Options, **self._options))
                 self._known_fields = {field.name: field for field in self._native.fields}
                 self._known_grids = self._native.grids
             return self._native
@@ -216,7 +218,7 @@ class Dataset(Mapping[str, "Field"]):
         return self._attributes(lambda: self.native.attributes, Owner("dataset"))
 
     def _attributes(self, read: Callable[[], Mapping[str, Any]], owner: Owner) -> Attributes:
-        return Attributes(read, self.target, owner, self._reopen)
+        return Attributes(read, self._place, owner, self._reopen)
 
     def _reopen(self) -> None:
         """After a change of what is read when a dataset is opened."""

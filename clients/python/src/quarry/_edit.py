@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +45,9 @@ def delete(path: str | os.PathLike[str], *, steps: int | Iterable[int] = (), fie
             stay (FAILED_PRECONDITION); another process writes it (UNAVAILABLE)
         ValueError: neither steps nor fields are given
     """
-    numbers = [steps] if isinstance(steps, int) else [int(step) for step in steps]
+    if isinstance(steps, str | bytes):
+        raise TypeError(f"steps={steps!r} is a text; give numbers")
+    numbers = [operator.index(step) for step in ([steps] if hasattr(steps, "__index__") else steps)]
     names = [fields] if isinstance(fields, str) else list(fields)
     if not numbers and not names:
         raise ValueError("nothing is to be deleted; give steps, fields, or both")
@@ -69,39 +72,25 @@ class Owner:
     fixed: frozenset[str] = frozenset()
 
 
-class Attributes(MutableMapping[str, Any]):
-    """Attributes of a dataset, a field or an axis. Those of a dataset in a directory can be set and deleted, which
-    changes the dataset at once:
+class Attributes(dict[str, Any]):
+    """Attributes of a dataset, a field or an axis, as they were when they were asked for. Those of a dataset in a
+    directory can be set and deleted, which changes the dataset at once:
 
         dataset.attrs["title"] = "Run 42"
         dataset["t"].attrs.update(standard_name="air_temperature", units="K")
         del dataset.attrs["history"]
 
     Values are texts, lists of texts, numbers, arrays of one dimension, and what JSON holds. Another value is a
-    TypeError. What follows from how samples are stored, as the coder, cannot be set.
+    TypeError. What follows from how samples are stored, as the coder, cannot be set. A copy is a dict like others.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, Any]], target: str, owner: Owner,
                  refresh: Callable[[], None]) -> None:
+        super().__init__(read())
         self._read, self._target, self._owner, self._refresh = read, target, owner, refresh
 
-    def __getitem__(self, name: str) -> Any:
-        return self._read()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def __repr__(self) -> str:
-        return repr(dict(self._read()))
-
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self._read(), **other}
-
-    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return {**other, **self._read()}
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        return dict, (dict(self),)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._edit({name: value}, [])
@@ -111,12 +100,34 @@ class Attributes(MutableMapping[str, Any]):
             raise KeyError(name)
         self._edit({}, [name])
 
+    def __ior__(self, other: Any) -> Attributes:  # type: ignore[override,misc]
+        self._edit(dict(other), [])
+        return self
+
     def update(self, *others: Any, **named: Any) -> None:
         """Sets several at once: the dataset changes once."""
         self._edit(dict(*others, **named), [])
 
+    def setdefault(self, name: str, value: Any = None) -> Any:
+        """Sets it, if there is none of this name."""
+        if name not in self:
+            self[name] = value
+        return self[name]
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Deletes it, and returns its value."""
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Not possible."""
+        raise TypeError("attributes are deleted by name; del attrs[name]")
+
     def clear(self) -> None:
-        """Deletes all that can be."""
+        """Not possible."""
         raise TypeError("attributes are deleted by name; del attrs[name]")
 
     def _edit(self, new: Mapping[str, Any], removed: list[str]) -> None:
@@ -133,3 +144,5 @@ class Attributes(MutableMapping[str, Any]):
         _quarry.edit_attributes(self._target, self._owner.kind, self._owner.field, self._owner.axis, given, removed,
                                 False)
         self._refresh()
+        super().clear()
+        super().update(self._read())

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from quarry import _moments, _quarry, _times
-from quarry._sources import Axis, ComplexPart, Moments, Source, Text, exactly, holds_exactly, kept
+from quarry._sources import Axis, ComplexPart, Moments, Source, Text, exactly, holds_exactly, is_complex, kept
 
 _PACKING = ("scale_factor", "add_offset")
 _VALID = ("valid_range", "valid_min", "valid_max")
@@ -113,6 +113,8 @@ class Labelled:
         """Why a coordinate cannot be a field; empty: it may be one."""
         if set(coordinate.dims) & set(self._selected):
             return f"it lies along {', '.join(map(str, coordinate.dims))}, of which some is selected"
+        if is_complex(coordinate):
+            return "it is complex, and coordinates are one field each"
         if not is_text(coordinate) and not _quarry.is_field_name(name):
             return "a field cannot have this name; rename it"
         return "another field has this name; rename it" if name in taken else ""
@@ -206,7 +208,7 @@ def _units_of(variable: Any, name: str, said: list[str]) -> str:
 
 
 def _fill_of(variable: Any) -> float | int | None:
-    fill = variable.attrs.get("_FillValue")
+    fill = None if is_complex(variable) else variable.attrs.get("_FillValue")
     if fill is None and variable.dtype.kind in "iu":
         fill = variable.encoding.get("_FillValue")
     return None if fill is None else exactly(fill)
@@ -229,7 +231,8 @@ def _say_what_is_not_applied(variable: Any, name: str, said: list[str]) -> None:
     """Attributes about samples that xarray has not decoded, or never does."""
     import numpy as np
     attrs = variable.attrs
-    left = [key for key in (*_PACKING, "missing_value") if key in attrs]
+    of_complex = ("_FillValue",) if is_complex(variable) else ()
+    left = [key for key in (*_PACKING, "missing_value", *of_complex) if key in attrs]
     if "missing_value" in left and np.array_equal(attrs["missing_value"], attrs.get("_FillValue")):
         left.remove("missing_value")
     if left:

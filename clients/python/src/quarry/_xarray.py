@@ -442,7 +442,7 @@ class _View:
                     coords[name] = self._decoding.decode_at_once(name, places)
         variables = {name: self._variable(series, level) for name, series in shown.items()}
         coords |= {name: variables.pop(name) for name, series in shown.items() if series.said.coordinate}
-        variables = self._with_complex(variables, level)
+        variables = self._with_complex(variables)
         coords |= self._texts(variables, coords, level)
         root = self.root()
         at = xr.Dataset(variables, coords if is_indexed else xr.Coordinates(coords, indexes={}),
@@ -450,24 +450,32 @@ class _View:
         at.encoding = root.encoding
         return at
 
-    def _with_complex(self, variables: dict[str, xr.Variable], level: int) -> dict[str, xr.Variable]:
+    def _with_complex(self, variables: dict[str, xr.Variable]) -> dict[str, xr.Variable]:
         """Two fields that hold the parts of complex samples are one variable, in the place of the first."""
+        parts: dict[str, dict[bool, xr.Variable]] = {}
+        for name, variable in variables.items():
+            said = self._series[name].said
+            parts.setdefault(said.complex_of, {})[said.is_imaginary] = variable
         whole: dict[str, xr.Variable] = {}
         for name, variable in variables.items():
             of = self._series[name].said.complex_of
-            parts = [variables.get(_quarry.complex_field_name(of, imaginary)) for imaginary in (False, True)]
-            if not of or parts[0] is None or parts[1] is None:
+            if not of or len(parts[of]) < 2:
                 whole[name] = variable
             elif of not in whole:
-                whole[of] = self._joined(of, parts[0], parts[1], level)
+                whole[of] = self._joined(parts[of][False], parts[of][True], self._series[name].said.attributes)
         return whole
 
-    def _joined(self, of: str, real: xr.Variable, imaginary: xr.Variable, level: int) -> xr.Variable:
-        """Complex samples. Their error is at most that of both parts together."""
+    @staticmethod
+    def _joined(real: xr.Variable, imaginary: xr.Variable, said: Mapping[str, Any]) -> xr.Variable:
+        """Complex samples. Their error is at most that of both parts together.
+
+        Args:
+            said: attributes of the source
+        """
         array = ComplexArray(real._data, imaginary._data)
         attrs = dict(real.attrs)
         errors = [part.attrs.get("max_error", 0) for part in (real, imaginary)]
-        if any(errors) and "max_error" not in self._series[_quarry.complex_field_name(of, False)].said.attributes:
+        if any(errors) and "max_error" not in said:
             attrs["max_error"] = float(np.hypot(*errors))
         encoding = {key: value for key, value in real.encoding.items() if key not in ("dtype", "_FillValue")}
         return xr.Variable(real.dims, indexing.LazilyIndexedArray(array), attrs, encoding)
