@@ -279,7 +279,7 @@ class Hdf5(Inputs):
             file["run/pressure"].attrs["units"] = "Pa"
             file["run/pressure"].attrs["_FillValue"] = -999.9
             file["run/x"] = np.arange(5.0)
-            file["run/large"] = np.zeros((2, 2, 2), "c8")
+            file["run/large"] = np.zeros((2, 2, 2), [("a", "f4"), ("b", "f4")])
         described = qt.info(self.convert(path, "--tolerance", "1"))["fields"][0]
         self.assertEqual((described["name"], described["units"], described["fill"]),
                          ("pressure", "Pa", float(np.float32(-999.9))))

@@ -90,7 +90,7 @@ class Dataset(Mapping[str, "Field"]):
         self.target = target
         """What was opened."""
         # The working directory may change before somebody sets attributes.
-        self._place = target if is_server(target) else os.path.abspath(target)
+        self._place = target if "://" in target else os.path.abspath(target)
         self._options = options
         self._lock = threading.Lock()
         self._closed = False

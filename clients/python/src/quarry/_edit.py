@@ -47,7 +47,7 @@ def delete(path: str | os.PathLike[str], *, steps: int | Iterable[int] = (), fie
     """
     if isinstance(steps, str | bytes):
         raise TypeError(f"steps={steps!r} is a text; give numbers")
-    numbers = [operator.index(step) for step in ([steps] if hasattr(steps, "__index__") else steps)]
+    numbers = [operator.index(step) for step in (steps if isinstance(steps, Iterable) else [steps])]
     names = [fields] if isinstance(fields, str) else list(fields)
     if not numbers and not names:
         raise ValueError("nothing is to be deleted; give steps, fields, or both")
