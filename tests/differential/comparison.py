@@ -141,7 +141,7 @@ class Comparison:
         if self.variable.unwritten and "never written" not in self.err and not self.gone_somewhere:
             self.differ("unsaid", "no sample was ever written, and nothing says so")
         for name in self.variable.coordinates:
-            if not re.search(rf"coordinates .*\b{re.escape(name)}\b", self.err):
+            if name not in self.info["beside"] and not re.search(rf"coordinates .*\b{re.escape(name)}\b", self.err):
                 self.differ("unsaid", f"the coordinate {name} is dropped without a word")
 
     def compare_times(self, dimension: oracle.Dimension | None) -> None:
@@ -189,7 +189,8 @@ class Comparison:
         if not np.array_equal(spaced, np.arange(n)):
             self.differ("positions", f"of {dimension.name}: none, and Quarry has {spaced[:3]}")
         is_said = f"the coordinate {dimension.name}" in self.err.replace("the coordinate /", "the coordinate ")
-        if dimension.has_coordinate and not (info["unplaced"][axis] and is_said):
+        is_kept = dimension.name in info["beside"]
+        if dimension.has_coordinate and not (info["unplaced"][axis] and (is_said or is_kept)):
             self.differ("positions", f"those of {dimension.name} are dropped without a word")
         unnamed = dimension.name is None or dimension.name.startswith("phony_dim")  # by NetCDF's library
         if not dimension.has_coordinate and not (unnamed and name == "xyz"[axis]) and name != dimension.name:

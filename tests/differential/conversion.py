@@ -158,9 +158,12 @@ class Conversions:
         raise FailureError(f"refused for a reason that is not understood, or not true: {outcome}")
 
     def read(self) -> tuple[dict[str, Any], dict[tuple[str, int], np.ndarray]]:
-        """What the dataset says, and its samples by field and step, flat."""
+        """What the dataset says, and its samples by field and step, flat. Coordinates of the variable are variables that are
+        compared by themselves."""
         dataset = self.folder / "a.quarry"
         info = qt.info(dataset)
+        info["beside"] = [one["name"] for one in [*info["texts"], *(f for f in info["fields"] if f["coordinate"])]]
+        info["fields"] = [f for f in info["fields"] if not f["coordinate"]]
         fields = {f["name"]: np.dtype(f["dtype"]) for f in info["fields"]}
         names = list(fields)
         samples = {}
