@@ -87,7 +87,8 @@ def count(dataset):
 def convert(program, source, bound, dataset):
     """@returns the patch, and bytes by their kind"""
     subprocess.run([program, source, *bound, "--output", dataset], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    patch = json.loads((dataset / "dataset.json").read_text())["patch"]
+    manifest = json.loads((dataset / "dataset.json").read_text())
+    patch = manifest["grids"][0]["patch"] if "grids" in manifest else manifest["patch"]
     counted = {"patch": "x".join(str(extent) for extent in patch), **count(dataset)}
     shutil.rmtree(dataset)
     return counted
