@@ -190,30 +190,6 @@ Status CheckText(const TextCoordinate& text, const DatasetDescription& dataset) 
   return CheckAttributes(text.attributes).Annotate(subject);
 }
 
-/// Coordinates of text: each fits its grid, all together are bounded, and no two things have one name.
-Status CheckTexts(const DatasetDescription& dataset) {
-  std::size_t count = 0;
-  std::size_t bytes = 0;
-  std::set<std::string_view> names;
-  for (const FieldDescription& field : dataset.fields) {
-    names.insert(field.name);
-    if (field.complex) names.insert(field.complex->of);
-  }
-  if (dataset.texts.size() > kMaxTextCoordinates)
-    return InvalidArgument("there are {} coordinates of text; {} are the most", dataset.texts.size(),
-                           kMaxTextCoordinates);
-  for (const TextCoordinate& text : dataset.texts) {
-    QUARRY_RETURN_IF_ERROR(CheckText(text, dataset));
-    if (!names.insert(text.name).second)
-      return InvalidArgument("text \"{}\" has the name of a field or another text", Printable(text.name));
-    count += text.texts.size();
-    for (const std::string& one : text.texts) bytes += one.size();
-  }
-  if (count <= kMaxTexts && bytes <= kMaxTextBytes) return Status::Ok();
-  return InvalidArgument("there are {} texts of {} bytes as coordinates; {} and {} are the most", count,
-                         bytes, kMaxTexts, kMaxTextBytes);
-}
-
 /// All attributes of a dataset together: every reader holds them.
 Status CheckAllAttributes(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckAttributes(dataset.attributes));
@@ -270,6 +246,29 @@ Status CheckField(const FieldDescription& field) {
   QUARRY_RETURN_IF_ERROR(CheckGiven(field));
   QUARRY_RETURN_IF_ERROR(CheckAttributes(field.attributes).Annotate(fmt::format("field \"{}\"", field.name)));
   return CheckBound(field);
+}
+
+Status CheckTexts(const DatasetDescription& dataset) {
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  std::set<std::string_view> names;
+  for (const FieldDescription& field : dataset.fields) {
+    names.insert(field.name);
+    if (field.complex) names.insert(field.complex->of);
+  }
+  if (dataset.texts.size() > kMaxTextCoordinates)
+    return InvalidArgument("there are {} coordinates of text; {} are the most", dataset.texts.size(),
+                           kMaxTextCoordinates);
+  for (const TextCoordinate& text : dataset.texts) {
+    QUARRY_RETURN_IF_ERROR(CheckText(text, dataset));
+    if (!names.insert(text.name).second)
+      return InvalidArgument("text \"{}\" has the name of a field or another text", Printable(text.name));
+    count += text.texts.size();
+    for (const std::string& one : text.texts) bytes += one.size();
+  }
+  if (count <= kMaxTexts && bytes <= kMaxTextBytes) return Status::Ok();
+  return InvalidArgument("there are {} texts of {} bytes as coordinates; {} and {} are the most", count,
+                         bytes, kMaxTexts, kMaxTextBytes);
 }
 
 Status CheckDataset(const DatasetDescription& dataset) {

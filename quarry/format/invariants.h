@@ -28,6 +28,11 @@ Status CheckField(const FieldDescription& field);
 /// @complexity n log n of the numbers of fields and grids
 Status CheckDataset(const DatasetDescription& dataset);
 
+/// Coordinates of text: each fits its grid, all together are within their bounds, and no two things have one
+/// name.
+/// @errors kInvalidArgument
+Status CheckTexts(const DatasetDescription& dataset);
+
 /// A step of a dataset: a time that is finite, if any, no field twice, as many levels and layers as
 /// dataset.json says, and subfiles that hold every patch once. A field that `dataset` does not know is newer
 /// than it: nobody can ask for it, and neither its layers nor its grid are known.

@@ -47,7 +47,7 @@ struct ArrayDimension {
   Role role = Role::kUnknown;  ///< that the format itself tells
 };
 
-/// Of each sample of complex numbers.
+/// The parts of a complex sample.
 enum class Part : std::uint8_t { kWhole, kReal, kImaginary };
 
 /// One array of a file, and what the file says of it.

@@ -116,7 +116,7 @@ class Finding {
     if (!IsUtf8(other.field) || (!is_of_axis && !IsDimensionName(other.field))) return false;
     Result<std::vector<std::string>> texts = file_.ReadTexts(number);
     const auto is_text = [](const std::string& one) { return IsUtf8(one); };
-    // What cannot be read now is no reason to leave it out: other ranks may be able to.
+    // A failed read is no reason to leave it out: other ranks may be able to read it.
     if (!texts.ok() && texts.status().code() != StatusCode::kInvalidArgument)
       status_ = std::move(texts).status().Annotate(other.name);
     if (!texts.ok() || !std::ranges::all_of(*texts, is_text)) return false;

@@ -6,7 +6,7 @@
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
 
-/// What lies beside an array of a file and says where its samples are, other than positions along one axis.
+/// Coordinates that lie beside an array of a file, other than positions along one axis.
 namespace quarry::input::internal {
 
 struct Beside {

@@ -69,7 +69,7 @@ Status AddStrings(hid_t dataset, hid_t type, hid_t memory, hid_t space, std::vec
   return Status::Ok();
 }
 
-/// Of a list, or of a single text.
+/// All texts of a list, or a single text.
 Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
   constexpr hsize_t kAtATime = 256;
   const Handle space(H5Dget_space(dataset), H5Sclose);

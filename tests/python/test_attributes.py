@@ -434,6 +434,12 @@ class Texts(Kept):
             country=("station", data.country.values, {"long_name": "state"})), lossless=True, mode="append")
         self.assertEqual(said, ["attributes of country differ, and the dataset keeps its own: long_name"])
 
+    def test_texts_called_as_the_field_are_left_with_a_word(self):
+        stations()[["rain"]].drop_vars(["height", "region"]).to_netcdf(self.tmp / "a.nc")
+        outcome = qt.succeed("quarry-write", self.tmp / "a.nc:rain", "--field", "country", "--output", self.path, "--lossless")
+        self.assertIn('coordinates of text are not kept: country (text "country" has the name of a field', outcome.err)
+        self.assertEqual(set(self.open().coords), {"time", "station"})
+
     def test_letters_along_an_axis_are_no_text(self):
         import h5py
         with h5py.File(self.tmp / "letters.h5", "w") as file:

@@ -12,6 +12,7 @@
 #include "quarry/base/natural_order.h"
 #include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
+#include "quarry/format/invariants.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/rounding.h"
 #include "writer/pipeline/source_grid.h"
@@ -365,21 +366,16 @@ void TakeWords(const WriteOptions& options, const Jobs& jobs, DatasetDescription
 
 /// Why a dataset cannot have a coordinate of text as well; empty: it can, or has one of this name.
 std::string ObstacleOf(const TextCoordinate& text, const DatasetDescription& dataset) {
-  const auto is_called_so = [&](const FieldDescription& field) {
-    return field.name == text.name || (field.complex && field.complex->of == text.name);
-  };
-  if (std::ranges::any_of(dataset.fields, is_called_so)) return "a field has its name";
   if (std::ranges::find(dataset.texts, text.name, &TextCoordinate::name) != dataset.texts.end()) return "";
-  std::size_t count = text.texts.size();
-  std::size_t bytes = 0;
-  for (const std::string& one : text.texts) bytes += one.size();
-  for (const TextCoordinate& other : dataset.texts) {
-    count += other.texts.size();
-    for (const std::string& one : other.texts) bytes += one.size();
-  }
-  const bool fits =
-      dataset.texts.size() < kMaxTextCoordinates && count <= kMaxTexts && bytes <= kMaxTextBytes;
-  return fits ? "" : fmt::format("a dataset has at most {} texts with {} bytes", kMaxTexts, kMaxTextBytes);
+  DatasetDescription with_it = dataset;
+  with_it.texts.push_back(text);
+  return format::CheckTexts(with_it).message();
+}
+
+/// A coordinate of text on the grid of a job's field.
+TextCoordinate OnGridOf(const Job& job, TextCoordinate text, const DatasetDescription& dataset) {
+  text.grid = dataset.fields[*dataset.FindField(job.info.field)].grid;
+  return text;
 }
 
 /// Coordinates of text on the grid of the input.
@@ -408,7 +404,7 @@ std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescripti
       for (const TextCoordinate& text : words->texts) {
         const auto kept = std::ranges::find(dataset.texts, text.name, &TextCoordinate::name);
         if (kept == dataset.texts.end()) {
-          left.insert(fmt::format("{} ({})", text.name, ObstacleOf(text, dataset)));
+          left.insert(fmt::format("{} ({})", text.name, ObstacleOf(OnGridOf(job, text, dataset), dataset)));
           continue;
         }
         if (kept->texts != text.texts) texts.insert(text.name);

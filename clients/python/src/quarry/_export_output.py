@@ -308,7 +308,7 @@ def whole(unit: Triple, grid: Triple, most: int) -> Triple:
 def boxes(output: Output, variable: Variable, most: int) -> Sequence[tuple[Triple, Triple]]:
     """Begin and end of the boxes of a field's step, for which at most `most` bytes are decoded, or one unit."""
     grid = output.layout.grid_of(variable)
-    # Of a finer level, more is decoded than is left.
+    # A finer level decodes more than is left.
     decoded = variable.dtype.itemsize << 3 * (output.layout.level - variable.level)
     size = whole(output.unit_of(variable), grid.shape, most // decoded)
     z, y, x = (cuts(*axis, output.aligned) for axis in zip(grid.offset, grid.shape, size, strict=True))

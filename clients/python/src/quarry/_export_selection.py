@@ -255,7 +255,7 @@ def _is_single(field: Field) -> bool:
 def _level(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
     """For a max_error, the coarsest level at which all fields and steps are within it."""
     fields = {name: selection.dataset[name] for name in selection.names}
-    # What describes others has another unit.
+    # Bounds and the like have another unit.
     meant = [name for name, field in fields.items() if not field.is_coordinate and (
         selection.are_named or name in selection.leading)] or selection.names
     if max_error is None:
