@@ -4,10 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/base/data_type.h"
+#include "quarry/base/endian.h"
 #include "quarry/base/status.h"
 #include "quarry/input/axes.h"
 #include "quarry/input/formats.h"
@@ -49,6 +52,16 @@ struct ArrayDimension {
 
 /// The parts of a complex sample.
 enum class Part : std::uint8_t { kWhole, kReal, kImaginary };
+
+/// Whether a structure of two numbers of one type is a complex sample, by the names of its members: h5py,
+/// netCDF and others differ in them.
+bool IsComplex(std::string_view first, std::string_view second);
+
+/// One part of samples that have two, next to each other.
+/// @param both  the samples
+/// @param size  bytes of a part
+/// @param out   gets the parts
+void TakePart(ByteSpan both, Part part, std::size_t size, std::span<std::byte> out);
 
 /// One array of a file, and what the file says of it.
 struct ArrayInfo {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -193,7 +194,9 @@ Variable Summarise(const Conventions& conventions, const ArrayInfo& array, const
   variable.axes = is_field ? static_cast<int>(RankOf(dimensions)) : 0;
   if (array.kind != ArrayInfo::Kind::kNumbers || !array.type) {
     variable.obstacle = fmt::format(
-        "{} samples; only floats of up to 64 bits, integers and bool are understood", array.type_name);
+        "{} samples; only floats of up to 64 bits, complex numbers of two of them, integers and bool "
+        "are understood",
+        array.type_name);
     return variable;
   }
   const Result<AxisRoles> roles = FindRoles(dimensions, array, options);
@@ -482,6 +485,18 @@ Inputs MakeInputs(const InputInfo& info, const InputOptions& options,
 }
 
 }  // namespace
+
+bool IsComplex(std::string_view first, std::string_view second) {
+  using Names = std::pair<std::string_view, std::string_view>;
+  const Names names = {first, second};
+  return names == Names{"r", "i"} || names == Names{"real", "imag"} || names == Names{"re", "im"};
+}
+
+void TakePart(ByteSpan both, Part part, std::size_t size, std::span<std::byte> out) {
+  const std::size_t offset = part == Part::kImaginary ? size : 0;
+  for (std::size_t at = 0; at < out.size(); at += size)
+    std::memcpy(out.data() + at, both.data() + 2 * at + offset, size);
+}
 
 Status MissingFilter(const std::string& path, unsigned filter, const std::string& its_name) {
   // Numbers of The HDF Group's registry.

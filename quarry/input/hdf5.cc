@@ -116,10 +116,7 @@ std::optional<DataType> TypeOfParts(hid_t type) {
     H5free_memory(text);
     return copy;
   };
-  const std::pair<std::string, std::string> names = {name(0), name(1)};
-  using Names = std::pair<std::string, std::string>;
-  if (names != Names{"r", "i"} && names != Names{"real", "imag"} && names != Names{"re", "im"})
-    return std::nullopt;
+  if (!IsComplex(name(0), name(1))) return std::nullopt;
   const Handle real(H5Tget_member_type(type, 0), H5Tclose);
   const Handle imaginary(H5Tget_member_type(type, 1), H5Tclose);
   const std::optional<DataType> part = ToDataType(real.get());

@@ -4,6 +4,7 @@
 #include <netcdf_filter.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "quarry/base/file.h"
@@ -40,6 +41,31 @@ std::optional<DataType> ToDataType(nc_type type) {
     default:
       return std::nullopt;
   }
+}
+
+/// The type of both parts of a compound of two floats that is a complex sample. Nothing for other types.
+std::optional<DataType> TypeOfParts(int group, nc_type type) {
+  int kind = 0;
+  std::size_t size = 0;
+  std::size_t members = 0;
+  if (type <= NC_MAX_ATOMIC_TYPE ||
+      nc_inq_user_type(group, type, nullptr, &size, nullptr, &members, &kind) != NC_NOERR ||
+      kind != NC_COMPOUND || members != 2)
+    return std::nullopt;
+  std::array<std::array<char, NC_MAX_NAME + 1>, 2> names{};
+  std::array<std::size_t, 2> offsets{};
+  std::array<nc_type, 2> types{};
+  std::array<int, 2> ranks{};
+  for (int member = 0; member < 2; ++member) {
+    const auto m = static_cast<std::size_t>(member);
+    if (nc_inq_compound_field(group, type, member, names[m].data(), &offsets[m], &types[m], &ranks[m],
+                              nullptr) != NC_NOERR)
+      return std::nullopt;
+  }
+  const std::optional<DataType> part = ToDataType(types[0]);
+  const bool is_pair = part && IsFloat(*part) && types[1] == types[0] && ranks == std::array<int, 2>{} &&
+                       offsets == std::array<std::size_t, 2>{0, SizeOf(*part)} && size == 2 * SizeOf(*part);
+  return is_pair && IsComplex(names[0].data(), names[1].data()) ? part : std::nullopt;
 }
 
 /// Without the closing zero that some writers count, and the blanks that others pad with.
@@ -176,11 +202,15 @@ class NetcdfFile final : public ArrayFile {
     return texts;
   }
 
-  Status Read(std::size_t array, Part, const std::vector<std::uint64_t>& start,
+  Status Read(std::size_t array, Part part, const std::vector<std::uint64_t>& start,
               const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const override {
     const auto [group, id] = places_[array].variable;
-    const int error = nc_get_vara(group, id, start.data(), count.data(), samples.data());
-    return error == NC_NOERR ? Status::Ok() : DataLoss("{}", nc_strerror(error));
+    Bytes both(part == Part::kWhole ? 0 : 2 * samples.size());
+    std::byte* const read = part == Part::kWhole ? samples.data() : both.data();
+    const int error = nc_get_vara(group, id, start.data(), count.data(), read);
+    if (error != NC_NOERR) return DataLoss("{}", nc_strerror(error));
+    if (part != Part::kWhole) TakePart(both, part, SizeOf(*arrays_[array].type), samples);
+    return Status::Ok();
   }
 
   Status CheckWhole(std::size_t array, const std::string& path, std::vector<std::string>*) const override {
@@ -251,7 +281,12 @@ class NetcdfFile final : public ArrayFile {
     array.name = prefix + name;
     array.field = name;
     array.type = ToDataType(type);
-    const bool is_number = type != NC_CHAR && type != NC_STRING && type <= NC_MAX_ATOMIC_TYPE;
+    if (const std::optional<DataType> of_parts = TypeOfParts(group, type)) {
+      array.type = of_parts;
+      array.is_complex = true;
+    }
+    const bool is_number =
+        type != NC_CHAR && type != NC_STRING && (type <= NC_MAX_ATOMIC_TYPE || array.is_complex);
     array.kind = is_number                              ? ArrayInfo::Kind::kNumbers
                  : type == NC_CHAR || type == NC_STRING ? ArrayInfo::Kind::kText
                                                         : ArrayInfo::Kind::kOther;

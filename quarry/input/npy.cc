@@ -51,12 +51,6 @@ std::optional<std::vector<std::int64_t>> ParseTuple(std::string_view text) {
   }
 }
 
-/// Of samples of two numbers, the one at `offset`. @param size  bytes of a number
-void TakePart(ByteSpan both, std::size_t offset, std::size_t size, std::span<std::byte> part) {
-  for (std::size_t at = 0; at < part.size(); at += size)
-    std::memcpy(part.data() + at, both.data() + 2 * at + offset, size);
-}
-
 /// The arrays of .npy and .npz. Their dimensions have no names, unless an export has left them beside the
 /// file.
 class NpyFile final : public ArrayFile {
@@ -106,7 +100,7 @@ class NpyFile final : public ArrayFile {
     const std::size_t number = type.is_complex ? type.bytes() / 2 : type.bytes();
     if (type.big_endian != (std::endian::native == std::endian::big)) SwapBytes(read, number);
     if (is_half) WidenHalves(samples);
-    if (part != Part::kWhole) TakePart(both, part == Part::kImaginary ? number : 0, number, samples);
+    if (part != Part::kWhole) TakePart(both, part, number, samples);
     return Status::Ok();
   }
 

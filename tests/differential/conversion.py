@@ -30,7 +30,7 @@ def ranks_of(variable: oracle.Variable, chosen: list[int]) -> int:
 
 # Reasons to refuse, and what must be true of the variable then.
 REFUSALS: dict[str, tuple[str, Callable[[oracle.Variable, list[int]], bool]]] = {
-    "type of the samples": (r"only floats of up to 64 bits, integers and bool are understood",
+    "type of the samples": (r"only floats of up to 64 bits, complex numbers of two of them, integers and bool are understood",
                             lambda v, _: v.dtype not in SAMPLES),
     "a single number": (r"it is a single number", lambda v, others: ranks_of(v, others) == 0),
     "no samples": (r"has no samples", lambda v, _: 0 in v.shape),

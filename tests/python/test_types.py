@@ -381,7 +381,12 @@ class Complex(Types):
         np.savez(self.tmp / "c.npz", psi=wave[0])
         with h5py.File(self.tmp / "d.h5", "w") as file:
             file.create_dataset("psi", data=wave[0], chunks=(4, 5, 6), compression="gzip")
-        for source in ("a.npy", "b.npy", "c.npz", "d.h5"):
+        with netCDF4.Dataset(self.tmp / "e.nc", "w") as file:
+            pair = file.createCompoundType(np.dtype([("real", "f8"), ("imag", "f8")]), "complex128")
+            for name, length in zip("zyx", wave[0].shape):
+                file.createDimension(name, length)
+            file.createVariable("psi", pair, ("z", "y", "x"), zlib=True)[:] = wave[0].view(pair.dtype)
+        for source in ("a.npy", "b.npy", "c.npz", "d.h5", "e.nc"):
             with self.subTest(source):
                 expected = wave[0].astype("c8") if source == "b.npy" else wave[0]
                 path = self.convert(self.tmp / source, f"of-{source}", "--lossless", "--field", "psi")
