@@ -78,6 +78,7 @@ contains
     type(c_ptr), intent(out) :: run
     integer(c_int64_t) :: begin(3), end(3)
     integer(c_int) :: ignored
+    integer :: i
     begin = first
     end = last
     good = check(run, quarry_insitu_open(cart, dataset, QUARRY_INSITU_CREATE, run))
@@ -85,6 +86,11 @@ contains
     ignored = quarry_insitu_set_grid(run, int(cells, c_int64_t))
     ignored = quarry_insitu_set_patch(run, int([16, 16, 16], c_int64_t), 0)
     ignored = quarry_insitu_add_field(run, "temperature", QUARRY_FLOAT64, QUARRY_TOLERANCE, tolerance, "K")
+    ignored = quarry_insitu_set_attribute(run, "", "title", "heat in a periodic box")
+    ignored = quarry_insitu_set_attribute(run, "temperature", "conduction", conduction)
+    ignored = quarry_insitu_set_axis(run, 2, "depth", "m")
+    ignored = quarry_insitu_set_axis_attribute(run, 2, "positive", "down")
+    ignored = quarry_insitu_set_texts(run, "layer", 2, [("layer "//achar(iachar("A") + mod(i, 26)), i=0, cells(3) - 1)])
     ignored = quarry_insitu_add_box(run, begin, end, begin - 1, end + 1, QUARRY_X_FASTEST)
     if (good) good = check(run, quarry_insitu_start(run))
   end function

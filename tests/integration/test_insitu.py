@@ -81,6 +81,8 @@ class InSitu(qt.QuarryTest):
         about = qt.info(datasets[0])
         self.assertEqual(about["fields"][0]["units"], "K")
         self.assertEqual(about["steps"], [20, 40, 60])
+        self.assertEqual(about["attributes"], {"title": "heat in a periodic box"})
+        self.assertEqual(about["fields"][0]["attributes"], {"conduction": 0.1})
         self.assert_same_dataset(datasets[1], datasets[0])
         self.assert_same_dataset(datasets[2], datasets[0])
 

@@ -1,5 +1,6 @@
 // Fields of several shapes in one dataset of a simulation: each opening has one grid, and a dataset that is
-// continued gets further ones. On any number of ranks the bytes are the same.
+// continued gets further ones; what a declaration says of its data is kept. On any number of ranks the bytes
+// are the same.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -14,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "quarry/format/manifest.h"
 #include "tests/testing/make_dataset.h"
 #include "writer/insitu/insitu.h"
+#include "writer/insitu/setup.h"
 #include "writer/pipeline/comm.h"
 
 namespace quarry::insitu {
@@ -287,6 +290,91 @@ TEST_F(InSituGrids, EachHasPatchesAndLevelsOfItsOwn) {
     EXPECT_EQ(description.grids[1].patch, (Index3{4, 2, 1}));
     EXPECT_EQ(description.grids[1].levels, 2);
   });
+}
+
+/// "p" on stretched depths of stations, and the parts of "psi".
+Setup DescribedSetup(const fs::path& path) {
+  Field p = Lossless("p");
+  p.attributes = {{"standard_name", "sea_water_pressure"},
+                  {"valid_range", AttributeNumbers{DataType::kFloat64, true, {0.0, 9.5}}}};
+  Setup setup = SetupOf(path, OpenMode::kCreate, kVolume, {p});
+  for (const bool imaginary : {false, true}) {
+    Field part = Lossless(ComplexFieldName({"psi", imaginary}));
+    part.complex = ComplexPart{"psi", imaginary};
+    setup.declaration.fields.push_back(part);
+  }
+  setup.declaration.attributes = {{"title", "deep sea"}};
+  SourceAxis& depth = setup.declaration.axes[2];
+  depth.name = "depth";
+  depth.units = "m";
+  depth.attributes = {{"positive", "down"}};
+  for (std::int64_t k = 0; k < kVolume[2]; ++k) depth.coordinates.push_back(static_cast<double>(k * k));
+  TextCoordinate stations{"station", 0, 0, {}, {{"long_name", "mooring"}}};
+  for (std::int64_t i = 0; i < kVolume[0]; ++i) stations.texts.push_back(fmt::format("S{}", i));
+  setup.declaration.texts = {stations, {"ship", 0, std::nullopt, {"Meteor"}, {}}};
+  return setup;
+}
+
+TEST_F(InSituGrids, KeepsWhatADeclarationSaysOfItsData) {
+  const fs::path path = Path("described.quarry");
+  const fs::path reference = Path("reference.quarry");
+  if (IsRoot()) ExpectOk(Write(MPI_COMM_SELF, DescribedSetup(reference), {0}));
+  const insitu::Setup setup = DescribedSetup(path);
+
+  ExpectOk(Write(Ranks(), setup, {0}));
+
+  OnRoot([&] {
+    EXPECT_EQ(Snapshot(path), Snapshot(reference)) << "any number of ranks";
+    const auto dataset = quarry::Dataset::Open(path);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    const DatasetDescription& kept = (*dataset)->description();
+    const Declaration& said = setup.declaration;
+    EXPECT_EQ(kept.attributes, said.attributes);
+    ASSERT_EQ(kept.fields.size(), 3u);
+    EXPECT_EQ(kept.fields[0].attributes, said.fields[0].attributes);
+    EXPECT_EQ(kept.fields[2].complex, said.fields[2].complex);
+    EXPECT_EQ(kept.grids[0].axis_names[2], "depth");
+    EXPECT_EQ(kept.grids[0].axis_units[2], "m");
+    EXPECT_EQ(kept.grids[0].coordinates[2], said.axes[2].coordinates);
+    EXPECT_EQ(kept.grids[0].axis_attributes[2], said.axes[2].attributes);
+    EXPECT_EQ(kept.texts, said.texts);
+  });
+}
+
+TEST_F(InSituGrids, ADeclarationArrivesWhole) {
+  const insitu::Setup setup = DescribedSetup("there.quarry");
+
+  const Result<insitu::Setup> arrived = DecodeSetup(EncodeSetup(setup));
+
+  ASSERT_TRUE(arrived.ok()) << arrived.status().message();
+  const auto described = Describe(arrived->declaration, {});
+  const auto expected = Describe(setup.declaration, {});
+  ASSERT_TRUE(described.ok() && expected.ok()) << described.status().message();
+  EXPECT_EQ(format::EncodeManifest(*described), format::EncodeManifest(*expected));
+}
+
+TEST_F(InSituGrids, RefusesWhatADatasetCannotSay) {
+  const auto refused = [&](const std::function<void(Declaration*)>& change, const std::string& text) {
+    insitu::Setup setup = DescribedSetup(Path("refused.quarry"));
+    change(&setup.declaration);
+    ExpectError(Write(Ranks(), setup, {0}), text);
+  };
+
+  refused([](Declaration* d) { d->axes[2].coordinates.pop_back(); },
+          "axis z has 8 positions, but the grid has 9 samples along it");
+  refused(
+      [](Declaration* d) {
+        d->fields[0].attributes.push_back({"units", "Pa"});
+      },
+      "\"units\" of field \"p\" is no attribute; declare units");
+  refused([](Declaration* d) { d->texts[0].texts.pop_back(); }, "station");
+  refused([](Declaration* d) { d->attributes.push_back({"title", "twice"}); }, "title");
+  const fs::path path = Path("kept.quarry");
+  ExpectOk(Write(Ranks(), DescribedSetup(path), {0}));
+  insitu::Setup other = DescribedSetup(path);
+  other.mode = OpenMode::kAppend;
+  other.declaration.texts[1].texts = {"Sonne"};
+  ExpectError(Write(Ranks(), other, {1}), "the texts of \"ship\" are others in the dataset");
 }
 
 /// Ranks other than rank 0 print only failures.

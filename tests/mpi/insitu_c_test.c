@@ -51,6 +51,7 @@ static quarry_insitu* Declare(const char* path, int mode, const struct Slab* s) 
   const int64_t patch[3] = {8, 8, 8};
   const double origin[3] = {0, 0, 1};
   const double spacing[3] = {1, 1, 0.5};
+  const char* ship = "Meteor";
   quarry_insitu* run = NULL;
   CHECK_OK(run, quarry_insitu_open(MPI_COMM_WORLD, path, mode, &run));
   CHECK_OK(run, quarry_insitu_set_grid(run, kDims));
@@ -62,6 +63,12 @@ static quarry_insitu* Declare(const char* path, int mode, const struct Slab* s) 
   CHECK_OK(run, quarry_insitu_add_field(run, "p", QUARRY_FLOAT32, QUARRY_TOLERANCE, 1e-3, "Pa"));
   CHECK_OK(run, quarry_insitu_set_fill(run, "p", -1));
   CHECK_OK(run, quarry_insitu_set_codec(run, "p", "wavelet-zfp"));
+  CHECK_OK(run, quarry_insitu_set_attribute(run, NULL, "title", "a run"));
+  CHECK_OK(run, quarry_insitu_set_attribute(run, "p", "standard_name", "air_pressure"));
+  CHECK_OK(run, quarry_insitu_set_numbers(run, "p", "valid_range", 2, spacing));
+  CHECK_OK(run, quarry_insitu_set_axis(run, 2, "depth", NULL));
+  CHECK_OK(run, quarry_insitu_set_axis_attribute(run, 2, "positive", "down"));
+  CHECK_OK(run, quarry_insitu_set_texts(run, "ship", -1, 1, &ship));
   CHECK_OK(run, quarry_insitu_add_field(run, "n", QUARRY_UINT32, QUARRY_LOSSLESS, 0, NULL));
   CHECK_OK(run, quarry_insitu_add_box(run, s->begin, s->end, s->array_begin, s->array_end, QUARRY_Z_FASTEST));
   return run;
@@ -131,9 +138,10 @@ static void WriteAndContinue(void) {
 static void ReportOneWrongDeclaration(void) {
   struct Slab slab = MakeSlab();
   const int64_t stride[3] = {240, 24, 4};
+  const double number = 0;
   char path[128];
   snprintf(path, sizeof(path), "%s/wrong.quarry", folder);
-  for (int wrong = 0; wrong < 8; ++wrong) {
+  for (int wrong = 0; wrong < 14; ++wrong) {
     const char* text = NULL;
     quarry_insitu* run = Declare(path, QUARRY_INSITU_CREATE, &slab);
     const int mine = rank == size - 1;
@@ -169,6 +177,32 @@ static void ReportOneWrongDeclaration(void) {
         slab.end[0] += 1;
         if (mine) CHECK_OK(run, quarry_insitu_add_strided_box(run, slab.begin, slab.end, stride));
         slab.end[0] -= 1;
+        break;
+      case 7:
+        text = "3 is no axis";
+        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_axis(run, 3, "t", "s"));
+        break;
+      case 8:
+        text = "0 values are none";
+        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_positions(run, 0, 0, &number));
+        break;
+      case 9: /* said by no local call */
+        text = "axis x has 1 positions, but the grid has 20 samples along it";
+        if (mine) CHECK_OK(run, quarry_insitu_set_positions(run, 0, 1, &number));
+        break;
+      case 10:
+        text = "no field \"y\" yet";
+        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_attribute(run, "y", "a", "b"));
+        break;
+      case 11:
+        text = "argument is NULL";
+        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_attribute(run, NULL, "a", NULL));
+        break;
+      case 12:
+        text = "parts of complex samples are floats";
+        if (mine)
+          CHECK_ERROR(run, 3, text,
+                      quarry_insitu_add_complex_field(run, "psi", QUARRY_INT8, QUARRY_LOSSLESS, 0, ""));
         break;
       default:
         text = "bytes of memory";

@@ -34,6 +34,32 @@ DataType ToType(int type) {
   return type >= QUARRY_FLOAT32 && type <= QUARRY_UINT64 ? static_cast<DataType>(type) : DataType{0};
 }
 
+Status CheckAxis(int axis) {
+  if (axis >= 0 && axis <= 2) return Status::Ok();
+  return InvalidArgument("{} is no axis; give 0 for x, 1 for y or 2 for z", axis);
+}
+
+/// A number of values that arrays of C have.
+Status CheckCount(std::int64_t count) {
+  if (count >= 1) return Status::Ok();
+  return InvalidArgument("{} values are none; give their number, 1 or more", count);
+}
+
+Status SetBound(int kind, double bound, insitu::Field* field) {
+  if (kind == QUARRY_LOSSLESS) {
+    field->lossless = true;
+  } else if (kind == QUARRY_TOLERANCE) {
+    field->tolerance = bound;
+  } else if (kind == QUARRY_RELATIVE) {
+    field->relative = bound;
+  } else if (kind == QUARRY_POINTWISE_RELATIVE) {
+    field->pointwise_relative = bound;
+  } else {
+    return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list", kind);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 struct quarry_insitu {
@@ -74,6 +100,16 @@ struct quarry_insitu {
     }
     return InvalidArgument("there is no field \"{}\" yet; add it first", Text(name));
   }
+
+  /// @param field  null: those of the dataset
+  Status FindAttributes(const char* field, quarry::Attributes** found) {
+    *found = &setup.declaration.attributes;
+    if (field == nullptr) return Status::Ok();
+    insitu::Field* of = nullptr;
+    QUARRY_RETURN_IF_ERROR(FindField(field, &of));
+    *found = &of->attributes;
+    return Status::Ok();
+  }
 };
 
 namespace {
@@ -89,7 +125,9 @@ int Declare(quarry_insitu* run, std::initializer_list<const void*> given, Work w
               "declarations come before quarry_insitu_start; the dataset is started"};
     }
     for (const void* argument : given) {
-      if (argument == nullptr) return InvalidArgument("a required argument is NULL; only units may be");
+      if (argument == nullptr)
+        return InvalidArgument(
+            "a required argument is NULL; units, names of axes and the field of an attribute may be");
     }
     return work();
   });
@@ -158,6 +196,26 @@ int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const dou
   });
 }
 
+int quarry_insitu_set_axis(quarry_insitu* run, int axis, const char* name, const char* units) {
+  return Declare(run, {}, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(CheckAxis(axis));
+    quarry::SourceAxis& declared = run->setup.declaration.axes[static_cast<std::size_t>(axis)];
+    declared.name = Text(name);
+    declared.units = Text(units);
+    return Status::Ok();
+  });
+}
+
+int quarry_insitu_set_positions(quarry_insitu* run, int axis, int64_t count, const double* positions) {
+  return Declare(run, {positions}, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(CheckAxis(axis));
+    QUARRY_RETURN_IF_ERROR(CheckCount(count));
+    run->setup.declaration.axes[static_cast<std::size_t>(axis)].coordinates.assign(positions,
+                                                                                   positions + count);
+    return Status::Ok();
+  });
+}
+
 int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const char* calendar) {
   return Declare(run, {units}, [&] {
     run->setup.declaration.time_unit = {units, Text(calendar)};
@@ -198,18 +256,7 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
     if (field.type == DataType{0}) {
       return InvalidArgument("{} is no type of samples; give QUARRY_FLOAT32 or another of the list", type);
     }
-    if (bound_kind == QUARRY_LOSSLESS) {
-      field.lossless = true;
-    } else if (bound_kind == QUARRY_TOLERANCE) {
-      field.tolerance = bound;
-    } else if (bound_kind == QUARRY_RELATIVE) {
-      field.relative = bound;
-    } else if (bound_kind == QUARRY_POINTWISE_RELATIVE) {
-      field.pointwise_relative = bound;
-    } else {
-      return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list",
-                             bound_kind);
-    }
+    QUARRY_RETURN_IF_ERROR(SetBound(bound_kind, bound, &field));
     run->setup.declaration.fields.push_back(std::move(field));
     return Status::Ok();
   });
@@ -238,6 +285,69 @@ int quarry_insitu_set_keyframe(quarry_insitu* run, const char* field, int steps)
     insitu::Field* found = nullptr;
     QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
     found->keyframe = steps;
+    return Status::Ok();
+  });
+}
+
+int quarry_insitu_add_complex_field(quarry_insitu* run, const char* name, int type, int bound_kind,
+                                    double bound, const char* units) {
+  return Declare(run, {name}, [&]() -> Status {
+    for (const bool imaginary : {false, true}) {
+      insitu::Field field;
+      field.complex = quarry::ComplexPart{name, imaginary};
+      field.name = quarry::ComplexFieldName(*field.complex);
+      field.type = ToType(type);
+      field.units = Text(units);
+      if (!quarry::IsFloat(field.type))
+        return InvalidArgument("parts of complex samples are floats, but {} has type {}", field.name, type);
+      QUARRY_RETURN_IF_ERROR(SetBound(bound_kind, bound, &field));
+      run->setup.declaration.fields.push_back(std::move(field));
+    }
+    return Status::Ok();
+  });
+}
+
+int quarry_insitu_set_attribute(quarry_insitu* run, const char* field, const char* name, const char* text) {
+  return Declare(run, {name, text}, [&]() -> Status {
+    quarry::Attributes* attributes = nullptr;
+    QUARRY_RETURN_IF_ERROR(run->FindAttributes(field, &attributes));
+    return quarry::AddAttribute({name, std::string(text)}, attributes);
+  });
+}
+
+int quarry_insitu_set_numbers(quarry_insitu* run, const char* field, const char* name, int64_t count,
+                              const double* numbers) {
+  return Declare(run, {name, numbers}, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(CheckCount(count));
+    quarry::Attributes* attributes = nullptr;
+    QUARRY_RETURN_IF_ERROR(run->FindAttributes(field, &attributes));
+    quarry::AttributeNumbers list{DataType::kFloat64, count > 1, {}};
+    list.values.assign(numbers, numbers + count);
+    return quarry::AddAttribute({name, std::move(list)}, attributes);
+  });
+}
+
+int quarry_insitu_set_axis_attribute(quarry_insitu* run, int axis, const char* name, const char* text) {
+  return Declare(run, {name, text}, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(CheckAxis(axis));
+    return quarry::AddAttribute({name, std::string(text)},
+                                &run->setup.declaration.axes[static_cast<std::size_t>(axis)].attributes);
+  });
+}
+
+int quarry_insitu_set_texts(quarry_insitu* run, const char* name, int axis, int64_t count,
+                            const char* const* texts) {
+  return Declare(run, {name, texts}, [&]() -> Status {
+    if (axis != -1) QUARRY_RETURN_IF_ERROR(CheckAxis(axis));
+    QUARRY_RETURN_IF_ERROR(CheckCount(count));
+    quarry::TextCoordinate coordinate;
+    coordinate.name = name;
+    if (axis != -1) coordinate.axis = static_cast<std::size_t>(axis);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (texts[i] == nullptr) return InvalidArgument("text {} of \"{}\" is NULL", i, name);
+      coordinate.texts.emplace_back(texts[i]);
+    }
+    run->setup.declaration.texts.push_back(std::move(coordinate));
     return Status::Ok();
   });
 }

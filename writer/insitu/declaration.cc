@@ -4,6 +4,8 @@
 #include <set>
 
 #include "quarry/base/version.h"
+#include "quarry/format/dimension_names.h"
+#include "quarry/format/invariants.h"
 #include "writer/pipeline/source_grid.h"
 
 namespace quarry::insitu {
@@ -26,11 +28,42 @@ BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
 
 namespace {
 
+/// Refuses positions of another number than the samples along their axis.
+Status CheckPositions(const SourceGrid& source) {
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::size_t given = source.axes[a].coordinates.size();
+    if (given == 0 || given == static_cast<std::size_t>(source.dims[a])) continue;
+    return InvalidArgument(
+        "axis {} has {} positions, but the grid has {} samples along it; give one for each", kAxisNames[a],
+        given, source.dims[a]);
+  }
+  return Status::Ok();
+}
+
+/// Refuses attributes for which the declaration has members of its own.
+Status CheckNames(const Attributes& attributes, const std::string& of) {
+  for (const Attribute& attribute : attributes) {
+    if (IsSaidElsewhere(attribute.name))
+      return InvalidArgument("\"{}\" of {} is no attribute; declare units, fill value and type by themselves",
+                             attribute.name, of);
+  }
+  return CheckAttributes(attributes);
+}
+
+Status CheckAttributesOf(const Declaration& declaration) {
+  QUARRY_RETURN_IF_ERROR(CheckNames(declaration.attributes, "the dataset"));
+  for (std::size_t a = 0; a < 3; ++a)
+    QUARRY_RETURN_IF_ERROR(CheckNames(declaration.axes[a].attributes, fmt::format("axis {}", kAxisNames[a])));
+  for (const Field& field : declaration.fields)
+    QUARRY_RETURN_IF_ERROR(CheckNames(field.attributes, fmt::format("field \"{}\"", field.name)));
+  return Status::Ok();
+}
+
 /// The grid of the declared fields: that of the first which the dataset has, or of none.
 Result<std::size_t> ChooseGrid(const Declaration& declaration, const writer::LayoutRequest& layout,
                                DatasetDescription* dataset) {
-  SourceGrid source;
-  source.dims = declaration.dims;
+  const SourceGrid source{declaration.dims, declaration.axes};
+  QUARRY_RETURN_IF_ERROR(CheckPositions(source));
   const auto known = std::ranges::find_if(
       declaration.fields, [&](const Field& field) { return dataset->FindField(field.name).has_value(); });
   return writer::ChooseGrid(source, layout, known == declaration.fields.end() ? "" : known->name,
@@ -51,6 +84,7 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
   }
   QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, ChooseGrid(declaration, layout, &dataset));
   QUARRY_RETURN_IF_ERROR(CheckTimeUnit(declaration.time_unit));
+  QUARRY_RETURN_IF_ERROR(CheckAttributesOf(declaration));
   if (declaration.fields.empty()) return InvalidArgument("no field is declared; declare at least one");
   std::set<std::string> names;
   for (const Field& field : declaration.fields) {
@@ -60,6 +94,13 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
     wanted.grid = grid;
     QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));
   }
+  for (TextCoordinate text : declaration.texts) {
+    text.grid = grid;
+    if (writer::TakeText(text, &dataset)) continue;
+    return InvalidArgument("the texts of \"{}\" are others in the dataset; declare the same, or another name",
+                           text.name);
+  }
+  QUARRY_RETURN_IF_ERROR(format::CheckDataset(dataset));
   return dataset;
 }
 

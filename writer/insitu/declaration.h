@@ -25,9 +25,12 @@ struct Declaration {
   std::optional<Index3> patch;
   std::optional<int> levels;
   std::optional<format::PayloadOrder> order;
+  /// Names, units, positions and attributes of x, y and z. `origin` and `spacing` overrule theirs.
+  std::array<SourceAxis, 3> axes;
   std::vector<Field> fields;
   TimeUnit time_unit;  ///< of the times of BeginStep, which become times in the unit of a continued dataset
-  Attributes attributes;  ///< of the dataset; a continued one keeps its own
+  Attributes attributes;              ///< of the dataset; a continued one keeps its own
+  std::vector<TextCoordinate> texts;  ///< on the declared grid: their number of a grid is not read
 };
 
 /// Which axis of an array lies densest in memory.

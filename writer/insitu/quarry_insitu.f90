@@ -25,7 +25,9 @@ module quarry_insitu
     QUARRY_POINTWISE_RELATIVE = 3
   integer(c_int), parameter, public :: QUARRY_X_FASTEST = 0, QUARRY_Z_FASTEST = 1
 
-  public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_time_unit, &
+  public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_axis, &
+            quarry_insitu_set_positions, quarry_insitu_set_time_unit, quarry_insitu_add_complex_field, &
+            quarry_insitu_set_attribute, quarry_insitu_set_axis_attribute, quarry_insitu_set_texts, &
             quarry_insitu_set_patch, quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
             quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_set_keyframe, quarry_insitu_add_box, &
             quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
@@ -34,6 +36,11 @@ module quarry_insitu
   ! An array for the only box of this rank, or addresses (c_loc) for any number of boxes.
   interface quarry_insitu_put
     module procedure put_real32, put_real64, put_addresses
+  end interface
+
+  ! A text, a number or a list of numbers. field: "" for the dataset.
+  interface quarry_insitu_set_attribute
+    module procedure set_text_attribute, set_number_attribute, set_numbers_attribute
   end interface
 
   interface
@@ -53,6 +60,56 @@ module quarry_insitu
       import :: c_int, c_ptr, c_double
       type(c_ptr), value :: run
       real(c_double), intent(in) :: origin(3), spacing(3)
+    end function
+    integer(c_int) function set_axis_c(run, axis, name, units) bind(c, name="quarry_insitu_set_axis")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      integer(c_int), value :: axis
+      character(kind=c_char), intent(in) :: name(*), units(*)
+    end function
+    integer(c_int) function set_positions_c(run, axis, count, positions) &
+        bind(c, name="quarry_insitu_set_positions")
+      import :: c_int, c_ptr, c_int64_t, c_double
+      type(c_ptr), value :: run
+      integer(c_int), value :: axis
+      integer(c_int64_t), value :: count
+      real(c_double), intent(in) :: positions(*)
+    end function
+    integer(c_int) function set_attribute_c(run, field, name, text) bind(c, name="quarry_insitu_set_attribute")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run, field
+      character(kind=c_char), intent(in) :: name(*), text(*)
+    end function
+    integer(c_int) function set_numbers_c(run, field, name, count, numbers) &
+        bind(c, name="quarry_insitu_set_numbers")
+      import :: c_int, c_ptr, c_char, c_int64_t, c_double
+      type(c_ptr), value :: run, field
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: count
+      real(c_double), intent(in) :: numbers(*)
+    end function
+    integer(c_int) function set_axis_attribute_c(run, axis, name, text) &
+        bind(c, name="quarry_insitu_set_axis_attribute")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      integer(c_int), value :: axis
+      character(kind=c_char), intent(in) :: name(*), text(*)
+    end function
+    integer(c_int) function set_texts_c(run, name, axis, count, texts) bind(c, name="quarry_insitu_set_texts")
+      import :: c_int, c_ptr, c_char, c_int64_t
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: axis
+      integer(c_int64_t), value :: count
+      type(c_ptr), intent(in) :: texts(*)
+    end function
+    integer(c_int) function add_complex_field_c(run, name, type, bound_kind, bound, units) &
+        bind(c, name="quarry_insitu_add_complex_field")
+      import :: c_int, c_ptr, c_char, c_double
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*), units(*)
+      integer(c_int), value :: type, bound_kind
+      real(c_double), value :: bound
     end function
     integer(c_int) function quarry_insitu_set_patch(run, patch, levels) bind(c)
       import :: c_int, c_ptr, c_int64_t
@@ -168,6 +225,91 @@ contains
     real(c_double), intent(in) :: bound
     quarry_insitu_add_field = add_field_c(run, trim(name)//c_null_char, type, bound_kind, bound, &
                                           trim(units)//c_null_char)
+  end function
+
+  integer(c_int) function quarry_insitu_add_complex_field(run, name, type, bound_kind, bound, units)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: name, units
+    integer(c_int), intent(in) :: type, bound_kind
+    real(c_double), intent(in) :: bound
+    quarry_insitu_add_complex_field = add_complex_field_c(run, trim(name)//c_null_char, type, bound_kind, bound, &
+                                                          trim(units)//c_null_char)
+  end function
+
+  ! axis: 0, 1 or 2
+  integer(c_int) function quarry_insitu_set_axis(run, axis, name, units)
+    type(c_ptr), intent(in) :: run
+    integer(c_int), intent(in) :: axis
+    character(len=*), intent(in) :: name, units
+    quarry_insitu_set_axis = set_axis_c(run, axis, trim(name)//c_null_char, trim(units)//c_null_char)
+  end function
+
+  integer(c_int) function quarry_insitu_set_positions(run, axis, positions)
+    type(c_ptr), intent(in) :: run
+    integer(c_int), intent(in) :: axis
+    real(c_double), intent(in) :: positions(:)
+    quarry_insitu_set_positions = set_positions_c(run, axis, size(positions, kind=c_int64_t), positions)
+  end function
+
+  integer(c_int) function set_text_attribute(run, field, name, text)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field, name, text
+    character(len=:), allocatable, target :: owner
+    owner = trim(field)//c_null_char
+    set_text_attribute = set_attribute_c(run, owner_of(owner), trim(name)//c_null_char, trim(text)//c_null_char)
+  end function
+
+  integer(c_int) function set_number_attribute(run, field, name, number)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field, name
+    real(c_double), intent(in) :: number
+    set_number_attribute = set_numbers_attribute(run, field, name, [number])
+  end function
+
+  integer(c_int) function set_numbers_attribute(run, field, name, numbers)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: field, name
+    real(c_double), intent(in) :: numbers(:)
+    character(len=:), allocatable, target :: owner
+    owner = trim(field)//c_null_char
+    set_numbers_attribute = set_numbers_c(run, owner_of(owner), trim(name)//c_null_char, &
+                                          size(numbers, kind=c_int64_t), numbers)
+  end function
+
+  ! NULL, the dataset, for an empty name.
+  type(c_ptr) function owner_of(field)
+    character(len=*), intent(in), target :: field
+    owner_of = c_null_ptr
+    if (len(field) > 1) owner_of = c_loc(field)
+  end function
+
+  integer(c_int) function quarry_insitu_set_axis_attribute(run, axis, name, text)
+    type(c_ptr), intent(in) :: run
+    integer(c_int), intent(in) :: axis
+    character(len=*), intent(in) :: name, text
+    quarry_insitu_set_axis_attribute = set_axis_attribute_c(run, axis, trim(name)//c_null_char, &
+                                                            trim(text)//c_null_char)
+  end function
+
+  ! axis: -1 for one text of the whole
+  integer(c_int) function quarry_insitu_set_texts(run, name, axis, texts)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: name
+    integer(c_int), intent(in) :: axis
+    character(len=*), intent(in) :: texts(:)
+    character(kind=c_char), allocatable, target :: characters(:, :)
+    type(c_ptr) :: addresses(size(texts))
+    integer :: i, j
+    allocate (characters(len(texts) + 1, size(texts)))
+    do i = 1, size(texts)
+      do j = 1, len_trim(texts(i))
+        characters(j, i) = texts(i)(j:j)
+      end do
+      characters(len_trim(texts(i)) + 1, i) = c_null_char
+      addresses(i) = c_loc(characters(1, i))
+    end do
+    quarry_insitu_set_texts = set_texts_c(run, trim(name)//c_null_char, axis, size(texts, kind=c_int64_t), &
+                                          addresses)
   end function
 
   integer(c_int) function quarry_insitu_set_fill(run, field, fill)

@@ -92,6 +92,11 @@ int quarry_insitu_open_f(MPI_Fint comm, const char* path, int mode, quarry_insit
 int quarry_insitu_set_grid(quarry_insitu* run, const int64_t dims[3]);
 /* Position of sample (0,0,0) and distance of samples; else 0 and 1. */
 int quarry_insitu_set_axes(quarry_insitu* run, const double origin[3], const double spacing[3]);
+/* Name and unit of axis 0, 1 or 2, which is x, y or z; NULL: x, y or z without a unit. */
+int quarry_insitu_set_axis(quarry_insitu* run, int axis, const char* name, const char* units);
+/* Positions of all samples along an axis that is not evenly spaced, ascending or descending. count: samples
+ * of the grid along it. */
+int quarry_insitu_set_positions(quarry_insitu* run, int axis, int64_t count, const double* positions);
 /* What the times of begin_step mean: "s", or "days since 2001-01-01" in a calendar of the CF conventions, as
  * "noleap"; NULL: the standard one. Else they are numbers. */
 int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const char* calendar);
@@ -114,6 +119,25 @@ int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* c
 /* Steps may refer to the one before, which takes fewer bytes where a field changes slowly; at least one in so
  * many refers to none. Else none does. */
 int quarry_insitu_set_keyframe(quarry_insitu* run, const char* field, int steps);
+
+/* Two fields with the parts of complex samples, NAME.real and NAME.imag, that readers get as one array. type
+ * and bound are those of each part. */
+int quarry_insitu_add_complex_field(quarry_insitu* run, const char* name, int type, int bound_kind,
+                                    double bound, const char* units);
+
+/* Attributes: kept as they are, UTF-8. field: NULL for the dataset, or the name of a field. A continued
+ * dataset keeps its own, and its fields theirs. Units, fill values and types are no attributes: they have
+ * parameters of their own. */
+int quarry_insitu_set_attribute(quarry_insitu* run, const char* field, const char* name, const char* text);
+/* The same with numbers: count 1 is one number, others are a list. */
+int quarry_insitu_set_numbers(quarry_insitu* run, const char* field, const char* name, int64_t count,
+                              const double* numbers);
+/* The same for axis 0, 1 or 2, as "positive", "down". */
+int quarry_insitu_set_axis_attribute(quarry_insitu* run, int axis, const char* name, const char* text);
+/* A coordinate of text: the names of stations along an axis, one for each sample; or, with axis -1 and count
+ * 1, a text for the whole. */
+int quarry_insitu_set_texts(quarry_insitu* run, const char* name, int axis, int64_t count,
+                            const char* const* texts);
 
 /* A box that this rank owns, in an array that spans [array_begin, array_end): the box and its ghost layers,
  * which may reach out of the grid. The address in put is that of the array's first element. Any number of

@@ -59,6 +59,51 @@ Attributes AttributesFromJson(const json& list) {
   return attributes;
 }
 
+json ToJson(const SourceAxis& axis) {
+  return {{"name", axis.name},
+          {"units", axis.units},
+          {"origin", ToJson(axis.origin)},
+          {"spacing", ToJson(axis.spacing)},
+          {"coordinates", axis.coordinates},
+          {"exists", axis.exists},
+          {"unplaced", axis.unplaced},
+          {"type", static_cast<int>(axis.type)},
+          {"attributes", ToJson(axis.attributes)}};
+}
+
+SourceAxis AxisFromJson(const json& j) {
+  return {j.at("name"),
+          j.at("units"),
+          FromJson<double>(j.at("origin")),
+          FromJson<double>(j.at("spacing")),
+          j.at("coordinates").get<std::vector<double>>(),
+          j.at("exists"),
+          j.at("unplaced"),
+          static_cast<DataType>(j.at("type").get<int>()),
+          AttributesFromJson(j.at("attributes"))};
+}
+
+json ToJson(const TextCoordinate& text) {
+  return {{"name", text.name},
+          {"axis", ToJson(text.axis)},
+          {"texts", text.texts},
+          {"attributes", ToJson(text.attributes)}};
+}
+
+TextCoordinate TextFromJson(const json& j) {
+  return {j.at("name"), 0, FromJson<std::size_t>(j.at("axis")), j.at("texts").get<std::vector<std::string>>(),
+          AttributesFromJson(j.at("attributes"))};
+}
+
+json ToJson(const std::optional<ComplexPart>& part) {
+  return part ? json{{"of", part->of}, {"imaginary", part->imaginary}} : json();
+}
+
+std::optional<ComplexPart> PartFromJson(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return ComplexPart{j.at("of"), j.at("imaginary")};
+}
+
 json ToJson(const Field& field) {
   return {{"name", field.name},
           {"type", static_cast<int>(field.type)},
@@ -75,7 +120,8 @@ json ToJson(const Field& field) {
           {"given", static_cast<int>(field.given)},
           {"attributes", ToJson(field.attributes)},
           {"still", field.still},
-          {"coordinate", field.coordinate}};
+          {"coordinate", field.coordinate},
+          {"complex", ToJson(field.complex)}};
 }
 
 Field FieldFromJson(const json& j) {
@@ -94,14 +140,18 @@ Field FieldFromJson(const json& j) {
           static_cast<GivenType>(j.at("given").get<int>()),
           AttributesFromJson(j.at("attributes")),
           j.at("still"),
-          j.at("coordinate")};
+          j.at("coordinate"),
+          PartFromJson(j.at("complex"))};
 }
 
 json ToJson(const Setup& setup) {
   const Declaration& d = setup.declaration;
   const PipelineOptions& p = setup.pipeline;
-  json fields = json::array();
-  for (const Field& field : d.fields) fields.push_back(ToJson(field));
+  const auto list = [](const auto& parts) {
+    json all = json::array();
+    for (const auto& part : parts) all.push_back(ToJson(part));
+    return all;
+  };
   return {{"path", setup.path},
           {"mode", static_cast<int>(setup.mode)},
           {"dims", d.dims},
@@ -110,10 +160,12 @@ json ToJson(const Setup& setup) {
           {"patch", ToJson(d.patch)},
           {"levels", ToJson(d.levels)},
           {"order", EnumToJson(d.order)},
-          {"fields", std::move(fields)},
+          {"axes", list(d.axes)},
+          {"fields", list(d.fields)},
           {"time_units", d.time_unit.units},
           {"calendar", d.time_unit.calendar},
           {"attributes", ToJson(d.attributes)},
+          {"texts", list(d.texts)},
           {"files", ToJson(p.files)},
           {"placement", static_cast<int>(p.placement)},
           {"aggregation", static_cast<int>(p.aggregation)},
@@ -133,9 +185,11 @@ Setup FromJson(const json& j) {
   d.patch = FromJson<Index3>(j.at("patch"));
   d.levels = FromJson<int>(j.at("levels"));
   d.order = EnumFromJson<format::PayloadOrder>(j.at("order"));
+  for (std::size_t a = 0; a < 3; ++a) d.axes[a] = AxisFromJson(j.at("axes").at(a));
   for (const json& field : j.at("fields")) d.fields.push_back(FieldFromJson(field));
   d.time_unit = {j.at("time_units"), j.at("calendar")};
   d.attributes = AttributesFromJson(j.at("attributes"));
+  for (const json& text : j.at("texts")) d.texts.push_back(TextFromJson(text));
   PipelineOptions& p = setup.pipeline;
   p.files = FromJson<int>(j.at("files"));
   p.placement = static_cast<distribution::PlacementStrategy>(j.at("placement").get<int>());
