@@ -1,4 +1,4 @@
-# What "cmake --install" installs (docs/decisions/0029-packages.md). Nothing here names a room that another room uses:
+# What "cmake --install" installs (docs/decisions/build-and-ci.md). Nothing here names a room that another room uses:
 # the shared libraries, the headers and the libraries that they need follow from the rooms' own dependencies.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

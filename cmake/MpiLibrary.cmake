@@ -1,5 +1,6 @@
 # Rooms that use MPI are built twice from the same sources: quarry_ROOM with MPI, and quarry_ROOM_single with the MPI
-# for one process in writer/single, for programs that need no MPI. A program links one kind only (decision 29).
+# for one process in writer/single, for programs that need no MPI. A program links one kind only
+# (docs/decisions/build-and-ci.md).
 
 if(QUARRY_BUILD_SINGLE_WRITER)
   quarry_add_library(single SOURCES single/init.cc)

@@ -1,4 +1,4 @@
-# Debian packages: "cpack --config build/package/CPackConfig.cmake" (docs/decisions/0029-packages.md). The preset
+# Debian packages: "cpack --config build/package/CPackConfig.cmake" (docs/decisions/build-and-ci.md). The preset
 # "package" builds for them, with Debian's folders.
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_GENERATOR DEB)

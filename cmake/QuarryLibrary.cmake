@@ -1,4 +1,4 @@
-# Build time, spent where it pays: see docs/decisions/0028-build-minutes.md.
+# Build time, spent where it pays: see docs/decisions/build-and-ci.md.
 option(QUARRY_UNITY "compile the sources of a target as one, which takes half the time; a missing include is not noticed then" OFF)
 
 # Sources that are compiled as one must not use a name twice in anonymous namespaces: a target that does is SEPARATE.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What continuous integration runs, also on a fresh machine: every stage in order, each with its duration; the first
-# failure ends the run. docs/decisions/0030-what-ci-runs.md says what is in it, and why.
+# failure ends the run. docs/decisions/build-and-ci.md says what is in it, and why.
 # Usage: scripts/ci.sh                      the stages of CI: about an hour on two processors with nothing cached
 #        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, other libraries, every source on its own and under clang-tidy; hours
 #        scripts/ci.sh --list               names of the stages

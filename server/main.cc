@@ -477,7 +477,7 @@ void CloseOrLeave(std::unique_ptr<server::Listener> listener) {
   std::_Exit(0);
 }
 
-/// What the order of decoding gained (decision 50): patches that answers wanted and did not have to decode.
+/// Patches that answers wanted and did not have to decode, by their order (docs/decisions/memory.md).
 void LogHits(const quarry::PatchStore::State& state) {
   const std::uint64_t wanted = state.hits + state.misses;
   if (wanted == 0) return;

@@ -216,7 +216,7 @@ def early_start(results: Any, commands: list[Command]) -> Row:
         command=commands,
         note="of exchange and encoding, balanced placement. quarry-iobench measures a bound: the exchange hides behind "
         "the contained patches of the same rank, at no cost. The writer saves less: on one node an exchange is copies, "
-        "which need the cores that encode ([decision 49](decisions/0049-overlap.md))",
+        "which need the cores that encode ([reasons](decisions/writer.md#reading-and-exchange-run-beside-encoding))",
     )
 
 

@@ -222,7 +222,7 @@ def server_order(programs: Path) -> Row:
         command=this_module("out_of_core"),
         note=f"a field of four times the memory of {MEMORY >> 20} MiB; {fixed:.3f} in a fixed order. The model: what "
         "the memory holds is not decoded again. Part of the memory is for decoding "
-        "([decision 50](decisions/0050-answers-begin-with-what-is-stored.md))",
+        "([reasons](decisions/memory.md#the-order-of-an-answer))",
     )
 
 

@@ -11,7 +11,7 @@
 
 /// Reads the files of LMDB without LMDB, which follows every number in its file wherever that leads. Here
 /// nothing is read outside of the file, and nothing goes on without an end, whatever the file says; an index
-/// may come from anybody. See decision 57.
+/// may come from anybody. See docs/decisions/index.md.
 namespace quarry::index {
 
 /// A sealed data file as this process has copied it: without a name, so that nobody can change or cut it, and

@@ -23,7 +23,7 @@
 /// An axis that the grid of a field lacks is left out of its array, and so are the steps of a field that
 /// stands still. An axis whose positions nobody has said has none.
 ///
-/// Decision 36 says why chunks and dimensions are what they are.
+/// docs/decisions/zarr-xarray-export.md says why chunks and dimensions are what they are.
 namespace quarry::server::zarr {
 
 /// Along the axes of an array, the slowest first: z, y, x of a grid.

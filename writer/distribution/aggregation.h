@@ -22,7 +22,7 @@ std::size_t UsableFiles(std::size_t patches, std::size_t files);
 
 /// Balanced: the paper's scan against the running average of the remaining bytes, with two changes. A run
 /// ends on the nearer side of the average, not always beyond it. No run exceeds the smallest possible largest
-/// file in this order, so no better balance exists; docs/decisions/0003-aggregation.md explains why.
+/// file in this order, so no better balance exists; docs/decisions/writer.md explains why.
 /// @param sizes  encoded bytes of each patch, in Morton order
 /// @param files  1 to sizes.size()
 /// @complexity O(patches log(bytes))

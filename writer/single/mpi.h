@@ -7,7 +7,7 @@
 #include <cstring>
 
 /// MPI for a job of one process: what the writer's libraries call, and nothing else. The targets
-/// quarry_*_single find this file as <mpi.h>; no other target may (decision 29).
+/// quarry_*_single find this file as <mpi.h>; no other target may (docs/decisions/build-and-ci.md).
 ///
 /// With one rank a collective call copies what the rank brings, and no message is ever sent. The calls that
 /// would send one return MPI_ERR_OTHER, so that a mistake is an error and never a wrong byte.
