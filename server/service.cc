@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
+constexpr std::size_t kNumbersPage = 100'000;  ///< of numbers of steps alone: at most 1 MB
 
 /// [bytes] About so many of a page go into one reply, at least one item.
 /// @param memory  [bytes] of the server
@@ -396,6 +397,15 @@ Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::stri
       return InvalidArgument("page token \"{}\" is not from this server; begin with an empty one", token);
     first = std::upper_bound(dataset.steps().begin(), dataset.steps().end(), last);
   }
+  const auto numbers = [&]() -> Result<pb::GetDatasetResponse> {
+    pb::GetDatasetResponse response;
+    const auto left = static_cast<std::size_t>(dataset.steps().end() - first);
+    const auto end = first + static_cast<std::ptrdiff_t>(std::min(left, kNumbersPage));
+    response.mutable_step_numbers()->Add(first, end);
+    if (end != dataset.steps().end()) response.set_next_page_token(std::to_string(*(end - 1)));
+    return response;
+  };
+  if (request->numbers_only()) return AnswerPage(call, 0, numbers, answer);
   const auto page = [&]() -> Result<pb::GetDatasetResponse> {
     pb::GetDatasetResponse response;
     *response.mutable_manifest() = format::ToProto(dataset.description());

@@ -56,6 +56,7 @@ struct LevelSamples {
   int finest_level = 0;             ///< of the answer: `level` of the last call
   int last_layer = 0;               ///< of the answer: `layer` of the last call
   Index3 spacing{1, 1, 1};          ///< 2^level along every axis, or the requested stride
+  bool may_miss = true;             ///< false: no sample of the patches that were read is missing
   std::vector<DamagedBox> damaged;  ///< empty unless the request allows damage
   /// without the requested values: these samples hold the field's fill value, otherwise NaN, or 0 for
   /// integers
@@ -158,7 +159,14 @@ class Dataset {
 
   virtual const DatasetDescription& description() const = 0;
 
-  /// All steps published by now in ascending order, with the error record of each field.
+  /// The numbers of all steps published by now, in ascending order. No step.json is read.
+  virtual Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions& call = {}) const = 0;
+
+  /// What is recorded of one step. @errors kNotFound: no such step; kDataLoss: it is damaged
+  virtual Result<StepDescription> Step(std::uint64_t number, const CallOptions& call = {}) const = 0;
+
+  /// All steps published by now in ascending order, with the error record of each field: reads every
+  /// step.json.
   virtual Result<std::vector<StepDescription>> Steps(const CallOptions& call = {}) const = 0;
 
   /// What Read would answer and cost, without reading any payload.

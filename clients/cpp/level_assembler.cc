@@ -45,6 +45,7 @@ Status LevelAssembler::StartLevel(int level) {
               header_.levels.back().level,
               header_.levels.back().layer,
               due.spacing,
+              header_.may_miss,
               {},
               {},
               {},

@@ -190,9 +190,19 @@ class LocalDataset final : public Dataset {
 
   const DatasetDescription& description() const override { return description_; }
 
+  Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions&) const override {
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
+    return dataset->steps();
+  }
+
+  Result<StepDescription> Step(std::uint64_t number, const CallOptions&) const override {
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
+    QUARRY_ASSIGN_OR_RETURN(const auto step, dataset->Step(number));
+    return *step;
+  }
+
   Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
-    QUARRY_RETURN_IF_ERROR(source_.Refresh());
-    const auto dataset = source_.Current()->dataset;
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
     std::vector<StepDescription> steps;
     for (const std::uint64_t number : dataset->steps()) {
       if (call.cancel.cancelled()) return Status(StatusCode::kCancelled, "the call was cancelled");
@@ -237,6 +247,12 @@ class LocalDataset final : public Dataset {
   }
 
  private:
+  /// The dataset with all steps that are published by now.
+  Result<std::shared_ptr<const quarry::Dataset>> Newest() const {
+    QUARRY_RETURN_IF_ERROR(source_.Refresh());
+    return source_.Current()->dataset;
+  }
+
   /// The source has one dataset under any name.
   static constexpr const char* kOnly = "";
 

@@ -35,6 +35,7 @@
 #include "quarry/format/dimension_names.h"
 #include "quarry/query/coordinate_fields.h"
 #include "quarry/query/region.h"
+#include "quarry/query/series_choice.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -123,8 +124,9 @@ std::size_t GiveBack(GivenType given, std::span<std::byte> bytes) {
   return count * sizeof(std::uint16_t);
 }
 
-/// Missing samples of floating-point fields are NaN on the Python side, whatever they are in the files.
+/// Makes missing samples of floating-point fields NaN, whatever they are in the files.
 void MarkMissing(const LevelSamples& samples, std::optional<SampleValue> fill, std::span<std::byte> bytes) {
+  if (!samples.may_miss && samples.left_out.empty()) return;
   DispatchType(samples.type, [&]<typename T>(T) {
     if constexpr (std::is_floating_point_v<T>) {
       const std::span typed(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T));
@@ -242,9 +244,9 @@ FieldDescription FieldOf(const DatasetDescription& dataset, const std::string& f
   return number ? dataset.fields[*number] : FieldDescription();
 }
 
-/// @param missing  whether missing samples are possible
-/// @param out      memory for the samples; none: a new array
-Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing,
+/// @param mark  missing samples of floats become NaN
+/// @param out   memory for the samples; none: a new array
+Answer Read(const Dataset& self, const query::ReadRequest& request, bool mark,
             std::optional<nb::ndarray<nb::c_contig, nb::device::cpu>> out) {
   const FieldDescription field = FieldOf(self.description(), request.field);
   const bool widened = field.given == GivenType::kFloat16;
@@ -265,7 +267,7 @@ Answer Read(const Dataset& self, const query::ReadRequest& request, bool missing
         if (!samples.ok()) return samples;
         const std::span<std::byte> bytes =
             samples->buffer.empty() ? std::span(samples->data) : samples->buffer;
-        if (missing) MarkMissing(*samples, field.fill, bytes);
+        if (mark) MarkMissing(*samples, field.fill, bytes);
         const std::size_t given = GiveBack(field.given, bytes);
         if (samples->buffer.empty()) samples->data.resize(given);
         if (out && widened) std::ranges::copy(samples->data, static_cast<std::byte*>(out->data()));
@@ -280,16 +282,16 @@ struct Streamed {
   GivenType given = GivenType::kStored;
 };
 
-std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const query::ReadRequest& request, bool missing) {
+std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const query::ReadRequest& request) {
   const FieldDescription field = FieldOf(self.description(), request.field);
   return std::make_unique<Feed<Streamed>>(
-      [dataset = self.share(), request, missing, field](const CancelToken& cancel, const auto& deliver) {
+      [dataset = self.share(), request, field](const CancelToken& cancel, const auto& deliver) {
         CallOptions options;
         options.cancel = cancel;
         return dataset->ReadLevels(
             request,
             [&](LevelSamples* samples, const client::ReadCost&) -> Status {
-              if (missing) MarkMissing(*samples, field.fill, samples->data);
+              MarkMissing(*samples, field.fill, samples->data);
               samples->data.resize(GiveBack(field.given, samples->data));
               if (deliver(Streamed{std::move(*samples), field.given})) return Status::Ok();
               return {StatusCode::kCancelled, "nobody takes the samples any more"};
@@ -311,6 +313,9 @@ std::unique_ptr<Feed<StepDescription>> Watch(const Dataset& self, std::optional<
             request, [&](const StepDescription& step) { return deliver(StepDescription(step)); }, options);
       });
 }
+
+/// Name, error, and the records of the steps.
+using BoundedField = std::tuple<std::string, double, std::vector<const FieldStepDescription*>>;
 
 using NamedInterval = std::tuple<std::string, std::optional<double>, std::optional<double>>;
 
@@ -425,6 +430,14 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("levels", &FieldStepDescription::levels, "Levels of resolution, the finest first.")
       .def_ro("rougher", &FieldStepDescription::rougher,
               "The layers of accuracy before the last, the roughest first.")
+      .def(
+          "levels_of",
+          [](const FieldStepDescription& field, int layer) { return field.LevelsOf(std::max(layer, 0)); },
+          "layer"_a, "Levels in a layer of accuracy, 0 the roughest.")
+      .def(
+          "tolerance_of",
+          [](const FieldStepDescription& field, int layer) { return field.ToleranceOf(std::max(layer, 0)); },
+          "layer"_a, "Largest error that was allowed in a layer of accuracy, in the field's unit.")
       .def_prop_ro(
           "has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); },
           "Whether a sample is missing.");
@@ -530,6 +543,7 @@ void BindAnswers(nb::module_& m) {
                      }
                      return rougher;
                    })
+      .def_prop_ro("may_miss", [](const Answer& answer) { return answer.samples.may_miss; })
       .def_prop_ro("left_out", [](const Answer& answer) {
         std::vector<ZyxBox> left_out;
         for (const Box& box : answer.samples.left_out) left_out.push_back(ToZyx(box));
@@ -776,20 +790,43 @@ void BindDataset(nb::module_& m) {
           "time"_a, "For people: the date of a time, or the number with its unit.")
       .def_prop_ro("created_by", [](const Dataset& self) { return self.description().created_by; })
       .def_prop_ro("fields", [](const Dataset& self) { return self.description().fields; })
+      .def("step_numbers",
+           [](const Dataset& self) {
+             return Take(self.Run(true, [](const client::Dataset& dataset, const CallOptions& options) {
+               return dataset.StepNumbers(options);
+             }));
+           })
+      .def(
+          "step",
+          [](const Dataset& self, std::uint64_t number) {
+            return Take(self.Run(true, [&](const client::Dataset& dataset, const CallOptions& options) {
+              return dataset.Step(number, options);
+            }));
+          },
+          "number"_a)
       .def("steps",
            [](const Dataset& self) {
              return Take(self.Run(false, [](const client::Dataset& dataset, const CallOptions& options) {
                return dataset.Steps(options);
              }));
            })
+      .def(
+          "choose",
+          [](const Dataset& self, const std::vector<BoundedField>& bounds) {
+            std::vector<query::BoundedField> fields;
+            for (const auto& [name, error, steps] : bounds) fields.push_back({name, error, steps});
+            query::SeriesChoice choice = Take(query::ChooseForSeries(self.description(), fields));
+            return std::pair(choice.level, std::move(choice.layers));
+          },
+          "fields"_a)
       .def("plan",
            [](const Dataset& self, const query::ReadRequest& question) {
              return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
                return dataset.PlanRead(question, options);
              }));
            })
-      .def("read", &Read, "question"_a, "missing"_a, "out"_a.none() = nb::none())
-      .def("stream", &Stream, "question"_a, "missing"_a)
+      .def("read", &Read, "question"_a, "mark"_a = true, "out"_a.none() = nb::none())
+      .def("stream", &Stream, "question"_a)
       .def("watch", &Watch, "after"_a.none(), "patience"_a)
       .def(
           "statistics",

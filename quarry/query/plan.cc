@@ -640,6 +640,8 @@ AnswerHeader HeaderOf(const ReadPlan& plan) {
   header.price = plan.price;
   header.left_out = plan.left_out;
   header.layer = plan.query.layer;
+  header.may_miss =
+      std::ranges::any_of(plan.patches, [](const PlannedPatch& patch) { return patch.mask != nullptr; });
   return header;
 }
 

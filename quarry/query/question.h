@@ -140,6 +140,7 @@ struct AnswerHeader {
   /// overlap
   std::vector<Box> left_out;
   int layer = 0;             ///< of accuracy, of the last of them
+  bool may_miss = true;      ///< false: no sample of the patches of the answer is missing
   std::uint64_t number = 0;  ///< of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< of these answers
 };

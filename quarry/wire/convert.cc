@@ -132,6 +132,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
   out.set_number(header.number);
   out.set_count(header.count);
   out.set_layer(static_cast<std::uint32_t>(header.layer));
+  out.set_may_miss(header.may_miss);
   for (const Box& box : header.left_out) *out.add_left_out() = format::ToProto(box);
   return out;
 }
@@ -172,6 +173,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   out.number = header.number();
   out.count = std::max<std::uint64_t>(1, header.count());
   QUARRY_ASSIGN_OR_RETURN(out.layer, LayerOf(header.layer()));
+  out.may_miss = !header.has_may_miss() || header.may_miss();
   for (const pb::Box& box : header.left_out()) {
     QUARRY_ASSIGN_OR_RETURN(out.left_out.emplace_back(), format::FromProto(box));
   }

@@ -169,7 +169,7 @@ class Export(Package):
     def units(dataset, path, field):
         """How many boxes there are."""
         kind = _export_formats.format_of(path, None)
-        return len(list(_export._units(kind(path, _export.layout_of(dataset, field, None, None, None, None, kind)))))
+        return len(list(_export._units(kind(path, _export.layout_of(dataset, field, None, None, None, None, None, kind)))))
 
     def assert_nothing_left(self, *finals):
         """No more than these in the folder of the test."""

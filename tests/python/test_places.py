@@ -181,8 +181,8 @@ class Places(qt.QuarryTest):
             for name in ("nav_lat", "nav_lon"):
                 for file in path.rglob(f"{name}/*.qsf"):
                     file.write_bytes(b"")
-            with self.assertRaises(quarry.Error):
-                dataset["nav_lat"].read(step=0)
+            with quarry.open(path) as anew, self.assertRaises(quarry.Error):
+                anew["nav_lat"].read(step=0)
             again, _ = dataset["temp"].points(self.positions, step=0, physical=True)
             np.testing.assert_array_equal(again, first)
             other, _ = dataset["ssh"].points(self.positions * (0, 1, 1), step=1, physical=True)

@@ -242,7 +242,7 @@ class Contents(Package):
         with xr.open_dataset(path, **ENGINE, max_error=1e9) as opened:
             self.assertEqual((opened.attrs, float(opened["f"][0, 3, 3, 3])), ({}, 1))
         for options, error, text in ((dict(max_error=1e-9), quarry.Error, "no level .* keeps an error of 1e-09"),
-                                     (dict(max_error=-1), ValueError, "not a number from 0 on"),
+                                     (dict(max_error=-1), quarry.Error, "not a number from 0 on"),
                                      (dict(max_error={"q": 1}), ValueError, "names q; there are p, m, k"),
                                      (dict(max_error=1, level=0), ValueError, "only one of"),
                                      (dict(level=5), ValueError, "no level 5; .* to 4"),

@@ -49,23 +49,49 @@ class RemoteDataset final : public Dataset {
 
   const DatasetDescription& description() const override { return description_; }
 
-  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
-    std::vector<StepDescription> steps;
+  Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions& call) const override {
+    std::vector<std::uint64_t> numbers;
+    pb::GetDatasetRequest request;
+    request.set_numbers_only(true);
+    QUARRY_RETURN_IF_ERROR(
+        EachPage(std::move(request), call, [&](const pb::GetDatasetResponse& page, auto* pages) -> Status {
+          for (const std::uint64_t number : page.step_numbers()) {
+            QUARRY_RETURN_IF_ERROR(pages->TakeItem(number));
+            numbers.push_back(number);
+          }
+          for (const pb::StepManifest& manifest : page.steps()) {  // of an older server
+            QUARRY_RETURN_IF_ERROR(pages->TakeItem(manifest.step()));
+            numbers.push_back(manifest.step());
+          }
+          return Status::Ok();
+        }));
+    return numbers;
+  }
+
+  Result<StepDescription> Step(std::uint64_t number, const CallOptions& call) const override {
     pb::GetDatasetRequest request;
     request.set_dataset(name_);
-    Pages<std::uint64_t> pages(connection_->server().address, kMostStepBytes);
-    while (true) {
-      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
-                              connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
-      for (const pb::StepManifest& manifest : response.steps()) {
+    request.set_page_size(1);
+    // The token is the step before.
+    if (number > 0) request.set_page_token(std::to_string(number - 1));
+    QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                            connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
+    if (response.steps_size() == 0 || response.steps(0).step() != number)
+      return NotFound("there is no step {} in \"{}\"", number, name_);
+    return format::FromProto(response.steps(0), description_);
+  }
+
+  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
+    std::vector<StepDescription> steps;
+    QUARRY_RETURN_IF_ERROR(EachPage({}, call, [&](const pb::GetDatasetResponse& page, auto* pages) -> Status {
+      for (const pb::StepManifest& manifest : page.steps()) {
         QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_));
-        QUARRY_RETURN_IF_ERROR(pages.TakeItem(step.step));
+        QUARRY_RETURN_IF_ERROR(pages->TakeItem(step.step));
         steps.push_back(std::move(step));
       }
-      QUARRY_ASSIGN_OR_RETURN(const bool more, pages.TakePage(response));
-      if (!more) return steps;
-      request.set_page_token(response.next_page_token());
-    }
+      return Status::Ok();
+    }));
+    return steps;
   }
 
   Result<std::vector<query::AnswerHeader>> PlanSeries(const query::SeriesRequest& request,
@@ -166,6 +192,21 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
+  /// Calls back with each page of the steps. @param request  without the dataset
+  template <typename Take>
+  Status EachPage(pb::GetDatasetRequest request, const CallOptions& call, const Take& take) const {
+    request.set_dataset(name_);
+    Pages<std::uint64_t> pages(connection_->server().address, kMostStepBytes);
+    while (true) {
+      QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse page,
+                              connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
+      QUARRY_RETURN_IF_ERROR(take(page, &pages));
+      QUARRY_ASSIGN_OR_RETURN(const bool more, pages.TakePage(page));
+      if (!more) return Status::Ok();
+      request.set_page_token(page.next_page_token());
+    }
+  }
+
   /// The dataset with all requested fields that it has: a running simulation may have added some since Open.
   Result<std::shared_ptr<const DatasetDescription>> DescriptionFor(const query::SeriesRequest& request,
                                                                    const CancelToken& cancel) const {

@@ -56,6 +56,12 @@ class Sea : public Dataset {
     }
     return on_level(&samples, {});
   }
+  Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions&) const override {
+    return InternalError("no");
+  }
+  Result<StepDescription> Step(std::uint64_t, const CallOptions&) const override {
+    return InternalError("no");
+  }
   Result<std::vector<StepDescription>> Steps(const CallOptions&) const override {
     return InternalError("no");
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
 
 #include "google/rpc/status_details.pb.h"
@@ -616,6 +617,47 @@ TEST_F(ServiceTest, StepsComeWithTheDatesOfTheirTimes) {
   ASSERT_TRUE(stub_->GetDataset(&without, request, &response).ok());
   EXPECT_EQ(response.dates_size(), 0);
   EXPECT_FALSE(response.manifest().has_time());
+}
+
+TEST_F(ServiceTest, NumbersOfStepsComeWithoutTheirRecords) {
+  testing::MakeDataset(Path("many"),
+                       {.dims = {3, 2, 2}, .patch = {2, 2, 2}, .levels = 1, .steps = {1, 4, 7}});
+  const std::vector<std::uint64_t> numbers = {1, 4, 7};
+  const auto remote = Remote("many");
+  std::ofstream(Path("many") / "steps" / "000004" / "step.json") << "{}";
+
+  EXPECT_EQ(*remote->StepNumbers(), numbers);
+  EXPECT_EQ(*Local("many")->StepNumbers(), numbers);
+  for (const auto& dataset : {Remote("many"), Local("many")}) {
+    EXPECT_EQ(dataset->Step(7)->step, 7u);
+    EXPECT_EQ(dataset->Step(1)->fields.size(), 1u);
+    EXPECT_EQ(dataset->Step(5).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(dataset->Step(8).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(dataset->Step(4).status().code(), StatusCode::kDataLoss);
+  }
+
+  pb::GetDatasetRequest request;
+  request.set_dataset("many");
+  request.set_numbers_only(true);
+  request.set_page_token("1");
+  grpc::ClientContext context;
+  pb::GetDatasetResponse response;
+  ASSERT_TRUE(stub_->GetDataset(&context, request, &response).ok());
+  EXPECT_EQ(std::vector<std::uint64_t>(response.step_numbers().begin(), response.step_numbers().end()),
+            (std::vector<std::uint64_t>{4, 7}));
+  EXPECT_FALSE(response.has_manifest());
+  EXPECT_EQ(response.steps_size(), 0);
+  EXPECT_TRUE(response.next_page_token().empty());
+}
+
+TEST_F(ServiceTest, APlanSaysWhetherSamplesMayBeMissing) {
+  testing::MakeDataset(Path("holes"), {.missing = true});
+  for (const auto& [name, missing] : {std::pair("a", false), {"holes", true}}) {
+    for (const auto& dataset : {Remote(name), Local(name)}) {
+      EXPECT_EQ(dataset->PlanRead({.field = "pressure"})->may_miss, missing);
+      EXPECT_EQ(dataset->Read({.field = "pressure"})->may_miss, missing);
+    }
+  }
 }
 
 TEST_F(ServiceTest, StepsThatAppearWhileTheServerRunsAreSeen) {

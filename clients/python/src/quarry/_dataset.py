@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -97,6 +96,7 @@ class Dataset(Mapping[str, "Field"]):
         self._native: _quarry.Dataset | None = None
         self._known_fields: dict[str, _quarry.FieldDescription] = {}
         self._known_grids: builtins.list[_quarry.FieldGrid] = []
+        self._known_numbers: builtins.list[int] | None = None
         self._known_steps: builtins.list[_quarry.Step] | None = None
 
     def _open(self) -> _quarry.Dataset:
@@ -223,7 +223,7 @@ class Dataset(Mapping[str, "Field"]):
     def _reopen(self) -> None:
         """After a change of what is read when a dataset is opened."""
         with self._lock:
-            self._native = self._known_steps = None
+            self._native = self._known_numbers = self._known_steps = None
         self._open()
 
     @property
@@ -234,27 +234,38 @@ class Dataset(Mapping[str, "Field"]):
 
     def refresh(self) -> None:
         """Looks for steps and fields that were published since; `Dataset.watch` waits for them."""
-        steps = self.native.steps()
-        held = Counter(field.name for step in steps for field in step.fields)
+        numbers = self.native.step_numbers()
+        now = _quarry.open_dataset(self._place, explained(_quarry.Options, **self._options))
         with self._lock:
-            self._known_steps = steps
+            self._known_numbers, self._known_steps = numbers, None
             # An open dataset knows neither new fields, nor that one has begun to change.
-            known = self._known_fields
-            if not self._closed and any(name not in known or (count > 1 and known[name].still)
-                                        for name, count in held.items()):
+            known = {name: field.still for name, field in self._known_fields.items()}
+            if not self._closed and known != {field.name: field.still for field in now.fields}:
                 self._native = None
         self._open()
 
     def _steps(self) -> builtins.list[_quarry.Step]:
+        """What is recorded of the steps."""
         if self._known_steps is None:
-            self.refresh()
-        assert self._known_steps is not None
+            records = self.native.steps()
+            if self._known_numbers is None:
+                self._known_numbers = [step.step for step in records]
+            wanted = set(self._known_numbers)
+            self._known_steps = [step for step in records if step.step in wanted]
         return self._known_steps
+
+    def _step(self, number: int) -> _quarry.Step:
+        """What is recorded of a step."""
+        if self._known_steps is None:
+            return self.native.step(number)
+        return next(step for step in self._known_steps if step.step == number)
 
     @property
     def steps(self) -> builtins.list[int]:
         """Numbers of the steps that were published when they were first asked for, ascending."""
-        return [step.step for step in self._steps()]
+        if self._known_numbers is None:
+            self._known_numbers = self.native.step_numbers()
+        return self._known_numbers.copy()
 
     @property
     def times(self) -> builtins.list[float | None]:
@@ -304,7 +315,7 @@ class Dataset(Mapping[str, "Field"]):
 
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,
                steps: int | Sequence[int] | None = None, box: Box | Region | None = None, level: int | None = None,
-               max_error: float | Mapping[str, float] | None = None,
+               max_error: float | Mapping[str, float] | None = None, layer: int | None = None,
                format: Literal["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy",
                                "npz"] | None = None,
                overwrite: bool = False, resume: bool = False, progress: bool = False) -> builtins.list[Path]:
@@ -334,9 +345,10 @@ class Dataset(Mapping[str, "Field"]):
                 describes them follows along their axes; all samples if left out
             level: 0, full resolution, if nothing else says which. Of grids that have fewer levels, coordinates and
                 single samples are there at each; other fields are left out, and a warning names them
-            max_error: instead of a level: the coarsest at which every field and step is within this error, in the
-                field's unit; or {field: error}. A single number says nothing of coordinates, nor of what else describes
-                others and nobody names
+            max_error: instead of level and layer: those with the fewest bytes at which every field and step is within
+                this error, in the field's unit; or {field: error}. A single number says nothing of coordinates, nor of
+                what else describes others and nobody names
+            layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer
             format: that of the suffix if left out
             overwrite: replaces what is there, when the export is complete
             resume: continues an export of the same that was interrupted, and begins where there is none
@@ -354,8 +366,8 @@ class Dataset(Mapping[str, "Field"]):
             ImportError: the library of the format is not installed
         """
         from quarry._export import export
-        return export(self, path, fields=fields, steps=steps, box=box, level=level, max_error=max_error, format=format,
-                      overwrite=overwrite, resume=resume, progress=progress)
+        return export(self, path, fields=fields, steps=steps, box=box, level=level, max_error=max_error, layer=layer,
+                      format=format, overwrite=overwrite, resume=resume, progress=progress)
 
     def __repr__(self) -> str:
         if self._closed:

@@ -45,12 +45,12 @@ _RECORD_BYTES = 64 << 20
 
 def export(dataset: Dataset, path: str | os.PathLike[str], *, fields: str | Iterable[str] | None,
            steps: int | Iterable[int] | None, box: Box | Region | None, level: int | None,
-           max_error: float | Mapping[str, float] | None, format: str | None, overwrite: bool, resume: bool,
-           progress: bool) -> list[Path]:
+           max_error: float | Mapping[str, float] | None, layer: int | None, format: str | None,
+           overwrite: bool, resume: bool, progress: bool) -> list[Path]:
     """See Dataset.export."""
     final = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     kind = format_of(final, format)
-    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error, kind))
+    output = kind(final, layout_of(dataset, fields, steps, box, level, max_error, layer, kind))
     _check_target(output, overwrite)
     for text in output.warnings:
         warnings.warn(text, stacklevel=3)  # for who calls Dataset.export
@@ -276,8 +276,9 @@ class _Unit:
             return np.full(shape, variable.fill, variable.dtype)
         z, y, x = (((first + offset) << layout.level, ((behind + offset - 1) << layout.level) + 1) for
                    first, behind, offset in zip(self.begin, self.end, layout.grid_of(variable).offset, strict=True))
-        question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=variable.level)
-        samples = np.asarray(dataset.native.read(question, variable.missing[self.step]).array)
+        question = _quarry.Question(variable.name, step=layout.numbers[self.step], box=(z, y, x), level=variable.level,
+                                    layer=variable.layer)
+        samples = np.asarray(dataset.native.read(question).array)
         # Level l has every 2^l-th sample: of those of a finer one, some are left out.
         stride = slice(None, None, 1 << (layout.level - variable.level))
         samples = samples[stride, stride, stride]

@@ -34,11 +34,11 @@ def main(arguments: Sequence[str]) -> int:
         with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
                            timeout=given.timeout, encoding=given.encoding) as dataset:
             fields = given.fields.split(",") if given.fields else None
-            steps = _steps(given.steps, [step.step for step in dataset.native.steps()]) if given.steps else None
+            steps = _steps(given.steps, dataset.steps) if given.steps else None
             paths = dataset.export(
                 given.output, fields=fields, steps=steps, box=_box(given, dataset, fields, steps), level=given.level,
-                max_error=given.max_error, format=given.format, overwrite=given.overwrite, resume=given.resume,
-                progress=given.progress)
+                max_error=given.max_error, layer=given.layer, format=given.format,
+                overwrite=given.overwrite, resume=given.resume, progress=given.progress)
     except KeyboardInterrupt:
         print("quarry export: interrupted; --resume continues", file=sys.stderr)
         return 130
@@ -134,8 +134,9 @@ def _parser() -> argparse.ArgumentParser:
                        "out are whole")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
-    which.add_argument("--max-error", type=float, help="instead of --level: the coarsest level at which all fields "
-                       "and steps are within this error, in the field's unit")
+    which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
+                       "which all fields and steps are within this error, in the field's unit")
+    add("--layer", type=int, help="of accuracy, 0 the roughest; default: the last")
     add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy", "npz"],
         help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")

@@ -36,6 +36,7 @@ class Variable:
         attrs: what Quarry says of it, and what its source says
         grid: the place of its grid in the layout
         level: of its samples, where the grid has that of the layout; otherwise its coarsest, of which some are left out
+        layer: of accuracy, of its samples
         conversion: of the samples that are stored; None: they stay as they are
     """
 
@@ -50,6 +51,7 @@ class Variable:
     attrs: dict[str, Any]
     grid: int
     level: int
+    layer: int
     conversion: Conversion | None = None
 
 

@@ -14,22 +14,23 @@ from quarry._dataset import Dataset
 from quarry._export_attributes import letters_of
 from quarry._export_contents import Axis, Coordinate, GridBox, Layout, Variable
 from quarry._export_output import Output
-from quarry._export_selection import Selection, at_level, own_level, select, worst_of
+from quarry._export_selection import Selection, Shown, at_level, own_level, select, worst_of
 from quarry._export_times import in_unit_of_steps
 from quarry._samples import Box, Region, array_of, positions
 
 
 def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
               box: Box | Region | None, level: int | None, max_error: float | Mapping[str, float] | None,
-              kind: type[Output]) -> Layout:
+              layer: int | None, kind: type[Output]) -> Layout:
     """What the arguments of Dataset.export select, for a format."""
     selection = select(dataset, fields, steps, kind)
     boxes = selection.boxes(box)
-    selection, at = at_level(selection, level, max_error)
+    selection, shown = at_level(selection, level, max_error, layer)
+    at = shown.level
     numbers = selection.numbers_of_grids(selection.names)
     grids = _grids([dataset.grids[number] for number in numbers], [boxes[number] for number in numbers], at)
     said = [np.array(boxes[number], "<i8").ravel() for number in numbers]
-    variables = [in_unit_of_steps(_variable(selection, name, numbers.index(selection.number_of_grid(name)), at),
+    variables = [in_unit_of_steps(_variable(selection, name, numbers.index(selection.number_of_grid(name)), shown),
                                   dataset.native) for name in selection.names]
     if len(said) > 1:  # otherwise it is said of the whole
         variables = [replace(one, attrs={"box": said[one.grid], **one.attrs}) for one in variables]
@@ -39,7 +40,7 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
         numbers=tuple(step.step for step in selection.steps),
         times=tuple(float("nan") if step.time is None else step.time for step in selection.steps),
         time_attrs=dataset.native.time_attributes, texts=tuple(_texts(dataset, grids, at)),
-        is_moment=len(dataset.native.steps()) == 1, level=at, created_by=dataset.native.created_by,
+        is_moment=len(dataset.steps) == 1, level=at, created_by=dataset.native.created_by,
         attrs=_provenance(dataset, at) | ({"box": said[0]} if len(said) == 1 else {}) | dataset.native.attributes,
         warnings=selection.left)
 
@@ -100,13 +101,14 @@ def _grid(grid: _quarry.FieldGrid, axes: Mapping[str, Axis], level: int, extent:
                    (extent[0][0], extent[1][0], extent[2][0]))
 
 
-def _variable(selection: Selection, name: str, grid: int, level: int) -> Variable:
+def _variable(selection: Selection, name: str, grid: int, shown: Shown) -> Variable:
     """A field.
 
     Args:
         grid: its place in the layout
     """
     field, held = selection.dataset[name], selection.held[name]
+    level, layer = shown.level, shown.layer_of(selection.dataset[name])
     said = field._description
     dtype = np.dtype(said.dtype).newbyteorder("<")
     fill = dtype.type(np.nan) if dtype.kind == "f" else None if said.fill is None else dtype.type(said.fill)
@@ -116,17 +118,20 @@ def _variable(selection: Selection, name: str, grid: int, level: int) -> Variabl
                          "there; give steps that have it, or leave it out of fields")
     attrs: dict[str, Any] = {
         "units": said.units or None, "coder": said.coder,
-        "lossless": 1 if said.lossless else None, "level": level, "max_error": None,
-        "tolerance": max(step.tolerance for step in held if step), "relative_tolerance": said.relative_tolerance,
+        "lossless": 1 if said.lossless and layer == said.layers - 1 else None, "level": level,
+        "layer": layer if layer < said.layers - 1 else None, "max_error": None,
+        "tolerance": max(step.tolerance_of(layer) for step in held if step),
+        "relative_tolerance": said.relative_tolerance,
         "pointwise_relative_tolerance": said.pointwise_relative_tolerance,
         "coverage": None,
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
     own = own_level(field, level)
     if own == level or not said.coordinate:  # nobody has compared what some are left out of
-        attrs["max_error"], attrs["coverage"] = worst_of(field, held, level)
+        attrs["max_error"], attrs["coverage"] = worst_of(held, own, layer)
     return Variable(said.name, dtype, said.units, fill, tuple(step is not None for step in held),
                     tuple(step is not None and step.has_missing for step in held), said.still, said.coordinate,
-                    {key: value for key, value in attrs.items() if value is not None} | said.attributes, grid, own)
+                    {key: value for key, value in attrs.items() if value is not None} | said.attributes, grid, own,
+                    layer)
 
 
 def _provenance(dataset: Dataset, level: int) -> dict[str, Any]:

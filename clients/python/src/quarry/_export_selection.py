@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +12,8 @@ from quarry._errors import Error
 from quarry._export_output import Output
 from quarry._field import Field
 from quarry._roles import helpers_of
-from quarry._samples import Box, Region, box_of
-from quarry._words import check
+from quarry._samples import Box, Region, box_of, layer_of
+from quarry._words import check, explained
 
 Held = Sequence[_quarry.FieldStep | None]
 """What each of the chosen steps says of a field."""
@@ -195,7 +194,7 @@ def _chosen(dataset: Dataset, said: Mapping[str, _quarry.FieldDescription], numb
             ) -> list[_quarry.Step]:
     """The steps of these numbers. If none are given, those that hold a field that changes with time; of fields that
     do not, one that holds any of them."""
-    steps = dataset.native.steps()
+    steps = dataset._steps()
     if numbers is None:
         moving = [name for name in said if not said[name].still]
         chosen = _holding(steps, moving) or _holding(steps, said)[:1]
@@ -227,15 +226,32 @@ def _held(field: Field, chosen: Sequence[_quarry.Step]) -> Held:
 
 # ---- The level
 
-def at_level(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None
-             ) -> tuple[Selection, int]:
-    """The level that is meant, and the fields that it shows: all, where nothing says otherwise."""
-    at = _level(selection, level, max_error)
-    coarser = [name for name in selection.names if not _has_level(selection.dataset[name], at)]
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of the fields.
+
+    Attributes:
+        level: 0 is full resolution
+        layers: of accuracy, by the names of the fields; the last of those that are not named
+    """
+
+    level: int
+    layers: Mapping[str, int]
+
+    def layer_of(self, field: Field) -> int:
+        """That of a field."""
+        return self.layers.get(field.name, field._description.layers - 1)
+
+
+def at_level(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,
+             layer: int | None) -> tuple[Selection, Shown]:
+    """The level and layers that are meant, and the fields that the level shows: all, where nothing says otherwise."""
+    shown = _shown(selection, level, max_error, layer)
+    coarser = [name for name in selection.names if not _has_level(selection.dataset[name], shown.level)]
     if coarser and selection.are_named:
-        raise ValueError(f"level {at} is coarser than all levels of {_quoted(coarser)}; give a finer level, or leave "
-                         "them out of fields")
-    return selection.without(coarser, f": level {at} is coarser than all levels that they have"), at
+        raise ValueError(f"level {shown.level} is coarser than all levels of {_quoted(coarser)}; give a finer level, "
+                         "or leave them out of fields")
+    return selection.without(coarser, f": level {shown.level} is coarser than all levels that they have"), shown
 
 
 def own_level(field: Field, level: int) -> int:
@@ -252,8 +268,9 @@ def _is_single(field: Field) -> bool:
     return field.grid.shape == (1, 1, 1)
 
 
-def _level(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
-    """For a max_error, the coarsest level at which all fields and steps are within it."""
+def _shown(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,
+           layer: int | None) -> Shown:
+    """For a max_error, those with the fewest bytes at which all fields and steps are within it."""
     fields = {name: selection.dataset[name] for name in selection.names}
     # Bounds and the like have another unit.
     meant = [name for name, field in fields.items() if not field.is_coordinate and (
@@ -262,28 +279,19 @@ def _level(selection: Selection, level: int | None, max_error: float | Mapping[s
         levels = max(fields[name].levels for name in meant)
         if not 0 <= (level or 0) < levels:
             raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to {levels - 1}")
-        return int(level or 0)
-    if level:
-        raise ValueError("only one of level and max_error can be given")
+        return Shown(int(level or 0), {} if layer is None else {
+            name: layer_of(field._description, layer) for name, field in fields.items()})
+    if level or layer is not None:
+        raise ValueError("only one of level and max_error can be given; max_error chooses the layer, too")
     allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(meant, max_error)
     if unknown := set(allowed) - set(fields):
         raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(fields)}")
-    if bad := [error for error in allowed.values() if not error >= 0]:
-        raise ValueError(f"max_error {bad[0]} is not a number from 0 on")
-    worst = {name: functools.partial(worst_of, fields[name], selection.held[name]) for name in allowed}
-    levels = min((fields[name].levels for name in allowed if not _is_single(fields[name])), default=1)
-    for candidate in reversed(range(levels)):
-        found = {name: worst_at(candidate) for name, worst_at in worst.items()}
-        if all(error <= allowed[name] and coverage >= 1 for name, (error, coverage) in found.items()):
-            return candidate
-    least = {name: worst_at(0)[0] for name, worst_at in worst.items()}
-    if all(error <= allowed[name] for name, error in least.items()):
-        return 0
-    raise Error("NOT_FOUND", f"no level of \"{selection.dataset.target}\" keeps an error of {max_error}: level 0, the "
-                f"finest, has {least}; ask for an error of at least that, or for level 0")
+    chosen, layers = explained(selection.dataset.native.choose, fields=[
+        (name, error, [step for step in selection.held[name] if step]) for name, error in allowed.items()])
+    return Shown(chosen, dict(zip(allowed, layers, strict=True)))
 
 
-def worst_of(field: Field, held: Held, level: int) -> tuple[float, float]:
-    """The largest error at a level, and the least coverage."""
-    records = [step.levels[own_level(field, level)] for step in held if step]
+def worst_of(held: Held, level: int, layer: int) -> tuple[float, float]:
+    """The largest error at a level of a field in a layer, and the least coverage."""
+    records = [step.levels_of(layer)[level] for step in held if step]
     return max(record.max_error for record in records), min(record.coverage for record in records)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from quarry._pictures import Merged
 
 
+_NEAR = 4
+"""Indices of steps from either end for which the steps up to there are asked, one at a time."""
+
+
 class Field:
     """A field of a dataset: an array over [step, z, y, x], of which an index reads just what it selects.
 
@@ -196,30 +200,50 @@ class Field:
     def __getitem__(self, key: Any) -> Any:
         """The selected samples in full resolution: an array, or a scalar. Patches without any of them are not read."""
         import numpy as np
-        holding = self._holding()
-        selection = select(key, (len(holding), *self.grid.shape))
+        numbers, key = self._steps_of(key)
+        selection = select(key, (len(numbers), *self.grid.shape))
         (positions, *along), orders = ordered(selection.along)
         array = np.empty([len(positions), *map(len, along)], self.dtype)
         masked = False
         if array.size:
             for place, position in enumerate(positions):
-                step, said = holding[position]
-                masked = masked or said.has_missing
                 for box in boxes(along, self.grid.patch):
-                    self._read_box(step.step, said.has_missing, box, array[place])
+                    masked |= self._read_box(numbers[position], box, array[place])
         result = in_order(array, orders).reshape(selection.shape)
         if masked and array.dtype.kind in "iu":
             return self._masked(result)
         return result if selection.shape else result[()]
 
-    def _read_box(self, step: int, missing: bool, box: Sequence[Run], out: npt.NDArray[Any]) -> None:
-        """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step."""
+    def _steps_of(self, key: Any) -> tuple[builtins.list[int], Any]:
+        """Numbers of steps, and the key that selects from them: of all that hold the field, unless one index says
+        which. Those near an end are found without the records of the others."""
+        first, *rest = (key or (None,)) if isinstance(key, tuple) else (key,)
+        if type(first) is int and -_NEAR <= first < _NEAR and not self.still:
+            numbers = self.dataset.steps
+            beyond = -first - 1 if first < 0 else first
+            for number in reversed(numbers) if first < 0 else numbers:
+                if beyond == 0 and self._is_in(number):
+                    return [number], (0, *rest)
+                beyond -= self._is_in(number)
+        return self.steps, key
+
+    def _is_in(self, number: int) -> bool:
+        """Whether a step holds it."""
+        return any(said.name == self.name for said in self.dataset._step(number).fields)
+
+    def _read_box(self, step: int, box: Sequence[Run], out: npt.NDArray[Any]) -> bool:
+        """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step.
+
+        Returns:
+            whether samples may be missing
+        """
         z, y, x = ((run.first, run.last + 1) for run in box)
         question = _quarry.Question(self.name, step=step, box=(z, y, x))
         if all(run.is_all_of(length) for run, length in zip(box, out.shape, strict=True)):
-            self.dataset.native.read(question, missing, out)
-            return
-        put(self.dataset.native.read(question, missing).array, box, out)
+            return self.dataset.native.read(question, out=out).may_miss
+        answer = self.dataset.native.read(question)
+        put(answer.array, box, out)
+        return answer.may_miss
 
     def _masked(self, array: npt.NDArray[Any]) -> Any:
         import numpy as np
@@ -242,19 +266,9 @@ class Field:
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
 
-    def _said_of(self, step: int | None) -> _quarry.FieldStep | None:
-        """What is recorded of a step, or of the first. None: it was published since."""
-        return next((said for number, said in self._holding() if self.still or step in (None, number.step)), None)
-
-    def _may_miss(self, step: int | None) -> bool:
-        """Whether a step has missing samples."""
-        said = self._said_of(step)
-        return said is None or said.has_missing
-
-    def _samples(self, answer: _quarry.Answer | Merged, masked: bool | None, missing: bool) -> Samples:
-        """`missing`: whether there may be missing samples."""
+    def _samples(self, answer: _quarry.Answer | Merged, masked: bool | None) -> Samples:
         if masked is None:
-            masked = missing and self.dtype.kind in "iu"
+            masked = answer.may_miss and self.dtype.kind in "iu"
         array = self._masked(answer.array) if masked else answer.array
         return Samples(answer, array, self)
 
@@ -313,14 +327,13 @@ class Field:
                 raise ValueError(f"{other[0]}={given[other[0]]!r} does not go with steps, of which all are read alike; "
                                  "read one step after the other, or leave one of the two out")
             return read_series(self, steps, masked, box=box, level=level, stride=stride, strict=strict, layer=layer)
-        missing = self._may_miss(step)
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
             from quarry._pictures import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
-                                               max_bytes=max_bytes, strict=strict, layer=layer), masked, missing)
-        return self._samples(self.dataset.native.read(question, missing), masked, missing)
+                                               max_bytes=max_bytes, strict=strict, layer=layer), masked)
+        return self._samples(self.dataset.native.read(question), masked)
 
     def stream(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
@@ -338,40 +351,35 @@ class Field:
 
         The others, and the errors, are those of `read`.
         """
-        missing = self._may_miss(step)
-        return (self._samples(answer, masked, missing) for answer in taken(self._stream(
-            missing, box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
+        return (self._samples(answer, masked) for answer in taken(self._stream(
+            box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
             focus=focus, values=values, strict=strict, layer=layer, first_layer=first_layer)))
 
-    def _stream(self, missing: bool, *, first_level: int | None, first_layer: int | None,
+    def _stream(self, *, first_level: int | None, first_layer: int | None,
                 **question: Any) -> _quarry.Stream:
         if first_level is None:
             first_level = self.levels - 1
         return self.dataset.native.stream(self._question(first_level=first_level, first_layer=first_layer or 0,
-                                                         stride=None, **question), missing)
+                                                         stride=None, **question))
 
     async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | Region | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
                     strict: bool = True, layer: int | None = None) -> Samples:
         """`read` for `await`. A task that is cancelled ends the read."""
-        import asyncio  # here, as it takes longer to import than all the rest
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
                                   stride=stride, values=values, strict=strict, layer=layer)
-        missing = await asyncio.to_thread(self._may_miss, step)
-        async for answer in taken_async(self.dataset.native.stream(question, missing)):
-            return self._samples(answer, masked, missing)
+        async for answer in taken_async(self.dataset.native.stream(question)):
+            return self._samples(answer, masked)
         raise Error("INTERNAL", "the answer has no level")
 
     async def astream(self, *, masked: bool | None = None, **question: Any) -> AsyncIterator[Samples]:
         """`stream` for `async for`. A task that is cancelled ends the read."""
-        import asyncio
         arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
                                      "first_level": None, "focus": None, "values": None, "strict": True, "layer": None,
                                      "first_layer": None, **question}
-        missing = await asyncio.to_thread(self._may_miss, arguments["step"])
-        async for answer in taken_async(self._stream(missing, **arguments)):
-            yield self._samples(answer, masked, missing)
+        async for answer in taken_async(self._stream(**arguments)):
+            yield self._samples(answer, masked)
 
     def plan(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
@@ -479,13 +487,15 @@ class Field:
                          layer=layer)
 
     def to_xarray(self, *, level: int | None = None, max_error: float | None = None,
-                  steps: Sequence[int] | None = None) -> xr.DataArray:
+                  layer: int | None = None, steps: Sequence[int] | None = None) -> xr.DataArray:
         """The field as xarray's engine "quarry" has it: lazy, with coordinates and attributes, without axes that it
         lacks.
 
         Args:
             level: 0, full resolution, if nothing else says which
-            max_error: instead of a level: the coarsest that shows every sample of all steps within this error
+            max_error: instead of level and layer: those with the fewest bytes that show every sample of all steps
+                within this error
+            layer: of accuracy, 0 the roughest; the last if left out
             steps: numbers of the steps; all that are published, if left out
 
         Raises:
@@ -493,7 +503,7 @@ class Field:
             Error: no such step, or no level within max_error (NOT_FOUND)
         """
         from quarry._xarray import field_to_xarray
-        return field_to_xarray(self, level=level, max_error=max_error, steps=steps)
+        return field_to_xarray(self, level=level, max_error=max_error, layer=layer, steps=steps)
 
     # ---- Looking
 

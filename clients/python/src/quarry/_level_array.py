@@ -61,7 +61,8 @@ class LevelArray(BackendArray):
     """A field at one level, over [step, z, y, x]. Thread-safe.
 
     Attributes:
-        numbers, held, missing: of each step: its number, whether it holds the field, whether samples are missing in it
+        layer: of accuracy; None: the last
+        numbers, held: of each step: its number, and whether it holds the field
         grid, patch: samples of full resolution of the whole grid and of a patch, z, y, x
         stored: type of the samples in the dataset
         dtype: that of this array
@@ -71,9 +72,9 @@ class LevelArray(BackendArray):
     dataset: Dataset
     name: str
     level: int
+    layer: int | None
     numbers: npt.NDArray[np.int64]
     held: npt.NDArray[np.bool_]
-    missing: npt.NDArray[np.bool_]
     grid: tuple[int, int, int]
     patch: tuple[int, int, int]
     stored: np.dtype[Any]
@@ -166,12 +167,12 @@ class LevelArray(BackendArray):
         """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step."""
         z, y, x = ((run.first << self.level, min((run.last << self.level) + 1, length))
                    for run, length in zip(box, self.grid, strict=True))
-        question = _quarry.Question(self.name, step=int(self.numbers[position]), box=(z, y, x), level=self.level)
-        missing = self.decode and bool(self.missing[position])
+        question = _quarry.Question(self.name, step=int(self.numbers[position]), box=(z, y, x), level=self.level,
+                                    layer=self.layer)
         if self.stored == self.dtype and all(run.is_all_of(length) for run, length in zip(box, out.shape, strict=True)):
-            self._patiently(lambda: self.dataset.native.read(question, missing, out))
+            self._patiently(lambda: self.dataset.native.read(question, self.decode, out))
             return
-        block = self._patiently(lambda: self.dataset.native.read(question, missing)).array
+        block = self._patiently(lambda: self.dataset.native.read(question, self.decode)).array
         wanted, block = put(block, box, out)
         if self.decode and self.fill is not None and self.stored.kind != "f":
             wanted[block == self.stored.type(self.fill)] = np.nan

@@ -282,7 +282,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
     (first, _), (top, bottom), (left, right) = target.extent
     shape = tuple(end - begin for begin, end in target.extent)
     whole = np.empty(shape, field.dtype)
-    errors, damaged, rougher, left_out = [0.0], [], [], []
+    errors, damaged, rougher, left_out, may_miss = [0.0], [], [], [], False
     with tqdm(total=whole.nbytes, unit="B", unit_scale=True, desc=f"{field.name}, step {plan.step}") as bar:
         for slab in _slabs(field, box):
             begin, end = (-(-bound // target.spacing[0]) - first for bound in slab[0])
@@ -295,9 +295,10 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
             damaged += part.damaged
             rougher += part.rougher
             left_out += part.left_out
+            may_miss |= part._answer.may_miss
             bar.update(part.array.nbytes)
     return Merged(field.name, plan.step, target.level, plan.layer, True, max(errors), target.extent,
-                  target.spacing, damaged, rougher, left_out, whole)
+                  target.spacing, damaged, rougher, left_out, may_miss, whole)
 
 
 @dataclass(frozen=True)
@@ -315,6 +316,7 @@ class Merged:
     damaged: list[tuple[Box, int]]
     rougher: list[tuple[Box, int]]
     left_out: list[Box]
+    may_miss: bool
     array: Any
 
 

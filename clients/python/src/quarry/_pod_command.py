@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
         from quarry.outofcore._pod import summary
         with _dataset.open(given.target, token=_token(given.token_file), ca=given.ca, certificate=given.cert,
                            key=given.key, timeout=given.timeout, encoding=given.encoding) as dataset:
-            known = [step.step for step in dataset.native.steps()]
+            known = dataset.steps
             found = pod(dataset, given.field, modes=given.modes, level=given.level, memory=given.memory,
                         steps=_steps(given.steps, known) if given.steps else None,
                         subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,

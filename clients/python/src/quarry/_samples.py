@@ -57,6 +57,17 @@ def box_of(grid: _quarry.FieldGrid, box: Box | Region | None) -> Box | None:
     return grid.box_of([(axis, *_interval(axis, given)) for axis, given in box.items()])
 
 
+def layer_of(said: _quarry.FieldDescription, layer: int) -> int:
+    """A layer of accuracy that is meant for several fields: of one that has fewer, the last.
+
+    Raises:
+        ValueError: it is below 0
+    """
+    if layer < 0:
+        raise ValueError(f"there is no layer {layer}; 0 is the roughest")
+    return min(layer, said.layers - 1)
+
+
 def _interval(axis: Any, given: Any) -> tuple[float | None, float | None]:
     if isinstance(given, slice) and given.step is None:
         given = (given.start, given.stop)

@@ -141,22 +141,19 @@ def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any
     import numpy as np
     numbers = numbers_of(field, steps)
     native = field.dataset.native
-    holding = {step.step: said.has_missing for step, said in field._holding()}
-    # True: published since.
-    missing = [field._may_miss(None) if field.still else holding.get(number, True) for number in numbers]
     answers: list[_quarry.Answer] = []
     array: npt.NDArray[Any] | None = None
     for place, number in enumerate(numbers):
         one = field._question(step=number, max_error=None, max_bytes=None, values=None, **question)
         if array is None:
-            answers.append(native.read(one, missing[place]))
+            answers.append(native.read(one))
             array = np.empty((len(numbers), *answers[0].array.shape), field.dtype)
             array[0] = answers[0].array
         else:
-            answers.append(native.read(one, missing[place], array[place]))
+            answers.append(native.read(one, out=array[place]))
     assert array is not None
     if masked is None:
-        masked = any(missing) and field.dtype.kind in "iu"
+        masked = any(answer.may_miss for answer in answers) and field.dtype.kind in "iu"
     shown = field._masked(array) if masked else array
     samples = [Samples(answer, shown[place], field) for place, answer in enumerate(answers)]
     return Series(shown, samples, numbers, field)

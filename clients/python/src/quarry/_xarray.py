@@ -25,7 +25,7 @@ from quarry._errors import Error
 from quarry._field import Field
 from quarry._level_array import ComplexArray, LevelArray
 from quarry._roles import helpers_of
-from quarry._samples import Samples, array_of, as_given, floating, positions, with_nan
+from quarry._samples import Samples, array_of, as_given, floating, layer_of, positions, with_nan
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,22 +38,22 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     supports_groups: ClassVar[bool] = True
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
         "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error",
-        "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding")
+        "layer", "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
             mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool | None = None,
             level: int | None = None, max_error: float | Mapping[str, float] | None = None,
-            steps: Iterable[int] | None = None, token: str = "", ca: str = "", certificate: str = "", key: str = "",
-            threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
-            encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
+            layer: int | None = None, steps: Iterable[int] | None = None, token: str = "", ca: str = "",
+            certificate: str = "", key: str = "", threads: int = 0, memory: int = 0, timeout: float = 0,
+            retries: int = 5, encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
         """Opens a dataset at one level; reads no samples, but for those of dates that decide how all are decoded.
 
         Where the dataset has a name of time, the steps lie along their times; otherwise along their numbers. Attributes
-        are those of the source. Besides, a variable has `level` where it is not 0, `max_error` where the original
-        differs from what is shown, `coverage` where a level cannot show everything, and a `comment` where steps do not
-        hold it. What else is known is in the encoding: `coder`, `lossless`, `tolerance`, and `created_by` of the
-        dataset.
+        are those of the source. Besides, a variable has `level` where it is not 0, `layer` where it is not the last,
+        `max_error` where the original differs from what is shown, `coverage` where a level cannot show everything, and
+        a `comment` where steps do not hold it. What else is known is in the encoding: `coder`, `lossless`, `tolerance`,
+        and `created_by` of the dataset.
 
         Args:
             filename_or_obj: a directory, or "grpc://HOST:PORT/NAME", or the same with "grpcs://" for TLS
@@ -63,8 +63,9 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             decode_timedelta: what has a unit without one, as "hours", is timedelta64; if left out, what was timedelta64
                 when it was written
             level: 0, full resolution, if nothing else says which
-            max_error: instead of a level: the coarsest at which every field and step is within this error, in the
-                field's unit; or {field: error}, where fields have different units
+            max_error: instead of level and layer: those with the fewest bytes at which every field and step is within
+                this error, in the field's unit; or {field: error}, where fields have different units
+            layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer
             steps: numbers of the steps; all that are published if left out
 
         The others are those of `quarry.open`.
@@ -78,7 +79,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         try:
             times = _Decoding(decode_times, decode_timedelta)
             view = _View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
-            chosen = view.choose(level, max_error)
+            chosen = view.choose(level, max_error, layer)
             if coarser := view.without(chosen):
                 warnings.warn(f"level {chosen} is coarser than all levels of {', '.join(coarser)}: left out here",
                               stacklevel=2)
@@ -129,12 +130,12 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
 
 
 def field_to_xarray(source: Field, *, level: int | None = None, max_error: float | None = None,
-                    steps: Iterable[int] | None = None) -> xr.DataArray:
+                    layer: int | None = None, steps: Iterable[int] | None = None) -> xr.DataArray:
     """See Field.to_xarray."""
     beside = [said.name for said in source.dataset.native.fields if said.coordinate and said.name != source.name]
     view = _View(source.dataset, [source.name, *beside], steps, True, _Decoding())
     view.look_at(source.name)
-    at = view.dataset_at(view.choose(level, max_error), is_indexed=True)
+    at = view.dataset_at(view.choose(level, max_error, layer), is_indexed=True)
     if source.name not in at.variables:
         raise Error("NOT_FOUND", f"{source.name!r} is in none of the steps {view.numbers.tolist()}")
     return at[source.name]
@@ -152,7 +153,8 @@ def samples_to_xarray(samples: Samples) -> xr.DataArray:
     if not said.still:
         coords |= _moment_of(samples, decoding)
     array = with_nan(samples.array)[tuple(slice(None) if has else 0 for has in grid.has_axis)]
-    return xr.DataArray(array, coords, _dims(grid), samples.field, _attributes(said, samples.level, samples.max_error))
+    return xr.DataArray(array, coords, _dims(grid), samples.field,
+                        _attributes(said, samples.level, samples.max_error, layer=samples.layer))
 
 
 def _texts_beside(samples: Samples) -> dict[str, Any]:
@@ -196,10 +198,11 @@ def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:
 
 
 def _attributes(said: _quarry.FieldDescription, level: int, max_error: float, coverage: float = 1,
-                comment: str = "") -> dict[str, Any]:
+                comment: str = "", layer: int | None = None) -> dict[str, Any]:
     """Those of the source, and where what is shown differs from it, how."""
-    facts = {"level": level or None, "max_error": max_error or None, "coverage": coverage if coverage < 1 else None,
-             "comment": comment or None, "units": said.units or None}
+    facts = {"level": level or None, "layer": layer if layer not in (None, said.layers - 1) else None,
+             "max_error": max_error or None, "coverage": coverage if coverage < 1 else None, "comment": comment or None,
+             "units": said.units or None}
     return {name: value for name, value in facts.items() if value is not None} | said.attributes
 
 
@@ -309,24 +312,25 @@ class _Series:
         numbers: of the steps along its axis; of a field that stands still, the one that has it
         held: which of them hold it
         missing: and which of these have missing samples
-        tolerance: the largest
-        errors, coverages: of each level, the worst; empty if no step holds it
+        errors, coverages: of each layer of accuracy and level, the worst; empty if no step holds it
+        layer: of accuracy, that is shown
+        records: of the steps that hold it
     """
 
     said: _quarry.FieldDescription
     grid: _quarry.FieldGrid
     numbers: npt.NDArray[np.int64]
     held: npt.NDArray[np.bool_]
-    missing: npt.NDArray[np.bool_]
-    tolerance: float = 0
-    errors: list[float] = field(default_factory=list)
-    coverages: list[float] = field(default_factory=list)
+    errors: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    coverages: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    layer: int = 0
+    records: list[_quarry.FieldStep] = field(default_factory=list)
 
     @classmethod
     def of(cls, said: _quarry.FieldDescription, grid: _quarry.FieldGrid, steps: Sequence[_quarry.Step]) -> _Series:
         """In these steps."""
         numbers = np.array([step.step for step in steps], dtype=np.int64)
-        series = cls(said, grid, numbers, np.zeros(len(steps), bool), np.zeros(len(steps), bool))
+        series = cls(said, grid, numbers, np.zeros(len(steps), bool), layer=said.layers - 1)
         for position, step in enumerate(steps):
             for of_field in step.fields:
                 if of_field.name == said.name:
@@ -334,14 +338,13 @@ class _Series:
         return series
 
     def _add(self, position: int, step: _quarry.FieldStep) -> None:
-        records = step.levels
-        errors, coverages = [record.max_error for record in records], [record.coverage for record in records]
-        if self.errors:
-            errors, coverages = list(map(max, self.errors, errors)), list(map(min, self.coverages, coverages))
-        self.errors, self.coverages = errors, coverages
-        self.tolerance = max(self.tolerance, step.tolerance)
+        layers = [step.levels_of(layer) for layer in range(self.said.layers)]
+        errors = np.array([[record.max_error for record in levels] for levels in layers])
+        coverages = np.array([[record.coverage for record in levels] for levels in layers])
+        self.errors = np.maximum(self.errors, errors) if self.errors.size else errors
+        self.coverages = np.minimum(self.coverages, coverages) if self.coverages.size else coverages
         self.held[position] = True
-        self.missing[position] = step.has_missing
+        self.records.append(step)
 
     def has_level(self, level: int) -> bool:
         """Coordinates are there at every level; a single sample is that of all."""
@@ -354,7 +357,7 @@ class _View:
     def __init__(self, dataset: Dataset, names: Sequence[str], steps: Iterable[int] | None, decode: bool,
                  decoding: _Decoding) -> None:
         self._dataset, self._native, self._decode, self._decoding = dataset, dataset.native, decode, decoding
-        published = self._native.steps()
+        published = dataset._steps()
         chosen = _moving(self._native, published) if steps is None else _chosen(dataset, published, steps)
         self._moments = _Moments(self._native, chosen)
         self.numbers = self._moments.numbers
@@ -382,21 +385,22 @@ class _View:
         """The fields whose grid has no such level."""
         return [name for name, series in self._series.items() if not series.has_level(level)]
 
-    def choose(self, level: int | None, max_error: float | Mapping[str, float] | None) -> int:
-        """The level that is meant. For a max_error, the one that a plan of the whole grid would choose for the worst
-        field and step: the records of the steps are the worst of their patches, and asking a server once is enough."""
+    def choose(self, level: int | None, max_error: float | Mapping[str, float] | None, layer: int | None) -> int:
+        """The level that is meant, and sets the layer of each field. For a max_error, those that a plan of the whole
+        grid would choose for the worst field and step."""
+        if layer is not None:
+            for series in self._series.values():
+                series.layer = layer_of(series.said, layer)
         if max_error is None:
             return _checked(level or 0, self.levels)
-        if level is not None:
-            raise ValueError("only one of level and max_error can be given")
-        allowed = self._allowed(max_error)
-        levels = min((self._series[name].grid.levels for name in allowed), default=1)
-        for candidate in reversed(range(levels)):
-            if all(self._keeps(self._series[name], candidate, float(error)) for name, error in allowed.items()):
-                return candidate
-        least = {name: self._series[name].errors[0] for name in allowed}
-        raise Error("NOT_FOUND", f"no level of \"{self._dataset.target}\" keeps an error of {max_error}: level 0, the "
-                    f"finest, has {least}; ask for an error of at least that, or for level 0")
+        if level is not None or layer is not None:
+            raise ValueError("only one of level and max_error can be given; max_error chooses the layer, too")
+        allowed = {name: float(error) for name, error in self._allowed(max_error).items()}
+        chosen, layers = self._native.choose([(name, error, self._series[name].records)
+                                              for name, error in allowed.items()])
+        for name, of_field in zip(allowed, layers, strict=True):
+            self._series[name].layer = of_field
+        return chosen
 
     def _allowed(self, max_error: float | Mapping[str, float]) -> dict[str, float]:
         """The error of each field. Two parts of complex samples have that of the whole together."""
@@ -415,12 +419,6 @@ class _View:
                 is_part = of and not (isinstance(max_error, Mapping) and name in by_name)
                 allowed[name] = error / 2 ** 0.5 if is_part else error
         return allowed
-
-    @staticmethod
-    def _keeps(series: _Series, level: int, error: float) -> bool:
-        if not error >= 0:
-            raise ValueError(f"max_error {error} of {series.said.name} is not a number from 0 on")
-        return not series.errors or (series.errors[level] <= error and series.coverages[level] >= 1)
 
     def root(self) -> xr.Dataset:
         """What is said of the dataset at all levels."""
@@ -501,7 +499,7 @@ class _View:
         attrs = self._attributes(series, own)
         # xarray decodes numbers of dates with all their digits.
         is_raw = stored.kind in "iu" and self._decoding.concerns(attrs)
-        array = LevelArray(self._dataset, said.name, own, series.numbers, series.held, series.missing,
+        array = LevelArray(self._dataset, said.name, own, series.layer, series.numbers, series.held,
                            grid.shape, grid.patch, stored, self._type(series, is_raw), said.fill,
                            self._decode and not is_raw)
         # An axis that the grid lacks has one sample, and is no dimension, as that of the steps of what stands still.
@@ -513,7 +511,8 @@ class _View:
                                           for one, step in zip(has, strides, strict=True)))
         encoding: dict[str, Any] = {
             "preferred_chunks": dict(zip(dims, itertools.compress(chunk, has), strict=True)), "coder": said.coder,
-            "lossless": said.lossless, "tolerance": series.tolerance}
+            "lossless": said.lossless and series.layer == said.layers - 1,
+            "tolerance": max((step.tolerance_of(series.layer) for step in series.records), default=0.0)}
         if said.fill is not None:
             # As if xarray had decoded it: what is written again has the same type and fill value.
             (encoding if self._decode and not is_raw else attrs)["_FillValue"] = stored.type(said.fill)
@@ -524,9 +523,10 @@ class _View:
     def _attributes(self, series: _Series, own: int) -> dict[str, Any]:
         absent = np.count_nonzero(~series.held)
         comment = f"missing in {absent} of {len(series.held)} steps, which do not hold it" if absent else ""
-        if series.said.coordinate or not series.errors:  # a coordinate is exact where samples are shown
+        if series.said.coordinate or not series.errors.size:  # a coordinate is exact where samples are shown
             return _attributes(series.said, 0, 0, comment=comment)
-        return _attributes(series.said, own, series.errors[own], series.coverages[own], comment)
+        return _attributes(series.said, own, float(series.errors[series.layer, own]),
+                           float(series.coverages[series.layer, own]), comment, series.layer)
 
     def _type(self, series: _Series, is_raw: bool) -> np.dtype[Any]:
         """Of the array."""

@@ -8,7 +8,7 @@
     L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as the dataset calls them
     L/TEXT                         coordinates of text, likewise
 
-Decision 36 says why chunks and dimensions are what they are.
+docs/decisions/zarr-xarray-export.md says why chunks and dimensions are what they are.
 
 The server has the same hierarchy in C++ (server/zarr): every key has the same value there, documents as JSON, chunks
 by their bytes. What both have to do alike, besides what is obvious:
@@ -153,7 +153,7 @@ class FieldArray(Array):
             grid.spread(begin[first:], 0), grid.spread(end[first:], 1), grid.shape, strict=True))
         question = _quarry.Question(self.contents.name, step=self.contents.steps[place],
                                     box=(box[0], box[1], box[2]), level=level)
-        array: npt.NDArray[Any] = dataset.native.read(question, self.contents.missing[place]).array
+        array: npt.NDArray[Any] = dataset.native.read(question).array
         return array.reshape((*(1,) * first, *grid.kept(array.shape)))
 
 

@@ -141,7 +141,7 @@ def describe(dataset: Dataset, fields: Sequence[str] | None, float32: bool) -> D
                        tuple(tuple(axis) for axis in grid.coordinates), grid.axis_units,
                        grid.dim_names, grid.has_axis, tuple(map(_as_json, grid.axis_attributes)), grid.unplaced)
                   for grid in dataset.grids)
-    steps = native.steps()
+    steps = dataset._steps()
     held: dict[str, list[tuple[_quarry.Step, _quarry.FieldStep]]] = {name: [] for name in dataset}
     for step in steps:
         for said in step.fields:
