@@ -494,7 +494,8 @@ class Stranger(Actor):
 
 
 def check_what_is_left(soak):
-    """After the last kill: every published step is there and right, one more run repairs what killed ones have left."""
+    """After the last kill: every published step is there and right, one more run of the writer and of the index repairs what
+    killed ones have left."""
     checker = Reader(soak, "checker")
     with qt.Server(soak.root, "--memory", f"{MEMORY}B") as server:
         for simulation in soak.simulations:
@@ -503,11 +504,11 @@ def check_what_is_left(soak):
             path = simulation.path
             qt.succeed(WRITER, soak.sources[0], *LAYOUT, *simulation.truth.way.options, "--step", STEPS, "--append",
                        "--output", path)
+            qt.succeed("quarry", "verify", path)
+            qt.succeed("quarry-index", path)  # removes what killed ones have left
             leftovers = [file for file in path.rglob("*") if ".partial" in file.name]
             if leftovers:
                 raise Wrong(f"left over: {leftovers}")
-            qt.succeed("quarry", "verify", path)
-            qt.succeed("quarry-index", path)
             for target in (path, server.target(path)):
                 for step in simulation.published:
                     output = checker.folder / "answer.raw"
