@@ -38,7 +38,8 @@ std::uint64_t PayloadAt(const Held& held, int level, int layer) {
   for (const FieldStepDescription* step : held.bound->steps) {
     for (int k = 0; k <= layer; ++k) {
       const std::vector<LevelRecord>& records = step->LevelsOf(k);
-      for (std::size_t l = static_cast<std::size_t>(level); l < records.size(); ++l) bytes += records[l].bytes;
+      for (std::size_t l = static_cast<std::size_t>(level); l < records.size(); ++l)
+        bytes += records[l].bytes;
     }
   }
   return bytes;
@@ -68,8 +69,9 @@ Status NoLevel(std::span<const Held> fields) {
     for (const FieldStepDescription* step : held.bound->steps)
       error = std::max(error, step->levels[0].max_error);
     if (error > held.bound->max_error)
-      kept_by_none.push_back(fmt::format("no level of \"{}\" keeps an error of {}: level 0, the finest, has {}",
-                                         held.bound->name, held.bound->max_error, error));
+      kept_by_none.push_back(
+          fmt::format("no level of \"{}\" keeps an error of {}: level 0, the finest, has {}",
+                      held.bound->name, held.bound->max_error, error));
   }
   return NotFound("{}; ask for an error of at least that, or for level 0", fmt::join(kept_by_none, "; "));
 }

@@ -86,7 +86,8 @@ TEST(ChooseForSeries, SaysWhichFieldKeepsNoError) {
   };
 
   EXPECT_EQ(status("a", 0.1).code(), StatusCode::kNotFound);
-  EXPECT_NE(status("a", 0.1).message().find("no level of \"a\" keeps an error of 0.1: level 0, the finest, has 0.25"),
+  EXPECT_NE(status("a", 0.1).message().find(
+                "no level of \"a\" keeps an error of 0.1: level 0, the finest, has 0.25"),
             std::string::npos);
   EXPECT_EQ(status("c", 1).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status("a", std::nan("")).code(), StatusCode::kInvalidArgument);
