@@ -49,6 +49,13 @@ export function textOf(attributes: Attributes, name: string): string | null {
   return value?.kind === "text" ? value.text : null;
 }
 
+/** A coordinate of text: one text for each sample along an axis, as names of stations, or one for the whole dataset. */
+export interface TextCoordinate {
+  readonly name: string;
+  readonly texts: readonly string[];
+  readonly attributes: Attributes;
+}
+
 export interface FieldInfo {
   readonly name: string;
   readonly type: SampleType;
@@ -73,6 +80,8 @@ export interface FieldInfo {
   readonly still: boolean;
   /** It says where the samples of others are, as a latitude of each sample does. */
   readonly coordinate: boolean;
+  /** The complex samples of which it is one part; null for most fields. */
+  readonly complex: { readonly of: string; readonly imaginary: boolean } | null;
 }
 
 /** Where samples are, and how they are cut. An axis that the grid does not have is one with one sample. */
@@ -87,6 +96,8 @@ export interface GridInfo {
   /** Positions of all samples of an axis that is not evenly spaced; null for the others. */
   readonly coordinates: readonly [Float64Array | null, Float64Array | null, Float64Array | null];
   readonly axisAttributes: readonly [Attributes, Attributes, Attributes];
+  /** Each has as many texts as the axis has samples. */
+  readonly axisTexts: readonly [readonly TextCoordinate[], readonly TextCoordinate[], readonly TextCoordinate[]];
 }
 
 export interface DatasetInfo {
@@ -95,6 +106,8 @@ export interface DatasetInfo {
   readonly grids: readonly GridInfo[];
   readonly fields: readonly FieldInfo[];
   readonly attributes: Attributes;
+  /** The texts of the whole dataset, one each. */
+  readonly texts: readonly TextCoordinate[];
   /** Of the times of the steps; empty if unknown. */
   readonly timeUnit: string;
   /** Of the dimension along which the steps lie, whose coordinate their times are; empty: they lie along their numbers. */

@@ -1,19 +1,11 @@
 /** What a pool and its workers tell each other. */
 
-import type { SampleType, Vec3 } from "../model";
+import type { DecodeJob } from "../reading";
 
-/** A job of index.ts, with its payload in one buffer that moves to the worker. */
-export interface DecodeRequest {
+/** A job with its payload in one buffer, which moves to the worker. */
+export interface DecodeRequest extends Omit<DecodeJob, "payloads" | "priority"> {
   readonly kind: "decode";
   readonly id: number;
-  readonly answer: number;
-  readonly patch: number;
-  readonly coder: string;
-  readonly type: SampleType;
-  readonly shape: Vec3;
-  readonly levels: number;
-  readonly target: number;
-  readonly keep: boolean;
   /** Level by level: the mask, then the samples. */
   readonly bytes: ArrayBuffer;
   readonly sizes: readonly { readonly mask: number; readonly payload: number }[];

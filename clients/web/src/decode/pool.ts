@@ -1,8 +1,8 @@
 /** Workers that decode: what waits, in the order of its priority, and what is under way. */
 
 import { ViewerError } from "../model";
+import type { DecodedPatch, DecodeJob, PatchDecoder } from "../reading";
 import { canDecode, samplesOf } from "./decoder";
-import type { DecodedPatch, DecodeJob, PatchDecoder } from "./index";
 import type { DecodeReply, DecodeRequest, Reply, Request } from "./messages";
 
 /** Of Worker, what the pool uses. */

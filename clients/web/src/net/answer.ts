@@ -1,31 +1,14 @@
 /** Whether the messages of an answer are those that were asked for: a page must not trust sizes that it did not ask for. */
 import type { BlockExtent, LevelEnd, LevelExtent, PatchPayload as PatchMessage, PatchPayloads, ReadHeader as HeaderMessage,
               SampleBlocks } from "../../build/proto/quarry/v1/service_pb";
-import type { LevelPayload } from "../decode/index";
+import { CallError } from "../errors";
+import { boxText, contains, intersect, isEmpty, levelBox, mapVec, patchBox, patchCounts, patchesMeeting, sameBox,
+         shapeOf, sizeOf, volume } from "../geometry";
 import type { Box } from "../model";
-import { contains, isEmpty, levelBox, patchBox, patchCounts, intersect, patchesMeeting, sameBox, shapeOf, sizeOf, volume, boxText,
-         mapVec } from "../store/geometry";
+import type { HeaderLevel, LevelPayload, PatchPayload, ReadHeader, ReadQuery, SampleBlock } from "../reading";
 import { count, integers, share } from "./convert";
-import { badAnswer, CallError } from "./errors";
-import type { PatchPayload, ReadQuery, SampleBlock } from "./read";
+import { badAnswer } from "./errors";
 import { sampleType } from "./types";
-
-export interface HeaderLevel {
-  readonly level: number;
-  /** In samples of the level. */
-  readonly box: Box;
-  readonly maxError: number;
-  readonly coverage: number;
-  /** Payload that the level adds to those before. */
-  readonly bytes: number;
-}
-
-export interface ReadHeader {
-  /** Coarsest first. */
-  readonly levels: readonly HeaderLevel[];
-  /** Payload of all. */
-  readonly bytes: number;
-}
 
 function extent(message: LevelExtent | BlockExtent): Box {
   const begin = integers(message.begin, "the begin of an extent", 0);

@@ -2,10 +2,12 @@
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
 import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
+import { CallError, sleep, type Sleep } from "../errors";
 import type { Bounded, BoxStatistics, DatasetInfo, DatasetSummary, Selection, Source, StepInfo } from "../model";
+import type { ReadEvent, ReadQuery } from "../reading";
 import { count, datasetInfo, datasetSummary, stepInfo, text } from "./convert";
-import { badAnswer, CallError, sleep, type Sleep, withRetries } from "./errors";
-import { read, type ReadEvent, type ReadQuery } from "./read";
+import { badAnswer, withRetries } from "./errors";
+import { read } from "./read";
 import { watch, type WatchEvents, WatchSlot } from "./watch";
 
 export interface ClientOptions {

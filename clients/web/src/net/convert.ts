@@ -4,6 +4,7 @@ import type { DatasetSummary as SummaryMessage } from "../../build/proto/quarry/
 import type { Attributes, DatasetInfo, DatasetSummary, FieldInfo, FieldStepInfo, GridInfo, StepInfo, Vec3 } from "../model";
 import { attributesOf } from "./attributes";
 import { badAnswer } from "./errors";
+import { axisTexts, textsOf } from "./texts";
 import { sampleType } from "./types";
 
 /** Limits of the format: docs/format.md. */
@@ -98,7 +99,7 @@ function axisAttributes({ axisAttributes: lists }: Grid, of: string): readonly [
   return [attributesOf(x.attributes, `x of ${of}`), attributesOf(y.attributes, `y of ${of}`), attributesOf(z.attributes, `z of ${of}`)];
 }
 
-function gridInfo(grid: Grid, of: string): GridInfo {
+function gridInfo(grid: Grid, of: string): Omit<GridInfo, "axisTexts"> {
   const dims = integers(grid.dims, `${of}.dims`, 1);
   const patch = patchShape(grid.patch, dims, `${of}.patch`);
   checkAxes(grid.hasAxis, dims, `${of}.has_axis`);
@@ -161,6 +162,11 @@ function allFields(fields: readonly FieldDescription[], grids: number): FieldInf
   return fields.flatMap((field) => fieldInfos(field, grids)).filter((one) => one.name === one.stored || !names.has(one.name));
 }
 
+function complexPart({ complex }: FieldDescription): FieldInfo["complex"] {
+  if (complex === undefined) return null;
+  return { of: text(complex.of, "the name of complex samples"), imaginary: complex.imaginary };
+}
+
 function fieldInfo(field: FieldDescription, grids: number): FieldInfo {
   const name = text(field.name, "the name of a field");
   if (field.grid >= grids) throw badAnswer(`"${name}" is on grid ${field.grid} of ${grids}`);
@@ -179,6 +185,7 @@ function fieldInfo(field: FieldDescription, grids: number): FieldInfo {
     attributes: attributesOf(field.attributes, `"${name}"`),
     still: field.still,
     coordinate: field.coordinate,
+    complex: complexPart(field),
   };
 }
 
@@ -186,10 +193,13 @@ export function datasetInfo(name: string, manifest: DatasetManifest | undefined)
   if (manifest === undefined) throw badAnswer(`"${name}" comes without its grids`);
   if (manifest.fields.length > kMostFields) throw badAnswer(`${manifest.fields.length} fields`);
   const grids = someGrids(manifest.grids, name).map((grid, number) => gridInfo(grid, `grids[${number}]`));
+  const texts = textsOf(manifest, grids);
   return {
-    name, grids,
+    name,
+    grids: grids.map((grid) => ({ ...grid, axisTexts: axisTexts(grid, texts) })),
     fields: allFields(manifest.fields, grids.length),
     attributes: attributesOf(manifest.attributes, `"${name}"`),
+    texts: texts.filter(({ along }) => along === null).map(({ coordinate }) => coordinate),
     timeUnit: text(manifest.time?.units ?? "", "the unit of the times"),
     timeName: text(manifest.time?.name ?? "", "the name of the times"),
     timeAttributes: attributesOf(manifest.time?.attributes ?? [], "the time"),

@@ -1,6 +1,7 @@
-/** Errors of calls, and which of them are worth another try. */
+/** Errors of calls, from those of gRPC. */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { backoff, CallError, isTransient, type Sleep } from "../errors";
 import { ViewerError } from "../model";
 
 const kNames: ReadonlyMap<Code, string> = new Map([
@@ -11,16 +12,6 @@ const kNames: ReadonlyMap<Code, string> = new Map([
   [Code.Unimplemented, "unimplemented"], [Code.Internal, "internal"], [Code.Unavailable, "unavailable"],
   [Code.DataLoss, "data_loss"], [Code.Unauthenticated, "unauthenticated"],
 ]);
-
-/** A server's errors do not fill the page. */
-const kMostText = 1024;
-
-/** With what the server says about when to ask again. */
-export class CallError extends ViewerError {
-  constructor(code: string, message: string, readonly retryAfter: number | null = null) {
-    super(code, message.slice(0, kMostText));
-  }
-}
 
 /** What a server sent is not what the protocol says. */
 export function badAnswer(text: string): CallError {
@@ -79,43 +70,6 @@ export function toViewerError(reason: unknown): ViewerError {
   }
   return new CallError(kNames.get(error.code) ?? "unknown", error.rawMessage, pushback(error));
 }
-
-/** The server cannot be reached or has no room now: the same question may be answered later. */
-export function isTransient(error: ViewerError): boolean {
-  if (error.code === "unavailable" || error.code === "aborted" || error.code === "deadline_exceeded") return true;
-  return error.code === "resource_exhausted" && error instanceof CallError && isBusy(error);
-}
-
-function isBusy(error: CallError): boolean {
-  return error.retryAfter !== null || /too many|\blater\b|again when|out of memory/i.test(error.message);
-}
-
-/** [ms] before try number `attempt`, from 0 on. */
-export function backoff(attempt: number, error: ViewerError | null, random: () => number = Math.random): number {
-  const asked = error instanceof CallError ? (error.retryAfter ?? 0) : 0;
-  const base = Math.min(30_000, 250 * 2 ** Math.min(attempt, 10));
-  return Math.max(asked, base * (0.75 + 0.5 * random()));
-}
-
-export type Sleep = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
-
-/** Waits; throws when the signal is aborted. */
-export const sleep: Sleep = (ms, signal) =>
-  new Promise((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(new CallError("cancelled", "cancelled"));
-      return;
-    }
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(new CallError("cancelled", "cancelled"));
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", onAbort, { once: true });
-  });
 
 /** Repeats a call that the server is too busy for, or cannot be reached for. */
 export async function withRetries<T>(call: () => Promise<T>, retries: number, wait: Sleep, signal?: AbortSignal): Promise<T> {

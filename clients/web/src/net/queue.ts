@@ -1,5 +1,5 @@
 /** At most so many streams at a time: browsers give an origin six connections, and other calls need some of them. */
-import { CallError } from "./errors";
+import { CallError } from "../errors";
 
 interface Waiting {
   readonly priority: number;

@@ -2,54 +2,10 @@
 import type { Client } from "@connectrpc/connect";
 import type { QuarryService, ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import { Encoding } from "../../build/proto/quarry/v1/service_pb";
-import type { LevelPayload } from "../decode/index";
-import type { Box, FieldInfo, GridInfo, Selection, Vec3 } from "../model";
-import { AnswerCheck, type ReadHeader } from "./answer";
-import { backoff, badAnswer, isTransient, type Sleep, toViewerError } from "./errors";
-
-export type ReadEncoding = "patches" | "samples";
-
-export interface ReadQuery {
-  readonly selection: Selection;
-  readonly field: FieldInfo;
-  readonly grid: GridInfo;
-  /** Level-0 samples. */
-  readonly box: Box;
-  /** Coarsest level that comes, and the finest. */
-  readonly first: number;
-  readonly level: number;
-  readonly focus: Vec3 | null;
-  readonly encoding: ReadEncoding;
-  /** Among the streams of the page; smaller is sooner. */
-  readonly priority: number;
-}
-
-/** What a level adds to a patch. */
-export interface PatchPayload {
-  readonly patch: number;
-  /** Coarse to fine. Views of the message. */
-  readonly levels: readonly LevelPayload[];
-  /** The levels from here on are not there, for damage. */
-  readonly damaged: boolean;
-}
-
-export interface SampleBlock {
-  /** In samples of the level. */
-  readonly box: Box;
-  /** Where payload is damaged: a coarser level, or this one in a rougher layer. */
-  readonly shown: number | null;
-  /** Little-endian, x fastest. A view of the message. */
-  readonly data: Uint8Array;
-}
-
-export type ReadEvent =
-  | { readonly kind: "header"; readonly header: ReadHeader }
-  | { readonly kind: "patches"; readonly level: number; readonly patches: readonly PatchPayload[] }
-  | { readonly kind: "samples"; readonly level: number; readonly blocks: readonly SampleBlock[] }
-  | { readonly kind: "level"; readonly level: number; readonly maxError: number; readonly coverage: number }
-  | { readonly kind: "end" };
-
-export type Reader = (query: ReadQuery, signal: AbortSignal) => AsyncIterable<ReadEvent>;
+import { backoff, isTransient, type Sleep } from "../errors";
+import type { ReadEvent, ReadQuery } from "../reading";
+import { AnswerCheck } from "./answer";
+import { badAnswer, toViewerError } from "./errors";
 
 export interface ReadOptions {
   /** Tries after which nothing new has come. */

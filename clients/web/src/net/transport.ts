@@ -3,6 +3,8 @@ import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { badAnswer } from "./errors";
 
+export type { Transport };
+
 /** The record of a step with very many subfiles is the largest message; the C++ client takes as much. */
 const kMostMessage = 64 * 2 ** 20;
 

@@ -1,9 +1,10 @@
 /** Steps as they are published, over connections that break. */
 import type { Client } from "@connectrpc/connect";
 import type { QuarryService } from "../../build/proto/quarry/v1/service_pb";
+import { backoff, isTransient, type Sleep } from "../errors";
 import type { DatasetInfo, StepInfo } from "../model";
 import { stepInfo } from "./convert";
-import { backoff, isTransient, type Sleep, toViewerError } from "./errors";
+import { toViewerError } from "./errors";
 
 export interface WatchEvents {
   step(dataset: string, step: number): void;

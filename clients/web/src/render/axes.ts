@@ -11,6 +11,8 @@ export interface GridAxis {
   readonly descending: boolean;
   /** Positions are counted downwards, as depths are: where the axis stands upright on screen, larger ones are lower. */
   readonly down: boolean;
+  /** The texts of the sample next to an index, one of each coordinate of text; most axes have none. */
+  texts(index: number): readonly string[];
   position(index: number): number;
   index(position: number): number;
 }
@@ -20,16 +22,25 @@ function isDown(grid: GridInfo, axis: Axis): boolean {
   return textOf(grid.axisAttributes[axis], "positive")?.toLowerCase() === "down";
 }
 
-function evenAxis(grid: GridInfo, axis: Axis): GridAxis {
-  const origin = grid.origin[axis];
-  const spacing = grid.spacing[axis] === 0 ? 1 : grid.spacing[axis];
+/** The members that do not depend on where the samples are. */
+function described(grid: GridInfo, axis: Axis): Pick<GridAxis, "samples" | "name" | "unit" | "down" | "texts"> {
   return {
     samples: grid.dims[axis],
     name: grid.axisNames[axis],
     unit: grid.axisUnits[axis],
+    down: isDown(grid, axis),
+    texts: (index) =>
+      grid.axisTexts[axis].map(({ texts }) => texts[Math.round(index)] ?? "").filter((text) => text !== ""),
+  };
+}
+
+function evenAxis(grid: GridInfo, axis: Axis): GridAxis {
+  const origin = grid.origin[axis];
+  const spacing = grid.spacing[axis] === 0 ? 1 : grid.spacing[axis];
+  return {
+    ...described(grid, axis),
     even: true,
     descending: spacing < 0,
-    down: isDown(grid, axis),
     position: (index) => origin + index * spacing,
     index: (position) => (position - origin) / spacing,
   };
@@ -50,12 +61,9 @@ function interval(at: Float64Array, position: number, descending: boolean): numb
 function unevenAxis(grid: GridInfo, axis: Axis, at: Float64Array): GridAxis {
   const descending = at[0]! > at[at.length - 1]!;
   return {
-    samples: grid.dims[axis],
-    name: grid.axisNames[axis],
-    unit: grid.axisUnits[axis],
+    ...described(grid, axis),
     even: false,
     descending,
-    down: isDown(grid, axis),
     position: (index) => {
       const low = Math.min(at.length - 2, Math.max(0, Math.floor(index)));
       return at[low]! + (index - low) * (at[low + 1]! - at[low]!);

@@ -3,6 +3,7 @@
  * sample i 2^l, so coarse samples are a part of the lattice of finer ones. Between the last sample of a brick and the first
  * of the next, the samples of both are mixed: there are no seams.
  */
+import { patchNumber } from "../geometry";
 import type { Axis, Box, Brick, GridInfo, Vec3 } from "../model";
 import { planeAxes } from "./layout";
 
@@ -32,10 +33,6 @@ export function normalise(scale: Scale, value: number): number {
 
 export function levelSize(samples: number, level: number): number {
   return Math.ceil(samples / 2 ** level);
-}
-
-export function patchNumber(patches: Vec3, x: number, y: number, z: number): number {
-  return x + patches[0] * (y + patches[1] * z);
 }
 
 /** Mixes two samples. A missing one has no weight, but where it is nearer the mixture is missing. */

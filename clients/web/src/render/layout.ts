@@ -25,10 +25,6 @@ export function volumeEnds(grid: GridInfo, clip: Box, axis: Axis): Ends {
   return axisEnds(gridAxis(grid, axis), clip.begin[axis], clip.end[axis], isUpright(axis));
 }
 
-export function wholeGrid(grid: GridInfo): Box {
-  return { begin: [0, 0, 0], end: grid.dims };
-}
-
 /** The axes with more than one sample. */
 export function longAxes(grid: GridInfo): readonly Axis[] {
   return ([0, 1, 2] as const).filter((axis) => grid.dims[axis] > 1);

@@ -1,4 +1,5 @@
 /** What is drawn over the pictures: axes, titles, cursor, boxes, legend. The same for the screen and for saved pictures. */
+import { intersect, isEmpty, patchBox } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3 } from "../model";
 import { gridAxis, shareAt, ticksBetween } from "./axes";
 import type { GridAxis, Tick } from "./axes";
@@ -283,15 +284,13 @@ function drawDamage(
 
 /** Where a patch begins and ends, along each axis, as shares of the box; null outside of it. */
 function sharesOf(bricks: Bricks, clip: Box, patch: number): readonly (readonly [number, number])[] | null {
-  const { patches, grid } = bricks;
-  const number = [patch % patches[0], Math.floor(patch / patches[0]) % patches[1], Math.floor(patch / (patches[0] * patches[1]))];
-  const ends = ([0, 1, 2] as const).map((a) => {
-    const begin = Math.max(number[a]! * grid.patch[a], clip.begin[a]);
-    const end = Math.min((number[a]! + 1) * grid.patch[a], clip.end[a]);
+  const { grid } = bricks;
+  const box = intersect(patchBox(grid, patch), clip);
+  if (isEmpty(box)) return null;
+  return ([0, 1, 2] as const).map((a) => {
     const share = (index: number): number => shareOf(grid, clip, a, index - 0.5);
-    return begin < end ? ([share(begin), share(end)] as const) : null;
+    return [share(box.begin[a]), share(box.end[a])] as const;
   });
-  return ends.every((each) => each !== null) ? ends : null;
 }
 
 /** Whether a face of the box is turned away from the eye. */

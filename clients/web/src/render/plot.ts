@@ -15,8 +15,10 @@ export interface Curve {
   readonly colour: string;
 }
 
-function valueAxis(name: string, unit: string): GridAxis {
-  return { samples: 2, name, unit, even: true, descending: false, down: false, position: (i) => i, index: (p) => p };
+/** An axis of no grid: its positions are numbers as they are. */
+export function plainAxis(name: string, unit: string): GridAxis {
+  const numbers = { texts: () => [], position: (i: number) => i, index: (p: number) => p };
+  return { samples: 2, name, unit, even: true, descending: false, down: false, ...numbers };
 }
 
 /** A little more than the values need, so that the line does not touch the frame. */
@@ -36,7 +38,7 @@ export function plotGeometry(
   unit: string,
   values: Ends,
 ): SliceGeometry {
-  return { plot, u: axis, v: valueAxis(name, unit), uEnds: ends, vEnds: values };
+  return { plot, u: axis, v: plainAxis(name, unit), uEnds: ends, vEnds: values };
 }
 
 function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): void {

@@ -1,5 +1,5 @@
+import { patchNumber } from "../geometry";
 import type { Axis, Vec3 } from "../model";
-import { patchNumber } from "./compose";
 import type { Bricks } from "./compose";
 
 /** What the sample nearest to a point is, as it is in memory. */

@@ -1,5 +1,6 @@
+import { patchNumber } from "../geometry";
 import type { Box, Brick, Vec3 } from "../model";
-import { kMissing, levelSize, patchNumber } from "./compose";
+import { kMissing, levelSize } from "./compose";
 import type { Bricks, Scale } from "./compose";
 import { bind, edit, texture3d } from "./gl";
 import type { Gl } from "./gl";

@@ -1,6 +1,6 @@
 /** What is on screen, as a line for a shell and one for Python. */
+import { boxText } from "../geometry";
 import type { Box, Selection } from "../model";
-import { boxText } from "../store/geometry";
 
 export interface OnScreen {
   /** With the field as the dataset has it. */

@@ -1,7 +1,7 @@
 /** What the user wants to see, to a link and back: all of it, in short readable keys. */
+import { boxText } from "../geometry";
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
 import { gridOf } from "../model";
-import { boxText } from "../store/geometry";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
 import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLevel, parseLine, parseName, parseNumber,
          parsePoint, parseStep, parseVolume } from "./values";

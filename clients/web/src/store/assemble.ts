@@ -1,8 +1,8 @@
 /** Blocks of samples to bricks of whole patches. Blocks may be parts of a patch, or lie in several. */
-import type { SampleBlock } from "../net/read";
-import type { Box, Brick, FieldInfo, GridInfo, Samples } from "../model";
 import { intersect, isEmpty, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf,
-         volume } from "./geometry";
+         volume } from "../geometry";
+import type { Box, Brick, FieldInfo, GridInfo, Samples } from "../model";
+import type { SampleBlock } from "../reading";
 import { copyBox, samplesFrom, validityOf } from "./samples";
 
 interface Part {

@@ -1,20 +1,29 @@
 /** What a source knows, and what it asks of the page's store. */
 import type { DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, Selection, ViewerError } from "../model";
-import type { ReadEncoding } from "../net/read";
+import type { ReadEncoding } from "../reading";
 import type { Holdings, Memory } from "./memory";
-import type { PageBricks } from "./source";
+
+/** Memory that a source uses, as the store knows it. [bytes] */
+export interface MemoryUser {
+  /** For its visible wants. */
+  readonly visibleBytes: number;
+  /** For its visible wants at the levels that they ask for. */
+  readonly wishedBytes: number;
+  /** For its prefetched wants. */
+  readonly prefetchBytes: number;
+}
 
 export interface Host {
   readonly memory: Memory;
   /** Memory that this source may fill with what is visible. [bytes] */
-  share(source: PageBricks): number;
+  share(source: MemoryUser): number;
   /** Memory that other sources leave. [bytes] */
-  room(source: PageBricks): number;
+  room(source: MemoryUser): number;
   /** Looks again at what is to be asked for. */
   schedule(): void;
   /** Calls after a while, longer with each attempt. Returns what ends the wait. */
   later(attempt: number, error: ViewerError, call: () => void): () => void;
-  closed(source: PageBricks): void;
+  closed(source: MemoryUser): void;
 }
 
 export interface Opened {

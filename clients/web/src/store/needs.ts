@@ -1,7 +1,7 @@
 /** From wants to the patches and levels that they need, within a budget. Pure. */
-import type { Box, FieldInfo, GridInfo, Vec3, Want } from "../model";
 import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, sameBox, samplesOf,
-         shapeOf, sizeOf, volume } from "./geometry";
+         shapeOf, sizeOf, volume } from "../geometry";
+import type { Box, FieldInfo, GridInfo, Vec3, Want } from "../model";
 
 export type Tier = Want["tier"];
 

@@ -1,6 +1,6 @@
 /** From needs to questions: which boxes, which levels, in which order. Pure. */
+import { mapVec, samplesOf, shapeOf, volume } from "../geometry";
 import type { Box, GridInfo, Vec3 } from "../model";
-import { mapVec, samplesOf, shapeOf, volume } from "./geometry";
 import type { Need } from "./needs";
 
 export interface Question {

@@ -1,11 +1,9 @@
 /** One question while it is answered: from events to bricks. */
-import type { DecodedPatch, PatchDecoder } from "../decode/index";
+import { levelBox, levelBytes, patchBox, shapeOf } from "../geometry";
 import type { Brick, FieldInfo, GridInfo } from "../model";
 import { ViewerError } from "../model";
-import type { HeaderLevel, ReadHeader } from "../net/answer";
-import type { PatchPayload, ReadEvent } from "../net/read";
+import type { DecodedPatch, HeaderLevel, PatchDecoder, PatchPayload, ReadEvent, ReadHeader } from "../reading";
 import { Assembler } from "./assemble";
-import { levelBox, levelBytes, patchBox, shapeOf } from "./geometry";
 import type { Tier } from "./needs";
 import type { Question } from "./plan";
 import { spread } from "./samples";

@@ -1,7 +1,7 @@
 /** Samples of patches: copied, spread over finer levels, thinned to coarser ones. Pure but for the arrays that are filled. */
+import { intersect, isEmpty, newSamples, shapeOf, sizeOf, volume } from "../geometry";
 import type { Box, Brick, FieldInfo, SampleType, Samples } from "../model";
 import { isWide, nearestNumbers } from "../wide_integers";
-import { intersect, isEmpty, newSamples, shapeOf, sizeOf, volume } from "./geometry";
 
 /** Index of a row's first sample in a dense box. */
 function rowIndex(box: Box, y: number, z: number): number {

@@ -1,13 +1,12 @@
 /** The bricks of one field at one step, as a view sees them. */
+import { isTransient } from "../errors";
+import { levelBox, patchBox, patchCounts, sizeOf, volume } from "../geometry";
 import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, LoadStatus, Selection, Vec3, Want } from "../model";
 import { ViewerError } from "../model";
-import type { HeaderLevel, ReadHeader } from "../net/answer";
-import { isTransient } from "../net/errors";
-import type { ReadEncoding } from "../net/read";
+import type { HeaderLevel, ReadEncoding, ReadHeader } from "../reading";
 import { Announcer, type Listener } from "./announcer";
-import { levelBox, patchBox, patchCounts, sizeOf, volume } from "./geometry";
 import { type LoadEvent, messageOf } from "./load_state";
-import type { Host, Opened } from "./host";
+import type { Host, MemoryUser, Opened } from "./host";
 import type { Entry, Holder, Holdings, Rank } from "./memory";
 import { brickBytes, type Need, type Needs, needsOf, sameWants, type Subject, type Tier } from "./needs";
 import { halves, plan, type Question } from "./plan";
@@ -20,7 +19,7 @@ const kNone: Needs = { patches: new Map(), bytes: 0, wished: 0, limited: false }
 /** Times that the decoder may give a patch up. */
 const kMostRefusals = 3;
 
-export class PageBricks implements BrickSource, Holder, Receiver {
+export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
   readonly selection: Selection;
   readonly info: DatasetInfo;
   readonly field: FieldInfo;
@@ -117,17 +116,14 @@ export class PageBricks implements BrickSource, Holder, Receiver {
 
   // ---- For the page's store
 
-  /** Memory that the visible wants take. [bytes] */
   get visibleBytes(): number {
     return this.visible.bytes;
   }
 
-  /** What they would take at the levels that they ask for. [bytes] */
   get wishedBytes(): number {
     return this.visible.wished;
   }
 
-  /** Memory that the prefetched wants take. [bytes] */
   get prefetchBytes(): number {
     return this.prefetch.bytes;
   }

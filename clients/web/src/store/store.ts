@@ -1,10 +1,9 @@
 /** All sources of a page: one memory, a few streams, visible before prefetch. */
-import type { PatchDecoder } from "../decode/index";
+import { asViewerError, backoff, sleep, type Sleep } from "../errors";
 import type { BrickSource, DatasetInfo, SampleType, Selection, StepInfo } from "../model";
 import { ViewerError } from "../model";
-import { backoff, sleep, type Sleep, toViewerError } from "../net/errors";
-import type { Reader } from "../net/read";
-import type { Host } from "./host";
+import type { PatchDecoder, Reader } from "../reading";
+import type { Host, MemoryUser } from "./host";
 import { Memory } from "./memory";
 import type { Tier } from "./needs";
 import type { Question } from "./plan";
@@ -79,7 +78,7 @@ export class BrickStore implements Host {
   // ---- For sources
 
   /** Equal parts for all that show something; what some do not need is for the others. */
-  share(source: PageBricks): number {
+  share(source: MemoryUser): number {
     let left = this.memory.budget;
     const wishes = [...this.sources].map((one) => one.wishedBytes).filter((bytes) => bytes > 0).sort((a, b) => a - b);
     for (const [i, wish] of wishes.entries()) {
@@ -91,16 +90,16 @@ export class BrickStore implements Host {
     return left;
   }
 
-  room(source: PageBricks): number {
-    const all = [...this.sources];
+  room(source: MemoryUser): number {
+    const all: readonly MemoryUser[] = [...this.sources];
     const older = all.slice(0, all.indexOf(source));
     const visible = all.reduce((sum, one) => (one === source ? sum : sum + one.visibleBytes), 0);
     // Who prefetches first keeps what it has: a later one would ask for bricks that find no room.
     return this.memory.budget - visible - older.reduce((sum, one) => sum + one.prefetchBytes, 0);
   }
 
-  closed(source: PageBricks): void {
-    this.sources.delete(source);
+  closed(source: MemoryUser): void {
+    for (const one of this.sources) if (one === source) this.sources.delete(one);
   }
 
   later(attempt: number, error: ViewerError, call: () => void): () => void {
@@ -172,7 +171,7 @@ export class BrickStore implements Host {
       selection, field, grid, encoding, box: question.box, first: question.first, level: question.level,
       focus: question.focus, priority: (tier === "prefetch" ? 1e6 : 0) + ++this.turn,
     }, running.abort.signal);
-    running.run(events).then(() => null, (reason: unknown) => toViewerError(reason)).then((error) => {
+    running.run(events).then(() => null, asViewerError).then((error) => {
       source.ended(running, error);
       this.schedule();
     }, (reason: unknown) => { throw reason; });

@@ -1,7 +1,7 @@
 /** Bytes that have come for what is visible, and how many there will be; and the quality of the levels that came. */
+import { patchesMeeting, shapeOf, volume } from "../geometry";
 import type { FieldStepInfo, GridInfo } from "../model";
-import type { HeaderLevel } from "../net/answer";
-import { patchesMeeting, shapeOf, volume } from "./geometry";
+import type { HeaderLevel } from "../reading";
 import type { Entry, Holdings } from "./memory";
 import type { Need } from "./needs";
 import type { Question } from "./plan";

@@ -3,11 +3,13 @@ import type { BoxStatistics, Brick, BrickSource, ColourState, GridInfo, Source, 
 import { gridOf } from "../model";
 import { kColourMaps } from "../render/colourmaps";
 import type { Bricks } from "../render/compose";
+import type { Theme } from "../render/theme";
 import { Address, completeLink } from "../state/index";
 import type { AddressPage, LinkValues } from "../state/index";
 import { Bar } from "./bar";
 import { clampClip, clampCursor } from "./panes";
 import { Banner } from "./banner";
+import { commandOf } from "./captions";
 import { Data } from "./data";
 import { Dialogs } from "./dialogs";
 import { h } from "./dom";
@@ -16,35 +18,36 @@ import { PaneInput } from "./input";
 import { bindKeys } from "./keys";
 import { Motion } from "./motion";
 import { withField } from "./otherfield";
+import type { Commands, Comparison, CopyKind, Loading, Measured, Playing, Pointed, Points, Profiled, Services, Setting,
+              SheetActions, Shown, Styled, Viewed } from "./page";
 import { Panel } from "./panel";
 import { Player } from "./player";
 import { savePng } from "./png";
-import type { Feeds } from "./scenes";
-import { defaultCamera, initialState, isStill, resolveStep } from "./session";
+import type { Feeds, StageInput } from "./scenes";
+import { defaultCamera, initialState } from "./session";
 import type { Opened } from "./session";
 import { Stage } from "./stage";
-import type { StageInput } from "./stage";
+import { Steps } from "./steps";
 import { Theming } from "./theming";
-
-/** Asks servers with a token, or without one. */
-export type MakeSource = (token: string | null) => Source;
 
 /** Milliseconds from one text about what has arrived to the next. */
 const kStatusEvery = 60;
 
-export class App {
+export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, Comparison, Measured, Pointed, Points,
+                            Styled, Commands, SheetActions {
   readonly root: HTMLElement;
   readonly stage: Stage;
-  readonly dialogs: Dialogs;
-  readonly theming: Theming;
-  readonly player: Player;
+  readonly steps = new Steps(this);
+  private readonly dialogs: Dialogs;
+  private readonly theming: Theming;
+  private readonly player: Player;
   private readonly motion = new Motion(() => {
     this.schedule();
   });
   state: ViewState | null = null;
   names: readonly string[] = [];
   /** Of the server; null: not known. */
-  grpcPort: number | null = null;
+  private grpcPort: number | null = null;
   private portAsked = false;
   drawing = false;
   drawingNow = false;
@@ -58,18 +61,13 @@ export class App {
   private link: LinkValues;
   private scheduled = 0;
 
-  constructor(
-    parent: HTMLElement,
-    private readonly makeSource: MakeSource,
-    token: string | null = null,
-    private readonly askPort: () => Promise<number | null> = () => Promise.resolve(null),
-  ) {
+  constructor(parent: HTMLElement, private readonly services: Services) {
     this.dialogs = new Dialogs(this);
     this.address = new Address(window as unknown as AddressPage, (problem) => {
       this.dialogs.say(problem);
     });
     this.link = this.address.read().values;
-    this.data = this.makeData(makeSource(token));
+    this.data = this.makeData(services.source(services.token));
     // The server answers while the page is built.
     if (this.linkedDataset !== "") this.data.open(this.linkedDataset);
     this.theming = new Theming(() => {
@@ -78,9 +76,9 @@ export class App {
     this.stage = new Stage(() => {
       this.refresh();
     });
-    this.player = new Player(this);
-    this.bar = new Bar(this);
-    this.panel = new Panel(this);
+    this.player = new Player(this.steps);
+    this.bar = new Bar(this, this.steps);
+    this.panel = new Panel(this, this.steps);
     this.footer = new Footer(this);
     this.banner = new Banner(this);
     this.root = h(
@@ -93,8 +91,8 @@ export class App {
     );
     parent.append(this.root);
     this.panel.root.hidden = this.theming.panelFolded || window.innerWidth < 900;
-    new PaneInput(this);
-    bindKeys(this);
+    new PaneInput(this, this.stage);
+    bindKeys(this, this.steps);
     this.stage.renderer.onContext = (lost) => {
       this.banner.context(lost);
     };
@@ -166,25 +164,39 @@ export class App {
     this.refresh();
   }
 
-  /** Everything is asked again, perhaps with another token. */
-  retry(token?: string): void {
+  retry(): void {
+    this.askAgain(this.data.source);
+  }
+
+  useToken(token: string): boolean {
+    if (!this.services.keepToken(token)) return false;
+    this.askAgain(this.services.source(token));
+    return true;
+  }
+
+  private askAgain(source: Source): void {
     const name = this.data.dataset.name;
     this.data.close();
-    this.data = this.makeData(token === undefined ? this.data.source : this.makeSource(token));
+    this.data = this.makeData(source);
     if (name === "") this.choose();
     else this.data.open(name);
     this.refresh();
   }
 
-  get source(): Source {
-    return this.data.source;
+  async list(): ReturnType<Source["list"]> {
+    const listed = await this.data.source.list();
+    this.names = listed.map((each) => each.name);
+    return listed;
+  }
+
+  points(...question: Parameters<Source["points"]>): ReturnType<Source["points"]> {
+    return this.data.source.points(...question);
   }
 
   get opened(): Opened | null {
     return this.data.dataset.opened;
   }
 
-  /** Of the field that is chosen: what the user sets is on it. */
   get grid(): GridInfo | null {
     return this.opened && this.state ? gridOf(this.opened.info, this.state.field) : null;
   }
@@ -209,6 +221,18 @@ export class App {
     return this.data.feeds;
   }
 
+  get difference(): Bricks | null {
+    return this.state?.compare?.difference ? this.data.scenes.bricks(this.feeds, "difference") : null;
+  }
+
+  get colours(): Theme {
+    return this.stage.colours;
+  }
+
+  get narrow(): boolean {
+    return this.stage.narrow;
+  }
+
   get latest(): BrickSource | null {
     return this.data.latest;
   }
@@ -221,11 +245,10 @@ export class App {
     return this.data.statistics.error;
   }
 
-  /** What fields that are coordinates say of a sample of one side. */
   coordinatesAt(side: "a" | "b", index: Vec3): string {
     const opened = side === "b" ? this.otherOpened : this.opened;
     const shown = this.feeds[side];
-    return opened && shown ? this.data.coordinates.at(this.source, opened, shown, index) : "";
+    return opened && shown ? this.data.coordinates.at(this.data.source, opened, shown, index) : "";
   }
 
   // ---- What the user does
@@ -249,6 +272,11 @@ export class App {
     if (this.state) this.set({ colour: { ...this.state.colour, ...change } });
   }
 
+  toggleDrawing(): void {
+    this.drawing = !this.drawing;
+    this.refresh();
+  }
+
   get profile(): readonly [Vec3, Vec3] | null {
     return this.state?.profile ?? null;
   }
@@ -260,7 +288,6 @@ export class App {
     this.set({ profile: profile && [rounded(profile[0]), rounded(profile[1])] });
   }
 
-  /** A movement has ended, for good if the hand has let go: what is on screen may become sharp soon. */
   stopMoving(final = false): void {
     this.motion.stop(final);
   }
@@ -270,31 +297,8 @@ export class App {
     this.footer.updateReading();
   }
 
-  get stepNumbers(): readonly number[] {
-    return (this.opened?.steps ?? []).filter((step) => step.fields.has(this.state?.field ?? "")).map((step) => step.step);
-  }
-
-  get wantedStep(): number | null {
-    return this.opened && this.state ? resolveStep(this.opened, this.state.field, this.state.step) : null;
-  }
-
-  /** Whether the field that is chosen is the same at all steps. */
-  get still(): boolean {
-    return this.opened !== null && this.state !== null && isStill(this.opened, this.state.field);
-  }
-
   resetCamera(): void {
     if (this.grid) this.set({ camera: defaultCamera(this.grid) });
-  }
-
-  stepTo(at: number): void {
-    const step = this.stepNumbers[at];
-    if (step !== undefined) this.set({ step }, true);
-  }
-
-  stepBy(by: number): void {
-    const at = this.stepNumbers.indexOf(this.wantedStep ?? NaN) + by;
-    if (at >= 0) this.stepTo(at);
   }
 
   get playing(): boolean {
@@ -304,17 +308,6 @@ export class App {
   togglePlay(): void {
     this.player.toggle();
     this.refresh();
-  }
-
-  toggleLive(): void {
-    if (this.state) this.set({ step: this.state.step === "live" ? (this.wantedStep ?? 0) : "live" });
-  }
-
-  /** For a first comparison: the step before, or the next one. */
-  otherStep(): number {
-    const list = this.stepNumbers;
-    const at = list.indexOf(this.wantedStep ?? NaN);
-    return list[at - 1] ?? list[at + 1] ?? list[at] ?? 0;
   }
 
   choose(): void {
@@ -334,7 +327,7 @@ export class App {
   /** What is known stays where the server does not answer. */
   private async learnPort(): Promise<void> {
     this.portAsked = true;
-    this.grpcPort = (await this.askPort()) ?? this.grpcPort;
+    this.grpcPort = (await this.services.askGrpcPort()) ?? this.grpcPort;
   }
 
   toggleTheme(): void {
@@ -349,7 +342,7 @@ export class App {
   }
 
   savePng(): void {
-    void savePng(this);
+    void savePng(this, this.stage);
   }
 
   nextMap(): void {
@@ -357,9 +350,14 @@ export class App {
     this.setColour({ map: kColourMaps[(at + 1) % kColourMaps.length]! });
   }
 
-  writeLinkNow(): void {
+  copy(kind: CopyKind): void {
+    this.dialogs.copy(kind);
+  }
+
+  copyText(kind: CopyKind): string | null {
     if (this.state) this.address.write(this.state);
     this.address.flush();
+    return kind === "link" ? location.href : commandOf(this, kind, this.grpcPort);
   }
 
   // ---- What follows from it
@@ -401,7 +399,7 @@ export class App {
       }, Math.max(0, this.statusShown + kStatusEvery - performance.now()));
   }
 
-  schedule(): void {
+  private schedule(): void {
     if (this.scheduled === 0)
       this.scheduled = requestAnimationFrame(() => {
         this.refresh();
@@ -414,7 +412,7 @@ export class App {
 
   private refreshing = false;
 
-  refresh(): void {
+  private refresh(): void {
     if (this.refreshing) {
       this.schedule();
       return;
@@ -446,8 +444,4 @@ export class App {
     if (this.state && !this.panel.root.hidden && !this.motion.on && !this.playing) this.data.askStatistics(this.state);
   }
 
-  /** First minus second, while that is on screen. */
-  get difference(): Bricks | null {
-    return this.state?.compare?.difference ? this.data.scenes.bricks(this.feeds, "difference") : null;
-  }
 }

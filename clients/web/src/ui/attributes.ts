@@ -1,7 +1,7 @@
 /** Attributes in words, cut to what a page shows: they may be as long as a book. */
-import type { Attributes, AttributeValue, BrickSource } from "../model";
+import type { Attribute, Attributes, AttributeValue, BrickSource, TextCoordinate } from "../model";
 import { textOf } from "../model";
-import { typeset } from "./text";
+import { cut, oneLine, typeset } from "./text";
 
 const kMostText = 600;
 const kMostItems = 12;
@@ -9,11 +9,6 @@ const kMostItemText = 80;
 const kMostTitle = 200;
 /** Of one owner. */
 export const kMostRows = 200;
-
-export function cut(text: string, most: number): string {
-  // Not in the middle of a character.
-  return text.length <= most ? text : `${text.slice(0, most).replace(/[\ud800-\udbff]$/, "")}…`;
-}
 
 /** The fewest digits that tell a number from all others of its type. */
 function numberText(value: number | bigint, type: string): string {
@@ -39,7 +34,7 @@ export function valueText(value: AttributeValue): string {
 
 /** A text that is shown in one line; null for none, or an empty one. */
 function lineOf(attributes: Attributes, name: string, most: number): string | null {
-  const line = cut((textOf(attributes, name) ?? "").slice(0, 4 * kMostTitle).replace(/\s+/g, " ").trim(), most);
+  const line = oneLine(textOf(attributes, name) ?? "", most);
   return line === "" ? null : line;
 }
 
@@ -59,13 +54,24 @@ export interface AttributeGroup {
   readonly attributes: Attributes;
 }
 
+/** Texts as if they were attributes. */
+function textGroups(title: string, texts: readonly TextCoordinate[]): readonly AttributeGroup[] {
+  const row = ({ name, texts }: TextCoordinate): Attribute => ({ name, value: { kind: "texts", texts } });
+  const own = texts.map(({ name, attributes }) => ({ title: `Text ${name}`, attributes }));
+  return [{ title, attributes: texts.map(row) }, ...own];
+}
+
 /** Of all that is on screen: whoever has no attributes is left out. */
 export function attributeGroups({ info, field, grid }: Pick<BrickSource, "info" | "field" | "grid">): readonly AttributeGroup[] {
   const groups: readonly AttributeGroup[] = [
     { title: `Field ${field.name}`, attributes: field.attributes },
-    ...grid.axisAttributes.map((attributes, axis) => ({ title: `Axis ${grid.axisNames[axis]!}`, attributes })),
+    ...([0, 1, 2] as const).flatMap((axis) => [
+      { title: `Axis ${grid.axisNames[axis]}`, attributes: grid.axisAttributes[axis] },
+      ...textGroups(`Texts along ${grid.axisNames[axis]}`, grid.axisTexts[axis]),
+    ]),
     { title: info.timeName === "" ? "Time" : `Time ${info.timeName}`, attributes: info.timeAttributes },
     { title: `Dataset ${info.name}`, attributes: info.attributes },
+    ...textGroups("Texts of the dataset", info.texts),
   ];
   return groups.filter(({ attributes }) => attributes.length > 0);
 }

@@ -1,9 +1,11 @@
 import type { BrickSource } from "../model";
-import type { App } from "./app";
 import type { AttributeGroup } from "./attributes";
 import { attributeGroups, kMostRows, valueText } from "./attributes";
 import { h, replace } from "./dom";
-import type { Part } from "./panel";
+import type { Shown } from "./page";
+import type { Part } from "./part";
+
+export type AttributesNeeds = Pick<Shown, "feeds">;
 
 function table({ title, attributes }: AttributeGroup): HTMLElement {
   const rows = attributes
@@ -25,15 +27,15 @@ export class AttributesPart implements Part {
   /** Whose attributes are shown. */
   private made: BrickSource | null = null;
 
-  constructor(private readonly app: App) {}
+  constructor(private readonly page: AttributesNeeds) {}
 
   get useful(): boolean {
-    const { a } = this.app.feeds;
+    const { a } = this.page.feeds;
     return a !== null && attributeGroups(a).length > 0;
   }
 
   update(): void {
-    const { a } = this.app.feeds;
+    const { a } = this.page.feeds;
     if (!a || (this.made?.info === a.info && this.made.field === a.field)) return;
     this.made = a;
     replace(this.body, ...attributeGroups(a).map(table));

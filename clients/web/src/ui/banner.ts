@@ -1,5 +1,7 @@
-import type { App } from "./app";
 import { h, setText } from "./dom";
+import type { Comparison, Loading } from "./page";
+
+export type BannerNeeds = Pick<Loading, "openError" | "latest" | "retry"> & Pick<Comparison, "compareProblem">;
 
 /** What has gone wrong, and what happens next. */
 export class Banner {
@@ -8,14 +10,14 @@ export class Banner {
   private readonly button: HTMLButtonElement;
   private lost = false;
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: BannerNeeds) {
     this.button = h(
       "button",
       {
         type: "button",
         class: "text-button",
         click: () => {
-          app.retry();
+          page.retry();
         },
       },
       "Try again",
@@ -29,16 +31,16 @@ export class Banner {
   }
 
   private message(): { readonly text: string; readonly retry: boolean } | null {
-    const { app } = this;
+    const { page } = this;
     if (this.lost)
       return {
         text: "The graphics card has dropped the pictures. They come back by themselves once the browser has it again.",
         retry: false,
       };
-    if (app.openError) return { text: app.openError.message, retry: true };
-    const status = app.latest?.status;
+    if (page.openError) return { text: page.openError.message, retry: true };
+    const status = page.latest?.status;
     if (status?.state === "failed") return { text: status.message ?? "The field cannot be read.", retry: true };
-    if (app.compareProblem !== null) return { text: app.compareProblem, retry: false };
+    if (page.compareProblem !== null) return { text: page.compareProblem, retry: false };
     return null;
   }
 

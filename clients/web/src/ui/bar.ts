@@ -1,11 +1,14 @@
 /** The line at the top: what is open, which field and step, and what can be done with the picture. */
 import type { ViewState } from "../model";
-import type { App } from "./app";
 import { fieldTitle } from "./attributes";
 import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";
 import { fieldOptions } from "./fields";
+import type { Commands, Playing, Setting, Stepping, Styled, Viewed } from "./page";
 import { paneKinds } from "./panes";
 import { timeText } from "./text";
+
+export type BarNeeds = Viewed & Pick<Setting, "set" | "chooseField"> & Playing & Pick<Styled, "narrow">
+  & Pick<Commands, "choose" | "help" | "toggleCopyMenu" | "savePng" | "togglePanel" | "toggleTheme">;
 
 const kPaneTexts: Readonly<Record<ViewState["pane"], string>> = { all: "All", x: "x", y: "y", z: "z", volume: "Volume" };
 
@@ -23,20 +26,23 @@ export class Bar {
   private readonly forward: HTMLButtonElement;
   private tabKey = "";
 
-  constructor(private readonly app: App) {
+  constructor(
+    private readonly page: BarNeeds,
+    private readonly stepping: Stepping,
+  ) {
     this.dataset = h("button", {
       type: "button",
       class: "dataset-button",
       title: "Choose a dataset (d)",
       click: () => {
-        app.choose();
+        page.choose();
       },
     });
     this.field = h("select", {
       "aria-label": "Field",
       title: "Field",
       change: () => {
-        app.chooseField(this.field.value);
+        page.chooseField(this.field.value);
       },
     });
     this.slider = h("input", {
@@ -47,21 +53,21 @@ export class Bar {
       "aria-label": "Step",
       class: "step-slider",
       input: () => {
-        app.stepTo(Number(this.slider.value));
+        stepping.to(Number(this.slider.value));
       },
     });
     this.stepText = h("span", { class: "step-text" });
     this.back = iconButton("back", "Step before (,)", () => {
-      app.stepBy(-1);
+      stepping.by(-1);
     });
     this.forward = iconButton("forward", "Next step (.)", () => {
-      app.stepBy(1);
+      stepping.by(1);
     });
     this.play = iconButton(
       "play",
       "Play (space)",
       () => {
-        app.togglePlay();
+        page.togglePlay();
       },
       { "aria-pressed": "false" },
     );
@@ -73,7 +79,7 @@ export class Bar {
         "aria-pressed": "false",
         title: "Follow the newest step",
         click: () => {
-          app.toggleLive();
+          stepping.toggleLive();
         },
       },
       "Live",
@@ -103,7 +109,7 @@ export class Bar {
   }
 
   private actions(): HTMLElement {
-    const { app } = this;
+    const { page } = this;
     return h(
       "div",
       { class: "actions", role: "group", "aria-label": "Actions" },
@@ -111,24 +117,24 @@ export class Bar {
         "link",
         "Copy (l copies the link)",
         () => {
-          app.toggleCopyMenu();
+          page.toggleCopyMenu();
         },
         { id: "copy-button", "aria-haspopup": "true", "aria-expanded": "false" },
       ),
       iconButton("save", "Save as PNG (s)", () => {
-        app.savePng();
+        page.savePng();
       }),
       iconButton("theme", "Light or dark (t)", () => {
-        app.toggleTheme();
+        page.toggleTheme();
       }),
       iconButton("help", "Keys and help (?)", () => {
-        app.help();
+        page.help();
       }),
       iconButton(
         "panel",
         "Panel (p)",
         () => {
-          app.togglePanel();
+          page.togglePanel();
         },
         { id: "panel-button", "aria-expanded": "true", "aria-controls": "panel" },
       ),
@@ -136,7 +142,7 @@ export class Bar {
   }
 
   update(): void {
-    const { state, opened } = this.app;
+    const { state, opened } = this.page;
     replace(
       this.dataset,
       icon(kIcons.data),
@@ -154,23 +160,24 @@ export class Bar {
   }
 
   private updateSteps(): void {
-    const { app } = this;
-    const list = app.stepNumbers;
-    const wanted = app.wantedStep;
+    const { page, stepping } = this;
+    const list = stepping.numbers;
+    const wanted = stepping.wanted;
     const at = wanted === null ? -1 : list.indexOf(wanted);
-    this.steps.classList.toggle("one", list.length < 2 && app.state?.step !== "live");
-    this.steps.classList.toggle("still", app.still);
+    this.steps.classList.toggle("one", list.length < 2 && page.state?.step !== "live");
+    this.steps.classList.toggle("still", stepping.still);
     this.slider.max = String(Math.max(0, list.length - 1));
     this.slider.value = String(Math.max(0, at));
-    const shown = app.opened?.steps.find((step) => step.step === wanted);
-    const time = shown === undefined ? "" : timeText(shown, app.opened!.info.timeUnit);
-    const text = wanted === null ? "no step" : app.still ? "the same at all steps" : `step ${wanted}${time === "" ? "" : ` · ${time}`}`;
+    const shown = page.opened?.steps.find((step) => step.step === wanted);
+    const time = shown === undefined ? "" : timeText(shown, page.opened!.info.timeUnit);
+    const stepped = `step ${wanted ?? 0}${time === "" ? "" : ` · ${time}`}`;
+    const text = wanted === null ? "no step" : stepping.still ? "the same at all steps" : stepped;
     setText(this.stepText, text);
     setAttribute(this.slider, "aria-valuetext", text);
     this.back.disabled = at <= 0;
     this.forward.disabled = at < 0 || at >= list.length - 1;
-    setAttribute(this.live, "aria-pressed", String(app.state?.step === "live"));
-    const playing = app.playing;
+    setAttribute(this.live, "aria-pressed", String(page.state?.step === "live"));
+    const playing = page.playing;
     setAttribute(this.play, "aria-pressed", String(playing));
     setAttribute(this.play, "aria-label", playing ? "Pause (space)" : "Play (space)");
     this.play.querySelector("path")?.setAttribute("d", playing ? kIcons.pause : kIcons.play);
@@ -178,10 +185,10 @@ export class Bar {
   }
 
   private updateTabs(): void {
-    const { app } = this;
-    const kinds = paneKinds(app.grid!).filter((kind) => kind !== "line");
-    const names = app.grid!.axisNames;
-    const list: ViewState["pane"][] = kinds.length <= 1 ? [] : app.stage.narrow ? [...kinds] : ["all", ...kinds];
+    const { page } = this;
+    const kinds = paneKinds(page.grid!).filter((kind) => kind !== "line");
+    const names = page.grid!.axisNames;
+    const list: ViewState["pane"][] = kinds.length <= 1 ? [] : page.narrow ? [...kinds] : ["all", ...kinds];
     const texts = list.map((pane) =>
       pane === "x" ? names[0] : pane === "y" ? names[1] : pane === "z" ? names[2] : kPaneTexts[pane],
     );
@@ -199,7 +206,7 @@ export class Bar {
               "aria-pressed": "false",
               title: pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${texts[i]!}`,
               click: () => {
-                app.set({ pane });
+                page.set({ pane });
               },
             },
             texts[i]!,
@@ -207,7 +214,7 @@ export class Bar {
         ),
       );
     }
-    const current = app.stage.narrow && app.state!.pane === "all" ? list[0] : app.state!.pane;
+    const current = page.narrow && page.state!.pane === "all" ? list[0] : page.state!.pane;
     for (const button of this.tabs.children)
       setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.pane === current));
   }

@@ -1,11 +1,13 @@
 import type { Axis, GridInfo } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import type { App } from "./app";
 import { fillSelect, h, replace, setAttribute, setText } from "./dom";
+import type { Setting, Viewed } from "./page";
 import { clampClip, clampCursor, clipOf } from "./panes";
-import type { Part } from "./panel";
-import { short } from "./text";
+import type { Part } from "./part";
+import { namesText, short } from "./text";
+
+export type BoxNeeds = Pick<Viewed, "state" | "grid"> & Pick<Setting, "set">;
 
 /** What of the grid is shown, where the slices are, and how fine. */
 export class BoxPart implements Part {
@@ -18,11 +20,11 @@ export class BoxPart implements Part {
   /** The grid whose axes have rows. */
   private made: GridInfo | null = null;
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: BoxNeeds) {
     this.level = h("select", {
       "aria-label": "Finest level",
       change: () => {
-        app.set({ level: this.level.value === "" ? null : Number(this.level.value) });
+        page.set({ level: this.level.value === "" ? null : Number(this.level.value) });
       },
     });
     this.reset = h(
@@ -31,7 +33,7 @@ export class BoxPart implements Part {
         type: "button",
         class: "text-button",
         click: () => {
-          app.set({ clip: null });
+          page.set({ clip: null });
         },
       },
       "Whole grid",
@@ -46,7 +48,7 @@ export class BoxPart implements Part {
   }
 
   get useful(): boolean {
-    return this.app.grid !== null;
+    return this.page.grid !== null;
   }
 
   private input(axis: Axis, what: "begin" | "end" | "cursor", label: string): HTMLInputElement {
@@ -64,21 +66,32 @@ export class BoxPart implements Part {
     return input;
   }
 
+  /** Numbers of an axis, and below them the names of the slice where the axis has any. */
+  private axisRows(grid: GridInfo, axis: Axis): readonly HTMLElement[] {
+    const name = grid.axisNames[axis];
+    const numbers = (["cursor", "begin", "end"] as const).map((what) =>
+      h("td", {}, this.input(axis, what, `${name}, ${what === "cursor" ? "slice" : what}`)),
+    );
+    const row = h("tr", {}, h("th", { scope: "row" }, name), ...numbers);
+    if (grid.axisTexts[axis].length === 0) return [row];
+    return [row, h("tr", {}, h("td", {}), h("td", { colspan: 3, class: "slice-names", "data-axis": axis }))];
+  }
+
   private change(axis: Axis, what: "begin" | "end" | "cursor", value: number): void {
-    const { state, grid } = this.app;
+    const { state, grid } = this.page;
     if (!state || !grid || !Number.isFinite(value)) return;
     if (what === "cursor") {
       const cursor = state.cursor.map((c, a) => (a === axis ? value : c)) as unknown as typeof state.cursor;
-      this.app.set({ cursor: clampCursor(grid, cursor) });
+      this.page.set({ cursor: clampCursor(grid, cursor) });
       return;
     }
     const box = clipOf(state, grid);
     const changed = { ...box, [what]: box[what].map((v, a) => (a === axis ? value : v)) };
-    this.app.set({ clip: clampClip(grid, changed) });
+    this.page.set({ clip: clampClip(grid, changed) });
   }
 
   update(): void {
-    const { state, grid } = this.app;
+    const { state, grid } = this.page;
     if (!state || !grid) return;
     if (this.made !== grid) {
       this.made = grid;
@@ -86,20 +99,7 @@ export class BoxPart implements Part {
       replace(
         this.rows,
         h("thead", {}, head),
-        h(
-          "tbody",
-          {},
-          ...longAxes(grid).map((axis) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row" }, grid.axisNames[axis]),
-              ...(["cursor", "begin", "end"] as const).map((what) =>
-                h("td", {}, this.input(axis, what, `${grid.axisNames[axis]}, ${what === "cursor" ? "slice" : what}`)),
-              ),
-            ),
-          ),
-        ),
+        h("tbody", {}, ...longAxes(grid).flatMap((axis) => this.axisRows(grid, axis))),
       );
     }
     const box = clipOf(state, grid);
@@ -109,6 +109,10 @@ export class BoxPart implements Part {
       const value = what === "cursor" ? state.cursor[axis] : box[what][axis];
       if (document.activeElement !== input) input.value = String(value);
       setAttribute(input, "title", `${short(gridAxis(grid, axis).position(value), 6)} ${grid.axisUnits[axis]}`.trim());
+    }
+    for (const cell of this.rows.querySelectorAll<HTMLElement>(".slice-names")) {
+      const axis = Number(cell.dataset.axis) as Axis;
+      setText(cell, namesText(gridAxis(grid, axis), state.cursor[axis]));
     }
     fillSelect(
       this.level,

@@ -2,13 +2,12 @@
 import type { Vec3 } from "../model";
 import { readingAt } from "../render/probe";
 import { getCommand, grpcAddress, pythonCommand } from "../state/index";
-import type { App } from "./app";
+import type { CopyKind, Shown, Viewed } from "./page";
 import { clipOf } from "./panes";
 import { short, withError } from "./text";
 
 /** What a saved picture shows, in a line. */
-export function captionOf(app: App): string {
-  const { a } = app.feeds;
+export function captionOf({ feeds: { a } }: Pick<Shown, "feeds">): string {
   if (!a) return "";
   const { level, maxError } = a.status;
   const bound = maxError === null ? "" : `, error ≤ ${short(maxError, 2)} ${a.field.unit}`;
@@ -16,12 +15,15 @@ export function captionOf(app: App): string {
   return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${fine}`;
 }
 
-/** A line for a shell or for Python that reads the box on screen; null while nothing is. */
-export function commandOf(app: App, kind: "get" | "python"): string | null {
-  const {
-    state,
-    feeds: { a },
-  } = app;
+/**
+ * A line for a shell or for Python that reads the box on screen; null while nothing is.
+ * @param grpcPort  of the server; null: not known
+ */
+export function commandOf(
+  { state, feeds: { a } }: Pick<Viewed, "state"> & Pick<Shown, "feeds">,
+  kind: Exclude<CopyKind, "link">,
+  grpcPort: number | null,
+): string | null {
   if (!state || !a) return null;
   const { level, target } = a.status;
   const { stored, layers } = a.field;
@@ -29,20 +31,21 @@ export function commandOf(app: App, kind: "get" | "python"): string | null {
     selection: { ...a.selection, field: stored }, box: clipOf(state, a.grid), level: target ?? level ?? 0,
     layer: layers > 1 ? a.field.layer : undefined,
   };
-  return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, app.grpcPort), what);
+  return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, grpcPort), what);
 }
 
 /** First minus second at a point; null unless the difference is on screen. */
-export function differenceText(app: App, index: Vec3): string | null {
-  const both = app.difference;
+export function differenceText(shown: Shown, index: Vec3): string | null {
+  const both = shown.difference;
   if (!both) return null;
   const reading = readingAt(both, index);
   if (!reading || reading.missing) return "difference missing, or not there yet";
-  return `difference ${withError(reading.value, differenceError(app, reading.level))} ${app.feeds.a?.field.unit ?? ""}`;
+  const error = differenceError(shown, reading.level);
+  return `difference ${withError(reading.value, error)} ${shown.feeds.a?.field.unit ?? ""}`;
 }
 
 /** Both fields may be wrong by their own errors. */
-export function differenceError(app: App, level: number): number | null {
-  const errors = [app.feeds.a, app.feeds.b].map((source) => source?.step.levels[level]?.maxError);
+export function differenceError({ feeds }: Pick<Shown, "feeds">, level: number): number | null {
+  const errors = [feeds.a, feeds.b].map((source) => source?.step.levels[level]?.maxError);
   return errors[0] === undefined || errors[1] === undefined ? null : errors[0] + errors[1];
 }

@@ -1,11 +1,14 @@
 import type { RangeMode } from "../model";
 import { kColourMaps, mapColour } from "../render/colourmaps";
 import { longAxes } from "../render/layout";
-import type { App } from "./app";
 import { fillSelect, h, setAttribute, setText } from "./dom";
-import type { Part } from "./panel";
+import type { Measured, Setting, Shown, Styled, Viewed } from "./page";
+import type { Part } from "./part";
 import { fullRange, rangeOf } from "./scenes";
 import { short } from "./text";
+
+export type ColourNeeds = Pick<Viewed, "state"> & Pick<Setting, "setColour"> & Shown & Pick<Measured, "statistics">
+  & Pick<Styled, "colours">;
 
 const kModes: readonly { readonly mode: RangeMode; readonly text: string; readonly help: string }[] = [
   { mode: "auto", text: "Auto", help: "The range of the field, which follows the steps" },
@@ -44,11 +47,11 @@ export class ColourPart implements Part {
   private readonly caption: HTMLElement;
   private drawn = "";
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: ColourNeeds) {
     this.map = h("select", {
       "aria-label": "Colour map",
       change: () => {
-        app.setColour({ map: this.map.value });
+        page.setColour({ map: this.map.value });
       },
     });
     this.modes = h(
@@ -111,55 +114,55 @@ export class ColourPart implements Part {
   }
 
   get useful(): boolean {
-    const { a } = this.app.feeds;
+    const { a } = this.page.feeds;
     // Differences have a range and a map of their own.
-    return a !== null && longAxes(a.grid).length > 1 && this.app.difference === null;
+    return a !== null && longAxes(a.grid).length > 1 && this.page.difference === null;
   }
 
   /** What the histogram and its handles reach over. */
   private span(): { readonly low: number; readonly high: number } {
-    const { feeds, state } = this.app;
+    const { feeds, state } = this.page;
     const full = fullRange(state!.colour.map, feeds.a!.step.min, feeds.a!.step.max);
     const now = rangeOf(state!.colour, feeds.a!);
     return { low: Math.min(full.low, now.low), high: Math.max(full.high, now.high) };
   }
 
   private setMode(mode: RangeMode): void {
-    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
-    this.app.setColour(mode === "locked" ? { mode, ...now } : { mode, low: null, high: null });
+    const now = rangeOf(this.page.state!.colour, this.page.feeds.a!);
+    this.page.setColour(mode === "locked" ? { mode, ...now } : { mode, low: null, high: null });
   }
 
   private fitRange(): void {
     const at = (percent: number): number | undefined =>
-      this.app.statistics?.percentiles.find((each) => each.percent === percent)?.at.value;
+      this.page.statistics?.percentiles.find((each) => each.percent === percent)?.at.value;
     const [low, high] = [at(1), at(99)];
     if (low === undefined || high === undefined || !(high > low)) return;
-    this.app.setColour({ mode: "locked", ...fullRange(this.app.state!.colour.map, low, high) });
+    this.page.setColour({ mode: "locked", ...fullRange(this.page.state!.colour.map, low, high) });
   }
 
   private lock(low: number | null, high: number | null): void {
-    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
+    const now = rangeOf(this.page.state!.colour, this.page.feeds.a!);
     const next = { low: low ?? now.low, high: high ?? now.high };
     const valid = next.high > next.low;
     for (const input of [this.low, this.high]) setAttribute(input, "aria-invalid", valid ? null : "true");
-    if (valid) this.app.setColour({ mode: "locked", ...next });
+    if (valid) this.page.setColour({ mode: "locked", ...next });
     else setText(this.caption, `The low end ${short(next.low)} must be below the high end ${short(next.high)}.`);
   }
 
   private dragged(end: 0 | 1): void {
     const span = this.span();
-    const now = rangeOf(this.app.state!.colour, this.app.feeds.a!);
+    const now = rangeOf(this.page.state!.colour, this.page.feeds.a!);
     const value = span.low + ((span.high - span.low) * Number(this.handles[end].value)) / kSteps;
     const least = (span.high - span.low) / kSteps;
     const next =
       end === 0
         ? { low: Math.min(value, now.high - least), high: now.high }
         : { low: now.low, high: Math.max(value, now.low + least) };
-    this.app.setColour({ mode: "locked", ...next });
+    this.page.setColour({ mode: "locked", ...next });
   }
 
   update(): void {
-    const { state, feeds } = this.app;
+    const { state, feeds } = this.page;
     if (!state || !feeds.a) return;
     fillSelect(
       this.map,
@@ -184,16 +187,16 @@ export class ColourPart implements Part {
       this.caption,
       `Step ${feeds.a.selection.step} has ${short(feeds.a.step.min)} to ${short(feeds.a.step.max)} ${feeds.a.field.unit}`.trim(),
     );
-    this.fit.disabled = this.app.statistics === null;
+    this.fit.disabled = this.page.statistics === null;
     this.drawHistogram(range, span);
   }
 
   private drawHistogram(range: { low: number; high: number }, span: { low: number; high: number }): void {
-    const histogram = this.app.statistics?.histogram ?? null;
+    const histogram = this.page.statistics?.histogram ?? null;
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
-    const theme = this.app.stage.colours;
-    const key = JSON.stringify([histogram, range, span, width, ratio, this.app.state!.colour.map, theme.background]);
+    const theme = this.page.colours;
+    const key = JSON.stringify([histogram, range, span, width, ratio, this.page.state!.colour.map, theme.background]);
     if (key === this.drawn || width === 0) return;
     this.drawn = key;
     [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -205,7 +208,7 @@ export class ColourPart implements Part {
       const value = span.low + ((x + 0.5) / width) * (span.high - span.low);
       const share = (value - range.low) / (range.high - range.low);
       const inside = share >= 0 && share <= 1;
-      context.fillStyle = `rgb(${mapColour(this.app.state!.colour.map, share).join(",")})`;
+      context.fillStyle = `rgb(${mapColour(this.page.state!.colour.map, share).join(",")})`;
       context.fillRect(x, height - bar, 1, bar);
       if (!histogram) continue;
       const bin = Math.floor(((value - histogram.begin) / (histogram.end - histogram.begin)) * histogram.counts.length);

@@ -1,9 +1,11 @@
 import type { ViewState } from "../model";
 import { gridOf } from "../model";
-import type { App } from "./app";
 import { fillSelect, h, setText } from "./dom";
 import { fieldOptions } from "./fields";
-import type { Part } from "./panel";
+import type { Comparison, Setting, Stepping, Viewed } from "./page";
+import type { Part } from "./part";
+
+export type CompareNeeds = Pick<Viewed, "state"> & Pick<Setting, "set"> & Comparison;
 
 /** A second field, step, dataset or level: beside the first with the same camera and cursor, or subtracted from it. */
 export class ComparePart implements Part {
@@ -19,7 +21,10 @@ export class ComparePart implements Part {
   private readonly rows: HTMLElement;
   private readonly caption = h("p", { class: "hint" });
 
-  constructor(private readonly app: App) {
+  constructor(
+    private readonly page: CompareNeeds,
+    private readonly stepping: Pick<Stepping, "other">,
+  ) {
     const select = (label: string): HTMLSelectElement =>
       h("select", {
         "aria-label": label,
@@ -54,14 +59,15 @@ export class ComparePart implements Part {
   }
 
   private change(): void {
-    const { app } = this;
-    const { state } = app;
+    const { page } = this;
+    const { state } = page;
     if (!state) return;
     if (this.mode.value === "off") {
-      app.set({ compare: null });
+      page.set({ compare: null });
       return;
     }
-    const before = state.compare ?? { dataset: state.dataset, field: state.field, step: app.otherStep(), difference: false, level: null };
+    const { dataset, field } = state;
+    const before = state.compare ?? { dataset, field, step: this.stepping.other(), difference: false, level: null };
     const chosen =
       state.compare === null
         ? before
@@ -72,12 +78,12 @@ export class ComparePart implements Part {
             step: this.step.value === "live" ? ("live" as const) : Number(this.step.value),
             level: this.level.value === "" ? null : Number(this.level.value),
           };
-    app.set({ compare: { ...chosen, difference: this.mode.value === "difference" } });
+    page.set({ compare: { ...chosen, difference: this.mode.value === "difference" } });
   }
 
   update(): void {
-    const { app } = this;
-    const compare: ViewState["compare"] = app.state?.compare ?? null;
+    const { page } = this;
+    const compare: ViewState["compare"] = page.state?.compare ?? null;
     fillSelect(
       this.mode,
       [
@@ -88,15 +94,15 @@ export class ComparePart implements Part {
       compare === null ? "off" : compare.difference ? "difference" : "beside",
     );
     this.rows.hidden = compare === null;
-    setText(this.caption, app.compareProblem ?? "");
+    setText(this.caption, page.compareProblem ?? "");
     if (!compare) return;
-    const names = app.names.length > 0 ? app.names : [...new Set([app.state!.dataset, compare.dataset])];
+    const names = page.names.length > 0 ? page.names : [...new Set([page.state!.dataset, compare.dataset])];
     fillSelect(
       this.dataset,
       names.map((name) => ({ value: name, text: name })),
       compare.dataset,
     );
-    const other = app.otherOpened;
+    const other = page.otherOpened;
     fillSelect(this.field, other ? fieldOptions(other.info) : [], compare.field);
     fillSelect(
       this.step,

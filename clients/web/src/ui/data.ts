@@ -6,10 +6,10 @@ import { fieldsInOrder } from "./fields";
 import { whyNotBeside } from "./otherfield";
 import { clipOf } from "./panes";
 import { Scenes } from "./scenes";
-import type { Feeds } from "./scenes";
+import type { Feeds, StageInput } from "./scenes";
 import { Feed, OpenDataset, resolveStep } from "./session";
 import type { Opened } from "./session";
-import type { Stage, StageInput } from "./stage";
+import type { Stage } from "./stage";
 import { StatisticsFeed } from "./statistics";
 
 export interface DataEvents {

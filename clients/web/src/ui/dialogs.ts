@@ -1,11 +1,9 @@
-import type { App } from "./app";
-import { commandOf } from "./captions";
 import { h, iconButton, replace, setAttribute, setText } from "./dom";
-import { keepToken } from "../net/token";
 import { kGestures, kKeys } from "./keys";
+import type { CopyKind, SheetActions } from "./page";
 import { counted, shapeText } from "./text";
 
-type Listed = Awaited<ReturnType<App["source"]["list"]>>;
+type Listed = Awaited<ReturnType<SheetActions["list"]>>;
 
 /** Sheets over the page: the list of datasets, help, the token, and what can be copied. */
 export class Dialogs {
@@ -22,7 +20,7 @@ export class Dialogs {
   private toastTimer = 0;
   private listed: Listed = [];
 
-  constructor(private readonly app: App) {
+  constructor(private readonly actions: SheetActions) {
     this.search = h("input", {
       type: "search",
       placeholder: "Find by name",
@@ -101,8 +99,7 @@ export class Dialogs {
   private async fetchList(): Promise<void> {
     if (this.listed.length === 0) replace(this.list, h("p", { class: "hint" }, "The list is on its way."));
     try {
-      this.listed = await this.app.source.list();
-      this.app.names = this.listed.map((each) => each.name);
+      this.listed = await this.actions.list();
       this.fillList();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
@@ -157,7 +154,7 @@ export class Dialogs {
               class: "dataset-row",
               click: () => {
                 this.chooser.close();
-                this.app.openDataset(each.name);
+                this.actions.openDataset(each.name);
               },
             },
             h("span", { class: "dataset-name" }, each.name),
@@ -186,17 +183,16 @@ export class Dialogs {
     event.preventDefault();
     const token = this.tokenInput.value.trim();
     if (token === "") return;
-    if (!keepToken(window, token)) {
+    if (!this.actions.useToken(token)) {
       setText(this.tokenText, "A token has printable characters only, and no spaces. Check what was pasted.");
       return;
     }
     this.tokenInput.value = "";
     this.tokenSheet.close();
-    this.app.retry(token);
   }
 
   private copyMenu(): HTMLElement {
-    const entry = (text: string, kind: "link" | "get" | "python"): HTMLElement =>
+    const entry = (text: string, kind: CopyKind): HTMLElement =>
       h(
         "button",
         {
@@ -251,9 +247,8 @@ export class Dialogs {
     (this.menu.firstElementChild as HTMLElement).focus();
   }
 
-  copy(kind: "link" | "get" | "python"): void {
-    this.app.writeLinkNow();
-    const text = kind === "link" ? location.href : commandOf(this.app, kind);
+  copy(kind: CopyKind): void {
+    const text = this.actions.copyText(kind);
     if (text === null) return;
     navigator.clipboard.writeText(text).then(
       () => {

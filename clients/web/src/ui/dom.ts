@@ -35,8 +35,8 @@ export function setAttribute(element: Element, name: string, value: string | nul
 export interface Option {
   readonly value: string;
   readonly text: string;
-  /** The heading under which it is, with those of the same one that follow. */
-  readonly group?: string;
+  /** The heading under which it is, with those of the same one that follow; null or left out: none. */
+  readonly group?: string | null;
 }
 
 function optionElements(options: readonly Option[]): readonly HTMLElement[] {
@@ -44,7 +44,7 @@ function optionElements(options: readonly Option[]): readonly HTMLElement[] {
   for (const { value, text, group } of options) {
     const option = h("option", { value }, text);
     const last = made.at(-1);
-    if (group === undefined) made.push(option);
+    if (group === undefined || group === null) made.push(option);
     else if (last instanceof HTMLOptGroupElement && last.label === group) last.append(option);
     else made.push(h("optgroup", { label: group }, option));
   }

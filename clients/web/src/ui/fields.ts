@@ -5,8 +5,16 @@ import type { Option } from "./dom";
 
 const kMostName = 60;
 
+/** The two parts of complex samples stand together, where the first of them is. */
+function partsTogether(fields: readonly FieldInfo[]): readonly FieldInfo[] {
+  const wholes = new Set(fields.map((field) => field.complex?.of ?? field));
+  const partsOf = (whole: string): readonly FieldInfo[] => fields.filter((field) => field.complex?.of === whole);
+  return [...wholes].flatMap((whole) => (typeof whole === "string" ? partsOf(whole) : [whole]));
+}
+
 /** Those that say where the samples of others are come last. */
-export function fieldsInOrder({ fields }: DatasetInfo): readonly FieldInfo[] {
+export function fieldsInOrder(info: DatasetInfo): readonly FieldInfo[] {
+  const fields = partsTogether(info.fields);
   return [...fields.filter((field) => !field.coordinate), ...fields.filter((field) => field.coordinate)];
 }
 
@@ -15,8 +23,12 @@ function fieldText({ name, unit, attributes }: FieldInfo): string {
   return `${name}${unit === "" ? "" : ` [${unit}]`}${long === null ? "" : ` · ${long}`}`;
 }
 
+/** The heading under which a field is; null for none. */
+function headingOf({ coordinate, complex }: FieldInfo): string | null {
+  if (coordinate) return "Coordinates";
+  return complex === null ? null : `${complex.of} (complex)`;
+}
+
 export function fieldOptions(info: DatasetInfo): readonly Option[] {
-  return fieldsInOrder(info).map((field) => ({
-    value: field.name, text: fieldText(field), ...(field.coordinate ? { group: "Coordinates" } : {}),
-  }));
+  return fieldsInOrder(info).map((field) => ({ value: field.name, text: fieldText(field), group: headingOf(field) }));
 }

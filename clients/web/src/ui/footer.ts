@@ -3,11 +3,14 @@ import type { Vec3 } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { readingAt } from "../render/probe";
-import type { App } from "./app";
 import { differenceError, differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
+import type { Loading, Pointed, Shown, Viewed } from "./page";
 import { finestOf } from "./panes";
 import { kStateNames, placeText, short, statusText, withError } from "./text";
+
+export type FooterNeeds = Pick<Viewed, "state"> & Shown & Pick<Loading, "opening" | "openError" | "latest">
+  & Pick<Pointed, "hovered" | "coordinatesAt">;
 
 export class Footer {
   readonly root: HTMLElement;
@@ -18,7 +21,7 @@ export class Footer {
   private readonly text: HTMLElement;
   private readonly progress: HTMLElement;
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: FooterNeeds) {
     this.places = h("span", { class: "places" });
     this.value = h("strong", { class: "value" });
     this.quality = h("span", { class: "quality" });
@@ -39,10 +42,10 @@ export class Footer {
   }
 
   private updateLoad(): void {
-    const { feeds, latest, openError } = this.app;
+    const { feeds, latest, openError } = this.page;
     const source = latest ?? feeds.a;
     if (!source) {
-      setText(this.state, openError ? "Failed" : this.app.opening ? "Opening" : "");
+      setText(this.state, openError ? "Failed" : this.page.opening ? "Opening" : "");
       setText(this.text, "");
       return;
     }
@@ -58,32 +61,32 @@ export class Footer {
   }
 
   updateReading(): void {
-    const { feeds, state } = this.app;
-    const side = this.app.hovered?.side === "b" && feeds.b ? "b" : "a";
+    const { feeds, state } = this.page;
+    const side = this.page.hovered?.side === "b" && feeds.b ? "b" : "a";
     const source = feeds[side];
     if (!source || !state) {
       for (const element of [this.places, this.value, this.quality]) setText(element, "");
       return;
     }
-    const index: Vec3 = this.app.hovered?.index ?? state.cursor;
+    const index: Vec3 = this.page.hovered?.index ?? state.cursor;
     const { grid, field, step } = source;
     // Of two levels side by side, that of the picture under the pointer: the same bricks may be there finer.
-    const reading = readingAt(source, index, this.app.difference ? 0 : finestOf(state, side, grid));
+    const reading = readingAt(source, index, this.page.difference ? 0 : finestOf(state, side, grid));
     const axes = longAxes(grid).length > 0 ? longAxes(grid) : ([0] as const);
     const at = reading?.sample ?? index;
     const places = axes.map((a) => {
       const axis = gridAxis(grid, a);
       return `${axis.name} ${placeText(axis, at[a])}`;
     });
-    const coordinates = this.app.coordinatesAt(side, at);
+    const coordinates = this.page.coordinatesAt(side, at);
     setText(this.places, (coordinates === "" ? places : [...places, coordinates]).join("   "));
     const unit = field.unit === "" ? "" : ` ${field.unit}`;
-    const difference = differenceText(this.app, index);
+    const difference = differenceText(this.page, index);
     const error = !reading
       ? null
       : difference === null
         ? (step.levels[reading.level]?.maxError ?? null)
-        : differenceError(this.app, reading.level);
+        : differenceError(this.page, reading.level);
     setText(
       this.value,
       !reading

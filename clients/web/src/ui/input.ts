@@ -4,10 +4,14 @@ import { turned, zoomed } from "../render/camera";
 import { indexAt, isUpright, planeAxes } from "../render/layout";
 import { axisEnds, gridAxis, isTurned, positionAt } from "../render/axes";
 import type { SliceView, View } from "../render/views";
-import type { App } from "./app";
 import { lineAxis } from "./linepane";
+import type { Pointed, Profiled, Setting, Viewed } from "./page";
 import { axisOf, clampCursor, clipOf, moveBox, zoomBox } from "./panes";
 import type { PaneKind } from "./panes";
+import type { Stage } from "./stage";
+
+export type InputNeeds = Pick<Viewed, "state" | "grid"> & Pick<Setting, "set" | "stopMoving" | "resetCamera">
+  & Pick<Profiled, "profile" | "setProfile" | "drawing"> & Pick<Pointed, "hover">;
 
 interface Point {
   x: number;
@@ -25,8 +29,11 @@ export class PaneInput {
   private gesture: Gesture | null = null;
   private moved = false;
 
-  constructor(private readonly app: App) {
-    const { panes } = app.stage;
+  constructor(
+    private readonly page: InputNeeds,
+    private readonly stage: Stage,
+  ) {
+    const { panes } = stage;
     panes.addEventListener("pointerdown", (event) => {
       this.down(event);
     });
@@ -38,7 +45,7 @@ export class PaneInput {
         this.up(event);
       });
     panes.addEventListener("pointerleave", () => {
-      app.hover(null);
+      page.hover(null);
     });
     panes.addEventListener(
       "wheel",
@@ -66,17 +73,17 @@ export class PaneInput {
 
   /** Of the field on screen: cursor and box are on it, also where the pointer is on the field beside it. */
   private get grid(): GridInfo {
-    return this.app.grid!;
+    return this.page.grid!;
   }
 
   private focus(element: HTMLElement | null): void {
     const visible = element?.matches(":focus-visible") ?? false;
-    this.app.stage.focused = visible && element ? `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}` : null;
-    this.app.stage.redraw();
+    this.stage.focused = visible && element ? `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}` : null;
+    this.stage.redraw();
   }
 
   private place(event: MouseEvent): Point {
-    const box = this.app.stage.root.getBoundingClientRect();
+    const box = this.stage.root.getBoundingClientRect();
     return { x: event.clientX - box.x, y: event.clientY - box.y };
   }
 
@@ -84,7 +91,7 @@ export class PaneInput {
     const element = (event.target as Element).closest<HTMLElement>(".pane");
     if (!element) return null;
     const key = `${element.dataset.kind ?? ""}-${element.dataset.side ?? ""}`;
-    return this.app.stage.shown.find((view) => view.key === key) ?? null;
+    return this.stage.shown.find((view) => view.key === key) ?? null;
   }
 
   /** Level-0 index under a point of a slice. */
@@ -109,11 +116,11 @@ export class PaneInput {
     if (this.pointers.size === 2) this.gesture = { kind: "pinch", last: this.middle(), spread: this.spread() };
     else if (view.kind === "volume") this.gesture = { kind: "turn", last: at, spread: 0 };
     else if (event.button !== 0) this.gesture = { kind: "pan", last: at, spread: 0 };
-    else if (event.shiftKey || this.app.drawing)
+    else if (event.shiftKey || this.page.drawing)
       this.gesture = { kind: "profile", begin: this.indexOn(view, at), last: at, spread: 0 };
     else {
       this.gesture = { kind: "cursor", last: at, spread: 0 };
-      this.app.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
+      this.page.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
     }
   }
 
@@ -135,7 +142,7 @@ export class PaneInput {
       if (event.buttons !== 0) this.lineCursor(event);
       return;
     }
-    if (view.kind === "slice") this.app.hover(this.indexOn(view, at), view.key.endsWith("-b") ? "b" : "a");
+    if (view.kind === "slice") this.page.hover(this.indexOn(view, at), view.key.endsWith("-b") ? "b" : "a");
     if (this.gesture && this.pointers.has(event.pointerId)) this.drag(this.gesture, view, at);
   }
 
@@ -151,44 +158,44 @@ export class PaneInput {
       return;
     }
     gesture.last = at;
-    if (gesture.kind === "turn") this.app.set({ camera: turned(this.app.state!.camera, at.x - from.x, at.y - from.y) }, true);
+    if (gesture.kind === "turn") this.page.set({ camera: turned(this.page.state!.camera, at.x - from.x, at.y - from.y) }, true);
     if (view.kind !== "slice") return;
-    if (gesture.kind === "cursor") this.app.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
-    if (gesture.kind === "profile") this.app.setProfile([gesture.begin, this.indexOn(view, at)], false);
+    if (gesture.kind === "cursor") this.page.set({ cursor: clampCursor(this.grid, this.indexOn(view, at)) }, true);
+    if (gesture.kind === "profile") this.page.setProfile([gesture.begin, this.indexOn(view, at)], false);
     if (gesture.kind === "pan") this.pan(view, from, at, gesture);
   }
 
   /** Moves by whole samples; what is left of the way counts for the next move. */
   private pan(view: SliceView, from: Point, at: Point, gesture: Gesture): void {
-    const clip = this.app.state!.clip;
+    const clip = this.page.state!.clip;
     if (!clip) return;
     const [a, b] = [this.indexOn(view, from), this.indexOn(view, at)];
     const by = a.map((value, i) => Math.round(value - b[i]!)) as unknown as Vec3;
     if (by.every((value) => value === 0)) gesture.last = from;
-    else this.app.set({ clip: moveBox(this.grid, clip, by) }, true);
+    else this.page.set({ clip: moveBox(this.grid, clip, by) }, true);
   }
 
   private up(event: PointerEvent): void {
     this.pointers.delete(event.pointerId);
-    if (this.gesture?.kind === "profile") this.app.setProfile(this.moved ? this.app.profile : null, true);
+    if (this.gesture?.kind === "profile") this.page.setProfile(this.moved ? this.page.profile : null, true);
     if (this.pointers.size === 0) this.gesture = null;
-    this.app.stopMoving(this.pointers.size === 0);
+    this.page.stopMoving(this.pointers.size === 0);
   }
 
   /** On line plots, the pointer moves the cursor along the axis. */
   private lineCursor(event: PointerEvent): void {
-    const { app } = this;
-    const pane = app.stage.layout.find((each) => each.kind === "line");
-    const { grid } = app;
-    if (!pane || !grid || !app.state) return;
+    const { page } = this;
+    const pane = this.stage.layout.find((each) => each.kind === "line");
+    const { grid } = page;
+    if (!pane || !grid || !page.state) return;
     const axis = lineAxis(grid);
     const at = gridAxis(grid, axis);
-    const box = clipOf(app.state, grid);
+    const box = clipOf(page.state, grid);
     const share = (this.place(event).x - pane.room.x) / pane.room.width;
     const ends = axisEnds(at, box.begin[axis], box.end[axis], false);
-    const cursor: [number, number, number] = [...app.state.cursor];
+    const cursor: [number, number, number] = [...page.state.cursor];
     cursor[axis] = at.index(positionAt(ends, share));
-    app.set({ cursor: clampCursor(grid, cursor) }, true);
+    page.set({ cursor: clampCursor(grid, cursor) }, true);
   }
 
   private wheel(event: WheelEvent): void {
@@ -200,25 +207,25 @@ export class PaneInput {
   }
 
   private zoom(view: View, at: Point, factor: number): void {
-    const { state } = this.app;
+    const { state } = this.page;
     if (!state) return;
-    if (view.kind === "volume") this.app.set({ camera: zoomed(state.camera, factor) }, true);
+    if (view.kind === "volume") this.page.set({ camera: zoomed(state.camera, factor) }, true);
     else
-      this.app.set(
+      this.page.set(
         { clip: zoomBox(this.grid, state.clip, planeAxes(view.axis), this.indexOn(view, at), factor) },
         true,
       );
-    this.app.stopMoving();
+    this.page.stopMoving();
   }
 
   private reset(view: View | null): void {
-    if (view?.kind === "volume") this.app.resetCamera();
-    else this.app.set({ clip: null });
+    if (view?.kind === "volume") this.page.resetCamera();
+    else this.page.set({ clip: null });
   }
 
   private key(event: KeyboardEvent): void {
     const element = (event.target as Element).closest<HTMLElement>(".pane");
-    if (!element || !this.app.state || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!element || !this.page.state || event.ctrlKey || event.metaKey || event.altKey) return;
     const view = this.viewAt(event);
     const kind = element.dataset.kind as PaneKind;
     const done = view?.kind === "volume" ? this.volumeKey(event) : this.sliceKey(event, kind, view);
@@ -229,7 +236,7 @@ export class PaneInput {
   }
 
   private volumeKey(event: KeyboardEvent): boolean {
-    const camera = this.app.state!.camera;
+    const camera = this.page.state!.camera;
     const step = event.shiftKey ? 60 : 15;
     const turns: Readonly<Record<string, readonly [number, number]>> = {
       ArrowLeft: [step, 0],
@@ -238,21 +245,21 @@ export class PaneInput {
       ArrowDown: [0, -step],
     };
     const turn = turns[event.key];
-    if (turn) this.app.set({ camera: turned(camera, ...turn) }, true);
-    else if (event.key === "+" || event.key === "=") this.app.set({ camera: zoomed(camera, 0.85) }, true);
-    else if (event.key === "-") this.app.set({ camera: zoomed(camera, 1 / 0.85) }, true);
-    else if (event.key === "0") this.app.resetCamera();
+    if (turn) this.page.set({ camera: turned(camera, ...turn) }, true);
+    else if (event.key === "+" || event.key === "=") this.page.set({ camera: zoomed(camera, 0.85) }, true);
+    else if (event.key === "-") this.page.set({ camera: zoomed(camera, 1 / 0.85) }, true);
+    else if (event.key === "0") this.page.resetCamera();
     else return false;
-    this.app.stopMoving();
+    this.page.stopMoving();
     return true;
   }
 
   private sliceKey(event: KeyboardEvent, kind: PaneKind, view: View | null): boolean {
-    const { grid } = this.app;
+    const { grid } = this.page;
     if (!grid) return false;
     const across = axisOf(kind);
     const [ua, va]: readonly [Axis, Axis] = across === null ? [lineAxis(grid), lineAxis(grid)] : planeAxes(across);
-    const { cursor, clip } = this.app.state!;
+    const { cursor, clip } = this.page.state!;
     const step = event.shiftKey ? 10 : 1;
     const by = (axis: Axis, upright: boolean): number => (isTurned(gridAxis(grid, axis), upright) ? -step : step);
     // A line lies, also where it has depths.
@@ -269,12 +276,12 @@ export class PaneInput {
     if (move) {
       const next: [number, number, number] = [...cursor];
       next[move[0]] += move[1];
-      this.app.set({ cursor: clampCursor(grid, next) }, true);
+      this.page.set({ cursor: clampCursor(grid, next) }, true);
     } else if (event.key === "+" || event.key === "=" || event.key === "-") {
-      this.app.set({ clip: zoomBox(grid, clip, view ? [ua, va] : [ua], cursor, event.key === "-" ? 1 / 0.8 : 0.8) }, true);
-    } else if (event.key === "0") this.app.set({ clip: null });
+      this.page.set({ clip: zoomBox(grid, clip, view ? [ua, va] : [ua], cursor, event.key === "-" ? 1 / 0.8 : 0.8) }, true);
+    } else if (event.key === "0") this.page.set({ clip: null });
     else return false;
-    this.app.stopMoving();
+    this.page.stopMoving();
     return true;
   }
 }

@@ -1,5 +1,5 @@
 import type { ViewState } from "../model";
-import type { App } from "./app";
+import type { Commands, Playing, Setting, Stepping } from "./page";
 
 /** As the help shows them. */
 export const kKeys: readonly (readonly [string, string])[] = [
@@ -38,34 +38,36 @@ function typing(target: EventTarget | null): boolean {
   );
 }
 
-export function bindKeys(app: App): void {
+export type KeyNeeds = Pick<Setting, "set"> & Pick<Playing, "togglePlay"> & Omit<Commands, "toggleCopyMenu">;
+
+export function bindKeys(page: KeyNeeds, stepping: Pick<Stepping, "by">): void {
   const actions: Readonly<Record<string, () => void>> = {
     "?": () => {
-      app.help();
+      page.help();
     },
     d: () => {
-      app.choose();
+      page.choose();
     },
     l: () => {
-      app.dialogs.copy("link");
+      page.copy("link");
     },
     s: () => {
-      app.savePng();
+      page.savePng();
     },
     p: () => {
-      app.togglePanel();
+      page.togglePanel();
     },
     t: () => {
-      app.toggleTheme();
+      page.toggleTheme();
     },
     ",": () => {
-      app.stepBy(-1);
+      stepping.by(-1);
     },
     ".": () => {
-      app.stepBy(1);
+      stepping.by(1);
     },
     c: () => {
-      app.nextMap();
+      page.nextMap();
     },
   };
   document.addEventListener("keydown", (event) => {
@@ -77,12 +79,12 @@ export function bindKeys(app: App): void {
         ? onButton
           ? undefined
           : () => {
-              app.togglePlay();
+              page.togglePlay();
             }
         : actions[event.key];
     const pane = kPanes[event.key];
     if (action) action();
-    else if (pane) app.set({ pane });
+    else if (pane) page.set({ pane });
     else return;
     event.preventDefault();
   });

@@ -9,7 +9,7 @@ import { lineAlong } from "../render/probe";
 import type { Theme } from "../render/theme";
 import { clipOf, finestOf } from "./panes";
 import type { Pane } from "./panes";
-import type { StageInput } from "./stage";
+import type { StageInput } from "./scenes";
 
 /** Lines are made of at most so many samples; more would be below the pixels. */
 const kMost = 20000;

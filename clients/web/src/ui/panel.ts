@@ -1,35 +1,38 @@
-import type { App } from "./app";
 import { AttributesPart } from "./attributespart";
+import type { AttributesNeeds } from "./attributespart";
 import { BoxPart } from "./boxpart";
+import type { BoxNeeds } from "./boxpart";
 import { ColourPart } from "./colourpart";
+import type { ColourNeeds } from "./colourpart";
 import { ComparePart } from "./comparepart";
+import type { CompareNeeds } from "./comparepart";
 import { h, iconButton } from "./dom";
+import type { Commands, Stepping } from "./page";
+import type { Part } from "./part";
 import { ProfilePart } from "./profilepart";
+import type { ProfileNeeds } from "./profilepart";
 import { StatisticsPart } from "./statisticspart";
+import type { StatisticsNeeds } from "./statisticspart";
 import { VolumePart } from "./volumepart";
+import type { VolumeNeeds } from "./volumepart";
 
-/** A section of the panel, which folds. */
-export interface Part {
-  readonly title: string;
-  readonly body: HTMLElement;
-  /** Hides the section where it makes no sense. */
-  readonly useful: boolean;
-  update(): void;
-}
+/** The needs of all its parts; and it can be closed. */
+export type PanelNeeds = ColourNeeds & VolumeNeeds & StatisticsNeeds & BoxNeeds & ProfileNeeds & CompareNeeds
+  & AttributesNeeds & Pick<Commands, "togglePanel">;
 
 export class Panel {
   readonly root: HTMLElement;
   private readonly parts: readonly { readonly part: Part; readonly frame: HTMLDetailsElement }[];
 
-  constructor(app: App) {
+  constructor(page: PanelNeeds, stepping: Stepping) {
     const parts: readonly Part[] = [
-      new ColourPart(app),
-      new VolumePart(app),
-      new StatisticsPart(app),
-      new BoxPart(app),
-      new ProfilePart(app),
-      new ComparePart(app),
-      new AttributesPart(app),
+      new ColourPart(page),
+      new VolumePart(page),
+      new StatisticsPart(page),
+      new BoxPart(page),
+      new ProfilePart(page),
+      new ComparePart(page, stepping),
+      new AttributesPart(page),
     ];
     this.parts = parts.map((part, i) => {
       const frame = h(
@@ -54,7 +57,7 @@ export class Panel {
         { class: "panel-head" },
         h("span", {}, "Settings"),
         iconButton("close", "Close the panel", () => {
-          app.togglePanel();
+          page.togglePanel();
         }),
       ),
       ...this.parts.map(({ frame }) => frame),

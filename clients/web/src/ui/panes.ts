@@ -1,6 +1,7 @@
 /** Which pictures are on the stage, and where. */
+import { wholeGrid } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3, ViewState } from "../model";
-import { longAxes, sliceAxes, wholeGrid } from "../render/layout";
+import { longAxes, sliceAxes } from "../render/layout";
 import type { Rect } from "../render/layout";
 
 export type PaneKind = "x" | "y" | "z" | "volume" | "line";

@@ -1,4 +1,4 @@
-import type { App } from "./app";
+import type { Stepping } from "./page";
 
 /** Milliseconds that each step is shown at least. */
 const kEach = 250;
@@ -10,11 +10,11 @@ export class Player {
   private timer = 0;
   private last: number | null = null;
 
-  constructor(private readonly app: App) {}
+  constructor(private readonly stepping: Pick<Stepping, "numbers" | "wanted" | "to">) {}
 
   /** There is something to play: a field that does not change with time waits, and the others go on where they were. */
   get playing(): boolean {
-    return this.on && this.app.stepNumbers.length > 1;
+    return this.on && this.stepping.numbers.length > 1;
   }
 
   toggle(): void {
@@ -28,7 +28,7 @@ export class Player {
     if (step !== this.last) this.since = performance.now();
     this.last = step;
     window.clearTimeout(this.timer);
-    if (!this.on || step === null || step !== this.app.wantedStep) return;
+    if (!this.on || step === null || step !== this.stepping.wanted) return;
     this.timer = window.setTimeout(
       () => {
         this.advance();
@@ -39,20 +39,20 @@ export class Player {
 
   /** The step after the one that is wanted; null while nothing is played. */
   next(): number | null {
-    const list = this.app.stepNumbers;
-    const at = list.indexOf(this.app.wantedStep ?? NaN);
+    const list = this.stepping.numbers;
+    const at = list.indexOf(this.stepping.wanted ?? NaN);
     return this.playing ? list[(at + 1) % list.length]! : null;
   }
 
   /** The step that a step back would show; null where it is the next one as well. */
   before(): number | null {
-    const list = this.app.stepNumbers;
-    const step = list[list.indexOf(this.app.wantedStep ?? NaN) - 1] ?? null;
+    const list = this.stepping.numbers;
+    const step = list[list.indexOf(this.stepping.wanted ?? NaN) - 1] ?? null;
     return step === this.next() ? null : step;
   }
 
   private advance(): void {
     const next = this.next();
-    if (next !== null) this.app.stepTo(this.app.stepNumbers.indexOf(next));
+    if (next !== null) this.stepping.to(this.stepping.numbers.indexOf(next));
   }
 }

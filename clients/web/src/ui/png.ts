@@ -1,13 +1,14 @@
-import type { App } from "./app";
 import { captionOf } from "./captions";
+import type { Shown, Viewed } from "./page";
+import type { Stage } from "./stage";
 
 /** The pictures with axes and legend, and a line that says what they are, as one PNG file. */
-export async function savePng(app: App): Promise<void> {
-  const blob = await makePng(app);
+export async function savePng(page: Pick<Viewed, "state"> & Pick<Shown, "feeds">, stage: Stage): Promise<void> {
+  const blob = await makePng(captionOf(page), stage);
   if (!blob) return;
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
-  link.download = `${(app.state?.dataset ?? "quarry").replaceAll("/", "-")}-${app.state?.field ?? ""}.png`;
+  link.download = `${(page.state?.dataset ?? "quarry").replaceAll("/", "-")}-${page.state?.field ?? ""}.png`;
   link.click();
   // The browser needs the address until it has begun to save.
   setTimeout(() => {
@@ -15,8 +16,7 @@ export async function savePng(app: App): Promise<void> {
   }, 60000);
 }
 
-export function makePng(app: App): Promise<Blob | null> {
-  const { stage } = app;
+function makePng(caption: string, stage: Stage): Promise<Blob | null> {
   const { width, height, ratio } = stage.renderStage();
   const line = 26;
   const canvas = document.createElement("canvas");
@@ -32,7 +32,7 @@ export function makePng(app: App): Promise<Blob | null> {
   context.font = `600 13px ${stage.colours.font}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  context.fillText(captionOf(app), 10, line / 2 + 2, width - 20);
+  context.fillText(caption, 10, line / 2 + 2, width - 20);
   return new Promise((resolve) => {
     canvas.toBlob(resolve, "image/png");
   });

@@ -1,11 +1,13 @@
 import type { GridInfo, Vec3 } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import { drawPlot, plotGeometry, roomFor } from "../render/plot";
-import type { App } from "./app";
+import { drawPlot, plainAxis, plotGeometry, roomFor } from "../render/plot";
 import { h, setAttribute, setText } from "./dom";
-import type { Part } from "./panel";
-import { short, withError, withUnit } from "./text";
+import type { Points, Profiled, Shown, Styled, Viewed } from "./page";
+import type { Part } from "./part";
+import { short, withError, withNames, withUnit } from "./text";
+
+export type ProfileNeeds = Pick<Viewed, "state"> & Pick<Shown, "feeds"> & Profiled & Points & Pick<Styled, "colours">;
 
 const kPoints = 256;
 
@@ -30,7 +32,7 @@ export class ProfilePart implements Part {
   private key = "";
   private abort = new AbortController();
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: ProfileNeeds) {
     this.canvas = h("canvas", { class: "profile", role: "img", "aria-label": "Values along the line" });
     this.draw = h(
       "button",
@@ -40,8 +42,7 @@ export class ProfilePart implements Part {
         "aria-pressed": "false",
         title: "Then drag in a slice; or hold shift while dragging",
         click: () => {
-          app.drawing = !app.drawing;
-          app.refresh();
+          page.toggleDrawing();
         },
       },
       "Draw a line",
@@ -68,15 +69,15 @@ export class ProfilePart implements Part {
   }
 
   get useful(): boolean {
-    return this.app.feeds.a !== null;
+    return this.page.feeds.a !== null;
   }
 
   update(): void {
-    const { profile, feeds } = this.app;
-    setAttribute(this.draw, "aria-pressed", String(this.app.drawing));
+    const { profile, feeds } = this.page;
+    setAttribute(this.draw, "aria-pressed", String(this.page.drawing));
     this.makeAlong();
     const key = JSON.stringify([profile, feeds.a?.selection]);
-    if (key !== this.key && !this.app.drawingNow) {
+    if (key !== this.key && !this.page.drawingNow) {
       this.key = key;
       this.curve = null;
       if (profile) void this.fetch(profile);
@@ -86,7 +87,7 @@ export class ProfilePart implements Part {
   }
 
   private makeAlong(): void {
-    const { grid } = this.app.feeds.a!;
+    const { grid } = this.page.feeds.a!;
     const axes = longAxes(grid);
     if (this.made === grid) return;
     this.made = grid;
@@ -98,9 +99,9 @@ export class ProfilePart implements Part {
             type: "button",
             title: `Along ${grid.axisNames[axis]}, through the cursor`,
             click: () => {
-              const { cursor } = this.app.state!;
+              const { cursor } = this.page.state!;
               const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
-              this.app.setProfile([end(0), end(grid.dims[axis] - 1)], true);
+              this.page.setProfile([end(0), end(grid.dims[axis] - 1)], true);
             },
           },
           grid.axisNames[axis],
@@ -110,26 +111,26 @@ export class ProfilePart implements Part {
   }
 
   private positions(index: Vec3): readonly number[] {
-    const { grid } = this.app.feeds.a!;
+    const { grid } = this.page.feeds.a!;
     return index.map((i, a) => gridAxis(grid, a as 0 | 1 | 2).position(Math.min(grid.dims[a]! - 1, Math.max(0, i))));
   }
 
   private indices(position: readonly number[]): readonly number[] {
-    const { grid } = this.app.feeds.a!;
+    const { grid } = this.page.feeds.a!;
     return position.map((p, a) => Math.min(grid.dims[a]! - 1, Math.max(0, gridAxis(grid, a as 0 | 1 | 2).index(p))));
   }
 
   private async fetch(profile: readonly [Vec3, Vec3]): Promise<void> {
     this.abort.abort();
     const { signal } = (this.abort = new AbortController());
-    const source = this.app.feeds.a!;
+    const source = this.page.feeds.a!;
     const [from, to] = profile.map((end) => this.positions(end)) as [readonly number[], readonly number[]];
     const points = Array.from({ length: kPoints }, (_, i) =>
       this.indices(from.map((f, a) => f + ((to[a]! - f) * i) / (kPoints - 1)))).flat();
     const moving = [0, 1, 2].filter((a) => from[a] !== to[a]);
     const units = new Set(moving.map((a) => source.grid.axisUnits[a as 0 | 1 | 2]));
     try {
-      const answer = await this.app.source.points(source.selection, points, signal);
+      const answer = await this.page.points(source.selection, points, signal);
       if (signal.aborted) return;
       const length = units.size === 1 ? Math.hypot(...from.map((f, a) => to[a]! - f)) : 1;
       this.curve = { values: answer.values, length, unit: units.size === 1 ? [...units][0]! : "share of the line" };
@@ -146,16 +147,19 @@ export class ProfilePart implements Part {
   }
 
   private async ask(): Promise<void> {
-    const source = this.app.feeds.a!;
-    const at = this.positions(this.app.state!.cursor);
+    const source = this.page.feeds.a!;
+    const { cursor } = this.page.state!;
+    const at = this.positions(cursor);
+    const place = (a: 0 | 1 | 2): string => withNames(short(at[a]!, 6), gridAxis(source.grid, a), cursor[a]);
+    const places = ([0, 1, 2] as const).map(place);
     try {
-      const answer = await this.app.source.points(source.selection, this.indices(at));
+      const answer = await this.page.points(source.selection, this.indices(at));
       const value = answer.values[0] ?? NaN;
       const bound = `error ≤ ${short(answer.maxError, 2)}`;
       const found = Number.isNaN(value)
         ? "missing"
         : `${withUnit(withError(value, answer.maxError), source.field.unit)}, ${bound}`;
-      setText(this.caption, `${source.field.name} at ${at.map((p) => short(p, 6)).join(", ")}: ${found}`);
+      setText(this.caption, `${source.field.name} at ${places.join(", ")}: ${found}`);
     } catch (error) {
       setText(this.caption, `${error instanceof Error ? error.message : String(error)}; press Probe to repeat it`);
     }
@@ -169,19 +173,10 @@ export class ProfilePart implements Part {
     [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
     const context = this.canvas.getContext("2d")!;
     context.scale(ratio, ratio);
-    const source = this.app.feeds.a!;
-    const theme = this.app.stage.colours;
+    const source = this.page.feeds.a!;
+    const theme = this.page.colours;
     const curve = { values: this.curve.values, positions: null, colour: theme.accent };
-    const axis = {
-      samples: 2,
-      name: "distance",
-      unit: this.curve.unit,
-      even: true,
-      descending: false,
-      down: false,
-      position: (i: number) => i,
-      index: (p: number) => p,
-    };
+    const axis = plainAxis("distance", this.curve.unit);
     const plot = { x: 54, y: 6, width: width - 70, height: height - 44 };
     drawPlot(
       context,

@@ -95,3 +95,11 @@ export class Scenes {
     };
   }
 }
+
+/** The contents of the stage. */
+export interface StageInput {
+  readonly state: ViewState;
+  readonly feeds: Feeds;
+  readonly scenes: Scenes;
+  readonly moving: boolean;
+}

@@ -1,9 +1,11 @@
 /** What is open: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
-import type { Box, Brick, BrickSource, DatasetInfo, GridInfo, Selection, Source, StepInfo, Vec3, ViewState, Want } from "../model";
-import { gridOf, ViewerError } from "../model";
+import { asViewerError } from "../errors";
+import { patchesMeeting, patchNumbers, wholeGrid } from "../geometry";
+import type { Box, Brick, BrickSource, DatasetInfo, GridInfo, Selection, Source, StepInfo, Vec3, ViewerError, ViewState,
+              Want } from "../model";
+import { gridOf } from "../model";
 import { fittingDistance } from "../render/camera";
-import { patchNumber } from "../render/compose";
-import { extents, wholeGrid } from "../render/layout";
+import { extents } from "../render/layout";
 import { fieldsInOrder } from "./fields";
 
 export interface Opened {
@@ -124,14 +126,7 @@ export class Feed {
 }
 
 export function patchesOf(source: BrickSource, box: Box): readonly number[] {
-  const { patch } = source.grid;
-  const result: number[] = [];
-  const first = box.begin.map((b, a) => Math.floor(b / patch[a]!));
-  const last = box.end.map((e, a) => Math.min(source.patches[a]!, Math.ceil(e / patch[a]!)) - 1);
-  for (let z = first[2]!; z <= last[2]!; ++z)
-    for (let y = first[1]!; y <= last[1]!; ++y)
-      for (let x = first[0]!; x <= last[0]!; ++x) result.push(patchNumber(source.patches, x, y, z));
-  return result;
+  return [...patchNumbers(source.patches, patchesMeeting(source.grid, box))];
 }
 
 /** One open dataset, watched for new steps while somebody follows them. */
@@ -164,7 +159,7 @@ export class OpenDataset {
         this.onChange();
       },
       (error: unknown) => {
-        if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
+        if (!signal.aborted) this.onError(asViewerError(error));
       },
     );
   }
@@ -186,7 +181,7 @@ export class OpenDataset {
         this.onChange();
       }
     } catch (error) {
-      if (!signal.aborted) this.onError(error instanceof ViewerError ? error : new ViewerError("unknown", String(error)));
+      if (!signal.aborted) this.onError(asViewerError(error));
     }
     if (!signal.aborted) this.watching = null;
   }

@@ -16,16 +16,9 @@ import { h, setAttribute } from "./dom";
 import { drawLinePane, lineAxis } from "./linepane";
 import { axisOf, clipOf, finestOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
-import type { Feeds, Scenes } from "./scenes";
+import type { StageInput } from "./scenes";
 import { placeText } from "./text";
 import { wantsOf } from "./wants";
-
-export interface StageInput {
-  readonly state: ViewState;
-  readonly feeds: Feeds;
-  readonly scenes: Scenes;
-  readonly moving: boolean;
-}
 
 /**
  * Pixels along the longest edge of a volume, as a share of its pane, of which each is worth a sample. The edge itself takes

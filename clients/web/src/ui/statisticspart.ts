@@ -1,8 +1,10 @@
 import type { Bounded } from "../model";
-import type { App } from "./app";
 import { h, replace, setText } from "./dom";
-import type { Part } from "./panel";
+import type { Measured, Shown } from "./page";
+import type { Part } from "./part";
 import { short } from "./text";
+
+export type StatisticsNeeds = Pick<Shown, "feeds"> & Measured;
 
 function within(bounded: Bounded): string {
   return `${short(bounded.low, 6)} to ${short(bounded.high, 6)} in the original samples`;
@@ -15,16 +17,16 @@ export class StatisticsPart implements Part {
   private readonly table = h("table", { class: "numbers" });
   private readonly caption = h("p", { class: "hint" });
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: StatisticsNeeds) {
     this.body = h("div", { class: "part-body" }, this.table, this.caption);
   }
 
   get useful(): boolean {
-    return this.app.feeds.a !== null;
+    return this.page.feeds.a !== null;
   }
 
   update(): void {
-    const { statistics, statisticsError } = this.app;
+    const { statistics, statisticsError } = this.page;
     if (statisticsError !== null) setText(this.caption, statisticsError);
     else if (!statistics) setText(this.caption, "Statistics are on their way.");
     if (!statistics) {
@@ -43,6 +45,6 @@ export class StatisticsPart implements Part {
     replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
     const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
     const samples = `${statistics.valid.toLocaleString("en")} samples, ${missing}`;
-    setText(this.caption, `${this.app.feeds.a?.field.name ?? ""} in the box on screen at level ${statistics.level}: ${samples}`);
+    setText(this.caption, `${this.page.feeds.a?.field.name ?? ""} in the box on screen at level ${statistics.level}: ${samples}`);
   }
 }

@@ -6,6 +6,16 @@ export function typeset(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }
 
+export function cut(text: string, most: number): string {
+  // Not in the middle of a character.
+  return text.length <= most ? text : `${text.slice(0, most).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
+/** A text of any length, as a part of one line. */
+export function oneLine(text: string, most: number): string {
+  return cut(text.slice(0, 4 * most).replace(/\s+/g, " ").trim(), most);
+}
+
 /** A number with `digits` significant digits, and not more zeros than help. */
 export function short(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return "–";
@@ -90,9 +100,25 @@ export function withUnit(text: string, unit: string): string {
   return unit === "" ? text : `${text} ${unit}`;
 }
 
+/** A line has room for so many. */
+const kMostTexts = 3;
+const kMostTextLength = 40;
+
+/** The texts of a sample in one line, as the name of a station; empty where it has none. */
+export function namesText(axis: GridAxis, index: number): string {
+  return axis.texts(index).slice(0, kMostTexts).map((text) => oneLine(text, kMostTextLength)).join(", ");
+}
+
+/** The place of a sample with its names, where it has any. */
+export function withNames(place: string, axis: GridAxis, index: number): string {
+  const names = namesText(axis, index);
+  return names === "" ? place : `${place} (${names})`;
+}
+
 /** Where a sample lies on its axis. */
 export function placeText(axis: GridAxis, index: number): string {
-  return withUnit(position(axis.position(index), axis.position(axis.samples - 1) - axis.position(0)), axis.unit);
+  const place = withUnit(position(axis.position(index), axis.position(axis.samples - 1) - axis.position(0)), axis.unit);
+  return withNames(place, axis, index);
 }
 
 export const kStateNames: Readonly<Record<LoadStatus["state"], string>> = {

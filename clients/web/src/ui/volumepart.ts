@@ -1,8 +1,10 @@
 import type { ViewState } from "../model";
-import type { App } from "./app";
 import { h, setAttribute, setText } from "./dom";
+import type { Setting, Viewed } from "./page";
 import { paneKinds } from "./panes";
-import type { Part } from "./panel";
+import type { Part } from "./part";
+
+export type VolumeNeeds = Pick<Viewed, "state" | "grid"> & Pick<Setting, "set" | "stopMoving">;
 
 const kModes: readonly { readonly mode: ViewState["volume"]["mode"]; readonly text: string; readonly help: string }[] = [
   { mode: "ray", text: "Rays", help: "Colours and opacity along each ray" },
@@ -20,7 +22,7 @@ export class VolumePart implements Part {
   private readonly texts: readonly [HTMLElement, HTMLElement];
   private readonly opacityRow: HTMLElement;
 
-  constructor(private readonly app: App) {
+  constructor(private readonly page: VolumeNeeds) {
     this.modes = h(
       "div",
       { class: "segments wide", role: "group", "aria-label": "Way of drawing" },
@@ -70,17 +72,17 @@ export class VolumePart implements Part {
   }
 
   get useful(): boolean {
-    const { grid } = this.app;
+    const { grid } = this.page;
     return grid !== null && paneKinds(grid).includes("volume");
   }
 
   private set(change: Partial<ViewState["volume"]>): void {
-    this.app.set({ volume: { ...this.app.state!.volume, ...change } }, true);
-    this.app.stopMoving();
+    this.page.set({ volume: { ...this.page.state!.volume, ...change } }, true);
+    this.page.stopMoving();
   }
 
   update(): void {
-    const volume = this.app.state?.volume;
+    const volume = this.page.state?.volume;
     if (!volume) return;
     for (const button of this.modes.children)
       setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === volume.mode));

@@ -106,7 +106,7 @@ export async function settled(page: Page): Promise<void> {
         a !== null
         && app.latest === a
         && a.status.state === "settled"
-        && a.selection.step === app.wantedStep
+        && a.selection.step === app.steps.wanted
         && app.stage.renderer.settled
       );
     },

@@ -177,7 +177,7 @@ describe("what the user sees", () => {
         + "cam=40,-10,2.5&vol=0.4,0.8,surface",
     );
     const before = await page.evaluate(() => {
-      window.app.writeLinkNow();
+      window.app.copyText("link");
       return { state: window.app.state, link: location.hash };
     });
     const picture = await pixelsOf(page, "y-a");
@@ -228,6 +228,35 @@ describe("what the user sees", () => {
     expect(await page.getAttribute("select[aria-label='Field']", "title")).toBe("Field");
   });
 
+  it("has names beside the numbers of an axis, and in the attributes", async () => {
+    await open("#d=stations&f=wind&at=5,2,0", { size: kDesk });
+    expect(await page.textContent(".places")).toMatch(/^station 5 \(Cabauw, NL\)\s+height 2 m$/);
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    const names = page.locator(".box-table .slice-names");
+    await expect.poll(() => names.allTextContents()).toEqual(["Cabauw, NL"]);
+    await page.fill(".box-table input[data-axis='0'][data-what='cursor']", "4");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => names.allTextContents()).toEqual(["長崎, JP"]);
+    expect(await page.textContent(".places")).toContain("station 4 (長崎, JP)");
+    const part = page.locator("details", { has: page.locator("summary:text-is('Attributes')") });
+    expect(await part.locator("caption").allTextContents())
+      .toEqual(["Texts along station", "Text station", "Texts of the dataset", "Text region"]);
+    expect(await findings()).toEqual([]);
+  });
+
+  it("has the parts of complex samples together, under the name of the whole", async () => {
+    await open("#d=stations");
+    const select = page.locator("select[aria-label='Field']");
+    const parts = select.locator("optgroup[label='psi (complex)'] option");
+    expect(await parts.allTextContents()).toEqual(["psi.real [V]", "psi.imag [V]"]);
+    expect(await select.locator("> option").allTextContents()).toEqual(["wind [m/s]"]);
+    await select.selectOption("psi.imag");
+    await settled(page);
+    expect(await page.evaluate(() => window.app.feeds.a?.field.name)).toBe("psi.imag");
+  });
+
   it("has coordinates after the other fields, under a heading, and begins with none of them", async () => {
     await open("#d=shelf");
     expect(await state("field")).toBe("temp");
@@ -249,7 +278,7 @@ describe("what the user sees", () => {
     expect([await page.isVisible(".step-slider"), await page.isVisible(".live")]).toEqual([false, false]);
     await page.keyboard.press(".");
     const link = await page.evaluate(() => {
-      window.app.writeLinkNow();
+      window.app.copyText("link");
       return location.hash;
     });
     await page.context().close();
@@ -330,7 +359,7 @@ describe("what the user sees", () => {
       const asked: number[] = [];
       const bricks = fake.bricks.bind(fake);
       fake.bricks = (opened, selection) => {
-        asked.push(selection.step - (app.wantedStep ?? NaN));
+        asked.push(selection.step - (app.steps.wanted ?? NaN));
         return bricks(opened, selection);
       };
       Object.assign(window, { asked });

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SampleType, Vec3 } from "../../src/model";
-import type { LevelPayload } from "../../src/decode/index";
+import type { LevelPayload } from "../../src/reading";
 
 const TYPES: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"];
 const CODERS = [

@@ -1,8 +1,8 @@
 /** The compiled modules, and what tests do with them. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DecodeJob } from "../../src/decode/index";
-import { Decoder, type PatchLayout } from "../../src/decode/decoder";
+import type { DecodeJob } from "../../src/reading";
+import type { Decoder, PatchLayout } from "../../src/decode/decoder";
 import { type DecodeRequest } from "../../src/decode/messages";
 import type { StoredField, StoredPatch } from "./dataset";
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ViewerError } from "../../src/model";
 import { Decoder } from "../../src/decode/decoder";
-import type { DecodedPatch, DecodeJob } from "../../src/decode/index";
+import type { DecodedPatch, DecodeJob } from "../../src/reading";
 import type { Reply, Request } from "../../src/decode/messages";
 import { DecoderPool, type WorkerLike } from "../../src/decode/pool";
 import { serve, type WorkerScope } from "../../src/decode/worker";

@@ -64,6 +64,33 @@ export const kShelf: FakeDataset = {
   ],
 };
 
+const kPlaces = ["Kiel", "Köln", "", "Málaga", "長崎", "Cabauw", "Oslo", `a  ${"long ".repeat(40)} name`];
+
+/** Stations that have names and countries, in one region; what they measure has amplitude and phase. */
+export const kStations: FakeDataset = {
+  name: "stations",
+  dims: [8, 6, 1],
+  patch: [8, 4, 1],
+  levels: 3,
+  axisNames: ["station", "height", ""],
+  axisUnits: ["", "m", ""],
+  axisTexts: [
+    [
+      { name: "station", texts: kPlaces, attributes: [text("cf_role", "timeseries_id")] },
+      { name: "country", texts: ["D", "D", "", "ES", "JP", "NL", "N", "-"], attributes: [] },
+    ],
+    [],
+    [],
+  ],
+  texts: [{ name: "region", texts: ["everywhere"], attributes: [text("long_name", "Region")] }],
+  steps: 1,
+  fields: [
+    { name: "psi.real", unit: "V", min: 0, max: 7, complex: { of: "psi", imaginary: false }, value: (x) => x },
+    { name: "wind", unit: "m/s", min: 0, max: 12, value: (x, y) => x + y },
+    { name: "psi.imag", unit: "V", min: 0, max: 5, complex: { of: "psi", imaginary: true }, value: (_x, y) => y },
+  ],
+};
+
 /** Datasets for the tests of the page. */
 export const kFakes: readonly FakeDataset[] = [
   {
@@ -164,4 +191,5 @@ export const kFakes: readonly FakeDataset[] = [
   },
   kOcean,
   kShelf,
+  kStations,
 ];

@@ -31,6 +31,7 @@ export interface FakeField {
   /** The first step alone has it. */
   readonly still?: boolean;
   readonly coordinate?: boolean;
+  readonly complex?: FieldInfo["complex"];
   /** Of level-0 samples and the step; NaN is missing. */
   value(x: number, y: number, z: number, step: number): number;
 }
@@ -45,6 +46,7 @@ export interface FakeGrid {
   readonly axisUnits?: readonly [string, string, string];
   readonly coordinates?: GridInfo["coordinates"];
   readonly axisAttributes?: GridInfo["axisAttributes"];
+  readonly axisTexts?: GridInfo["axisTexts"];
 }
 
 /** With its first grid. */
@@ -52,6 +54,7 @@ export interface FakeDataset extends FakeGrid {
   readonly name: string;
   readonly moreGrids?: readonly FakeGrid[];
   readonly attributes?: Attributes;
+  readonly texts?: DatasetInfo["texts"];
   readonly steps: number;
   readonly fields: readonly FakeField[];
   /** Patches whose payload is damaged from this level on. */
@@ -95,6 +98,7 @@ export function fakeGrid(grid: FakeGrid): GridInfo {
     axisUnits: grid.axisUnits ?? ["m", "m", "m"],
     coordinates: grid.coordinates ?? [null, null, null],
     axisAttributes: grid.axisAttributes ?? [[], [], []],
+    axisTexts: grid.axisTexts ?? [[], [], []],
   };
 }
 
@@ -103,6 +107,7 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
     name: dataset.name,
     grids: gridsOf(dataset).map(fakeGrid),
     attributes: dataset.attributes ?? [],
+    texts: dataset.texts ?? [],
     timeUnit: "",
     timeName: "",
     timeAttributes: [],
@@ -121,6 +126,7 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       attributes: field.attributes ?? [],
       still: field.still ?? false,
       coordinate: field.coordinate ?? false,
+      complex: field.complex ?? null,
     })),
   };
 }

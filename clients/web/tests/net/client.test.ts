@@ -1,11 +1,12 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import type { Attribute, DatasetManifest } from "../../build/proto/quarry/v1/dataset_pb";
-import { AttributeNumbersSchema, AttributeSchema, AxisAttributesSchema, DataType, GridCoordinatesSchema, GridSchema } from "../../build/proto/quarry/v1/dataset_pb";
+import type { Attribute, AttributeNumbersSchema, DatasetManifest, TextCoordinate } from "../../build/proto/quarry/v1/dataset_pb";
+import { AttributeSchema, AxisAttributesSchema, ComplexPartSchema, DataType, GridCoordinatesSchema, GridSchema,
+         TextCoordinateSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import type { GridInfo, Source, StepInfo } from "../../src/model";
 import { gridOf } from "../../src/model";
-import { createSource } from "../../src/net/index";
+import { createSource } from "../../src/source";
 import { type FakeOptions, FakeServer, settle } from "./fake_server";
 
 function open(options: FakeOptions = {}): { server: FakeServer; source: Source; waits: number[] } {
@@ -34,7 +35,7 @@ const kBox = { begin: [0, 0, 0], end: [4, 4, 4] } as const;
 const kGrid: GridInfo = {
   dims: [20, 12, 9], patch: [8, 4, 4], levels: 3, origin: [1, 2, 3], spacing: [0.5, 0.25, 2],
   axisNames: ["x", "y", "z"], axisUnits: ["m", "m", "m"], coordinates: [null, null, null],
-  axisAttributes: [[], [], []],
+  axisAttributes: [[], [], []], axisTexts: [[], [], []],
 };
 
 /** A manifest as it is, but for what a test changes. */
@@ -48,6 +49,8 @@ function changed(server: FakeServer, change: (manifest: DatasetManifest) => void
 
 const attribute = (name: string, value: MessageInitShape<typeof AttributeSchema>["value"]): Attribute => create(AttributeSchema, { name, value: value! });
 const numbers = (value: MessageInitShape<typeof AttributeNumbersSchema>): MessageInitShape<typeof AttributeSchema>["value"] => ({ case: "numbers", value });
+const texts = (init: MessageInitShape<typeof TextCoordinateSchema>): TextCoordinate => create(TextCoordinateSchema, init);
+const kNine = ["a", "b", "", "d", "e", "f", "g", "h", "ß"];
 const named = (text: string): Attribute => attribute("long_name", { case: "text", value: text });
 
 describe("lists", () => {
@@ -108,8 +111,8 @@ describe("opening", () => {
     expect(info).toEqual({
       name: "run42", grids: [kGrid],
       fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false, grid: 0,
-                 attributes: [], still: false, coordinate: false }],
-      attributes: [], timeUnit: "days since 2001-01-01", timeName: "", timeAttributes: [],
+                 attributes: [], still: false, coordinate: false, complex: null }],
+      attributes: [], texts: [], timeUnit: "days since 2001-01-01", timeName: "", timeAttributes: [],
     });
     expect(steps.map((step) => [step.step, step.time, step.date])).toEqual(
       [[0, 0, "date 0"], [2, 0.2, "date 2"], [5, 0.5, "date 5"], [7, 0.7, "date 7"]]);
@@ -157,6 +160,54 @@ describe("opening", () => {
     });
 
     expect((await source.open("run42")).info.attributes.length).toBe(4096);
+  });
+
+  it("gives coordinates of text to their axes, to axes of the same name, and to the dataset", async () => {
+    const { server, source } = open({ second: true });
+    changed(server, (m) => {
+      Object.assign(m.grids[0]!, { dims: [5, 9, 1], patch: [2, 2, 1], axisNames: ["xu", "z", ""] });
+      m.grids[1]!.axisNames = ["x", "", "z"];
+      m.texts = [
+        texts({ name: "country", grid: 1, axis: 2, texts: kNine }),
+        texts({ name: "z", grid: 1, axis: 2, texts: kNine, attributes: [named("Stations")] }),
+        texts({ name: "row", grid: 1, axis: 1, texts: Array.from({ length: 12 }, (_, i) => `row ${i}`) }),
+        texts({ name: "region", texts: ["everywhere"] }),
+      ];
+    });
+    const { info } = await source.open("run42");
+
+    const country = { name: "country", texts: kNine, attributes: [] };
+    const long = { name: "long_name", value: { kind: "text", text: "Stations" } };
+    const station = { name: "z", texts: kNine, attributes: [long] };
+    expect(info.grids[1]!.axisTexts).toEqual([[], [expect.objectContaining({ name: "row" })], [station, country]]);
+    expect(info.grids[0]!.axisTexts).toEqual([[], [station, country], []]);
+    expect(info.texts).toEqual([{ name: "region", texts: ["everywhere"], attributes: [] }]);
+  });
+
+  it("takes as many texts as the format allows, and as long ones", async () => {
+    const { server, source } = open();
+    changed(server, (m) => {
+      const long = "x".repeat(2 ** 24);
+      m.texts = Array.from({ length: 1024 }, (_, i) => texts({ name: `t${i}`, texts: [i === 0 ? long : ""] }));
+    });
+
+    expect((await source.open("run42")).info.texts.length).toBe(1024);
+  });
+
+  it("gives the parts of complex samples, in each of their layers", async () => {
+    const { server, source } = open({ rougher: [10] });
+    changed(server, (m) => {
+      const [part, other] = [false, true].map((imaginary) => create(ComplexPartSchema, { of: "psi", imaginary }));
+      m.fields[0]!.complex = part!;
+      m.fields.push({ ...m.fields[0]!, name: "other", rougher: [], complex: other! });
+    });
+    const { info } = await source.open("run42");
+
+    expect(info.fields.map(({ name, complex }) => [name, complex])).toEqual([
+      ["speed", { of: "psi", imaginary: false }],
+      ["speed, layer 0", { of: "psi", imaginary: false }],
+      ["other", { of: "psi", imaginary: true }],
+    ]);
   });
 
   it("gives each field its grid: one that lacks an axis has one sample along it", async () => {
@@ -271,6 +322,23 @@ describe("opening", () => {
     ["numbers of an unknown type", (m) => { m.attributes = [attribute("a", numbers({ dtype: 99 as DataType, floats: [1] }))]; }],
     ["one number that is two", (m) => { m.attributes = [attribute("a", numbers({ dtype: DataType.INT8, integers: [1n, 2n] }))]; }],
     ["one number in the list of another type", (m) => { m.attributes = [attribute("a", numbers({ dtype: DataType.INT8, floats: [1] }))]; }],
+    ["texts of a grid that there is not", (m) => { m.texts = [texts({ name: "a", grid: 1, axis: 2, texts: kNine })]; }],
+    ["texts along a fourth axis", (m) => { m.texts = [texts({ name: "a", axis: 3, texts: kNine })]; }],
+    ["fewer texts than samples", (m) => { m.texts = [texts({ name: "a", axis: 2, texts: kNine.slice(1) })]; }],
+    ["several texts for the whole", (m) => { m.texts = [texts({ name: "a", texts: ["a", "b"] })]; }],
+    ["texts without a name", (m) => { m.texts = [texts({ name: "", texts: ["a"] })]; }],
+    ["texts with an attribute twice", (m) => {
+      m.texts = [texts({ name: "a", texts: ["a"], attributes: [named("a"), named("b")] })];
+    }],
+    ["more coordinates of text than there can be", (m) => {
+      m.texts = Array.from({ length: 1025 }, (_, i) => texts({ name: `t${i}`, texts: [""] }));
+    }],
+    ["texts that are too long together", (m) => {
+      m.texts = [texts({ name: "a", texts: ["x".repeat(2 ** 24 + 1)] })];
+    }],
+    ["complex samples with an endless name", (m) => {
+      m.fields[0]!.complex = create(ComplexPartSchema, { of: "x".repeat(4097) });
+    }],
     ["attributes of two axes", (m) => { m.grids[0]!.axisAttributes = [create(AxisAttributesSchema), create(AxisAttributesSchema)]; }],
     ["a bad attribute of an axis", (m) => {
       m.grids[0]!.axisAttributes = [[], [], [named("a"), named("b")]].map((attributes) => create(AxisAttributesSchema, { attributes }));

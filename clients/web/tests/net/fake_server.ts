@@ -5,7 +5,7 @@ import { DataType, type DatasetManifest, DatasetManifestSchema, type StepManifes
          StepManifestSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import { Encoding, LevelEndSchema, QuarryService, ReadEndSchema, type ReadRequest, type ReadResponse,
          ReadResponseSchema } from "../../build/proto/quarry/v1/service_pb";
-import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/decode/index";
+import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/reading";
 import { ViewerError } from "../../src/model";
 
 export type Three = [number, number, number];
@@ -343,7 +343,7 @@ function apart(message: ReadResponse): ReadResponse[] {
     .map((one) => create(ReadResponseSchema, { ...one, position }));
 }
 
-/** Payload of the fake server is samples as they are. Keeps the promises of src/decode/index.ts. */
+/** Payload of the fake server is samples as they are. Keeps the promises of PatchDecoder. */
 export class FakeDecoder implements PatchDecoder {
   jobs: DecodeJob[] = [];
   ended: number[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { askGrpcPort } from "../../src/net/index";
+import { askGrpcPort } from "../../src/net/port";
 
 function answering(body: string, status = 200): typeof globalThis.fetch {
   return (input) => Promise.resolve(input === "http://cluster:8080/server.json" ? new Response(body, { status }) : new Response("", { status: 404 }));

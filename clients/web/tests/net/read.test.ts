@@ -5,7 +5,7 @@ import { BoxSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import { type LevelEnd, ReadEndSchema, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import type { Box } from "../../src/model";
 import { QuarryClient } from "../../src/net/client";
-import type { ReadEncoding, ReadEvent, ReadQuery } from "../../src/net/read";
+import type { ReadEncoding, ReadEvent, ReadQuery } from "../../src/reading";
 import { FakeServer } from "./fake_server";
 
 const kBox: Box = { begin: [0, 0, 0], end: [16, 4, 9] };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { keepToken, takeToken, withoutToken } from "../../src/net/index";
+import { keepToken, takeToken, withoutToken } from "../../src/net/token";
 
 function page(hash: string, kept: Record<string, string> = {}, broken = false) {
   const written: string[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { ListDatasetsResponseSchema } from "../../build/proto/quarry/v1/service_pb";
-import { createSource } from "../../src/net/index";
+import { createSource } from "../../src/source";
 import { FrameLimit } from "../../src/net/transport";
 
 function frame(flags: number, body: Uint8Array, length = body.length): Uint8Array {

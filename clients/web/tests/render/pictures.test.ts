@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
+import { wholeGrid } from "../../src/geometry";
 import type { Attributes, Box, Brick, GridInfo, Vec3 } from "../../src/model";
 import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
 import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
@@ -15,7 +16,6 @@ import {
   sliceAxes,
   sliceGeometry,
   volumeEnds,
-  wholeGrid,
 } from "../../src/render/layout";
 import { shareOf } from "../../src/render/overlay";
 import { envelope, lineAlong, readingAt } from "../../src/render/probe";

@@ -19,7 +19,7 @@ import { text } from "node:stream/consumers";
 import { type Browser, chromium, type Page } from "playwright-core";
 
 const kBin = process.env["QUARRY_BIN"] ?? "";
-const kPage = process.env["QUARRY_PAGE"] ?? join(import.meta.dirname, "../../../../build/viewer");
+export const kPage = process.env["QUARRY_PAGE"] ?? join(import.meta.dirname, "../../../../build/viewer");
 const kPackage = process.env["QUARRY_PYTHON"] ?? join(kBin, "../python");
 const kPython = process.env["PYTHON"] ?? join(import.meta.dirname, "../../../../build/python-environment/bin/python");
 const kFlags = ["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",

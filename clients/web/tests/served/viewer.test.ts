@@ -3,7 +3,7 @@ import { mkdirSync, openSync, readdirSync, readFileSync, closeSync, readSync, st
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Folder, hasPython, launch, Road, run, runLine, runPython, Server, Viewer } from "./harness";
+import { Folder, hasPython, kPage, launch, Road, run, runLine, runPython, Server, Viewer } from "./harness";
 
 const kDims = [70, 50, 40] as const;
 const kLarge = [256, 256, 256] as const;
@@ -84,6 +84,16 @@ describe("the page as the server serves it", () => {
     expect(await viewer.text(".load")).toContain("error ≤");
     expect(viewer.problems).toEqual([]);
     await viewer.close();
+  });
+
+  it("is no larger than a page may be that shows something in less than a second", () => {
+    const files = readdirSync(kPage, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".gz"));
+    // A browser takes one of the two decoders.
+    const loaded = files.filter((name) => !name.includes("scalar"));
+    const size = loaded.reduce((sum, name) => sum + statSync(join(kPage, name)).size, 0);
+    expect(files.length - loaded.length).toBe(1);
+    expect(size).toBeGreaterThan(200_000);
+    expect(size).toBeLessThan(300_000);
   });
 
   it("shows at the cursor what the command decodes", async () => {
@@ -250,6 +260,82 @@ describe("the page as the server serves it", () => {
     await Promise.all(viewers.map((viewer) => viewer.settled()));
     expect(viewers.flatMap((viewer) => viewer.problems)).toEqual([]);
     await Promise.all(viewers.map((viewer) => viewer.close()));
+  });
+});
+
+describe("a dataset from xarray", () => {
+  const needsPython = !hasPython && process.env["QUARRY_REQUIRE_DATA"] !== "1";
+  const kNames = ["De Bilt", "Cabauw", "長崎", ""];
+
+  beforeAll(() => {
+    if (needsPython) return;
+    runPython([
+      "import numpy as np, quarry, xarray as xr",
+      "wave = np.arange(24.0).reshape(6, 4) + 1j * np.arange(24.0, 0.0, -1.0).reshape(6, 4)",
+      "dims = ('depth', 'station')",
+      `station = ('station', ${JSON.stringify(kNames)}, {'cf_role': 'timeseries_id'})`,
+      "depth = ('depth', [0.0, 5.0, 10.0, 20.0, 40.0, 80.0], {'units': 'm', 'positive': 'down'})",
+      "coordinates = {'station': station, 'region': 'the Netherlands', 'depth': depth}",
+      "data = xr.Dataset({'psi': (dims, wave), 'rain': (dims, wave.real)}, coordinates, {'title': 'Stations'})",
+      "quarry.write('data/stations.quarry', data, lossless=True)",
+    ], folder.path);
+  });
+
+  it.skipIf(needsPython)("has its names at the places of the axis, and larger depths below", async () => {
+    const viewer = await open("d=stations&f=rain&level=0&at=1,4,0");
+    await viewer.settled();
+    for (const [station, name] of kNames.entries()) {
+      await viewer.go(`d=stations&f=rain&level=0&at=${station},4,0`);
+      await viewer.settled();
+      expect(await viewer.text(".places")).toBe(`station ${station}${name === "" ? "" : ` (${name})`}   depth 40 m`);
+      expect(await viewer.text(".value")).toBe(`rain ${16 + station}`);
+    }
+    await viewer.page.focus("#pane-z-a");
+    await viewer.page.keyboard.press("ArrowDown");
+    await expect.poll(() => viewer.text(".places"), kWaiting).toContain("depth 80 m");
+    await viewer.go("d=stations&f=rain&level=0&at=1,3,0");
+    await viewer.settled();
+    await viewer.page.getByText("Profile and probe").click();
+    await viewer.page.getByText("Probe the cursor").click();
+    const caption = viewer.page.getByText(/^rain at /);
+    await expect.poll(() => caption.textContent(), kWaiting).toContain("rain at 1 (Cabauw), 20, 0: 13");
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it.skipIf(needsPython)("has all that the source says in the panel", async () => {
+    const viewer = await open("d=stations&f=rain");
+    await viewer.settled();
+    const part = viewer.page.locator("details", { has: viewer.page.locator("summary:text-is('Attributes')") });
+    // Panels are folded on small screens.
+    if (!await part.isVisible()) await viewer.page.click("#panel-button");
+    await part.locator("summary").click();
+    await part.locator("table").first().waitFor();
+    const tables = await part.locator("table").evaluateAll((all) => all.map((table) =>
+      [...(table as HTMLTableElement).rows].map((row) => [...row.cells].map((cell) => cell.textContent).join(" "))));
+    const captions = await part.locator("caption").allTextContents();
+    expect(Object.fromEntries(captions.map((caption, i) => [caption, tables[i]]))).toEqual({
+      "Texts along station": ['station "De Bilt", "Cabauw", "長崎", ""'],
+      "Text station": ["cf_role timeseries_id"],
+      "Axis depth": ["positive down"],
+      "Dataset stations": ["title Stations"],
+      "Texts of the dataset": ['region "the Netherlands"'],
+    });
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it.skipIf(needsPython)("has complex samples as two fields under one name", async () => {
+    const viewer = await open("d=stations&f=psi.imag&level=0&at=2,3,0");
+    await viewer.settled();
+    expect(await viewer.text(".value")).toBe("psi.imag 10");
+    const select = viewer.page.locator("select[aria-label=Field]");
+    const parts = select.locator("optgroup[label='psi (complex)'] option");
+    expect(await parts.allTextContents()).toEqual(["psi.real", "psi.imag"]);
+    await select.selectOption("psi.real");
+    await expect.poll(() => viewer.text(".value"), kWaiting).toBe("psi.real 14");
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
   });
 });
 

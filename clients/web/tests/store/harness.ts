@@ -1,7 +1,7 @@
 /** A source over the fake server, with time that tests turn by hand. */
 import { expect } from "vitest";
 import type { Box, Brick, BrickSource, Source, StepInfo, DatasetInfo, Vec3, Want } from "../../src/model";
-import { createSource } from "../../src/net/index";
+import { createSource } from "../../src/source";
 import { FakeDecoder, type FakeOptions, FakeServer } from "../net/fake_server";
 
 export interface Options extends FakeOptions {

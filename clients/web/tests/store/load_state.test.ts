@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LoadState } from "../../src/model";
-import { kIdle, kTransitions, type LoadEvent, messageOf, type Phase, transition } from "../../src/store/index";
+import { kIdle, kTransitions, type LoadEvent, messageOf, type Phase, transition } from "../../src/store/load_state";
 
 const kEvents = ["cleared", "missing", "level", "complete", "answered", "failed", "retrying", "outdated", "current",
                  "closed"] as const;

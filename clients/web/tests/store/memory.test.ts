@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defaultBudget } from "../../src/store/index";
+import { defaultBudget } from "../../src/store/memory";
 import type { Brick } from "../../src/model";
 import { type Entry, type Holder, Memory, type Rank } from "../../src/store/memory";
 import { settle } from "../net/fake_server";

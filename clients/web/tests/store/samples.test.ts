@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { GridInfo, Vec3 } from "../../src/model";
 import { Assembler } from "../../src/store/assemble";
-import { levelBox, patchBox, patchNumber, patchPosition } from "../../src/store/geometry";
+import { levelBox, patchBox, patchNumber, patchPosition } from "../../src/geometry";
 import { samplesFrom, spread, thin, validityOf } from "../../src/store/samples";
 import { boxOf } from "./harness";
 
@@ -22,7 +22,7 @@ describe("patches", () => {
 
   it("are numbered x fastest", () => {
     expect(patchPosition([4, 3, 1], 7)).toEqual([3, 1, 0]);
-    expect(patchNumber([4, 3, 2], [1, 2, 1])).toBe(1 + 4 * (2 + 3 * 1));
+    expect(patchNumber([4, 3, 2], 1, 2, 1)).toBe(1 + 4 * (2 + 3 * 1));
   });
 });
 
@@ -71,7 +71,7 @@ describe("validity", () => {
 
 describe("blocks", () => {
   const grid = { dims: [6, 2, 1], patch: [4, 4, 4], levels: 1 } as unknown as GridInfo;
-  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, bound: "", layers: 1, layer: 0, stored: "f", refers: false, grid: 0, attributes: [], still: false, coordinate: false } as const;
+  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, bound: "", layers: 1, layer: 0, stored: "f", refers: false, grid: 0, attributes: [], still: false, coordinate: false, complex: null } as const;
   const bytes = (...values: number[]): Uint8Array => new Uint8Array(Uint16Array.from(values).buffer);
 
   it("become bricks when these are whole, whatever the cut", () => {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { kStations } from "../fake/datasets";
 import { fakeInfo } from "../fake/source";
 import type { Attributes, AttributeValue, SampleType } from "../../src/model";
-import { attributeGroups, cut, fieldTitle, longName, valueText } from "../../src/ui/attributes";
+import { attributeGroups, fieldTitle, longName, valueText } from "../../src/ui/attributes";
 import { fieldOptions, fieldsInOrder } from "../../src/ui/fields";
+import { cut } from "../../src/ui/text";
 
 const numbers = (type: SampleType, ...list: (number | bigint)[]): AttributeValue => ({ kind: "numbers", type, isList: true, numbers: list });
 const text = (name: string, value: string): Attributes[number] => ({ name, value: { kind: "text", text: value } });
@@ -93,11 +95,33 @@ describe("what has attributes", () => {
     expect(groups("s", { ...time, timeName: "time" })[1]).toBe("Time time: axis");
   });
 
+  it("is also an axis with texts, and a text of the whole", () => {
+    const stations = fakeInfo(kStations);
+    const groups = attributeGroups({ info: stations, field: stations.fields[1]!, grid: stations.grids[0]! });
+    const rows = (attributes: Attributes): string => attributes.map(({ name, value }) => `${name} ${valueText(value)}`).join("; ");
+    expect(groups.map(({ title, attributes }) => `${title}: ${rows(attributes)}`))
+      .toEqual([
+        'Texts along station: station "Kiel", "Köln", "", "Málaga", "長崎", "Cabauw", "Oslo", '
+          + `"a  ${"long ".repeat(16).slice(0, 77)}…"; country "D", "D", "", "ES", "JP", "NL", "N", "-"`,
+        "Text station: cf_role timeseries_id",
+        'Texts of the dataset: region "everywhere"',
+        "Text region: long_name Region",
+      ]);
+  });
+
+  it("has both parts of complex samples in one place, under the name of the whole", () => {
+    expect(fieldOptions(fakeInfo(kStations))).toEqual([
+      { value: "psi.real", text: "psi.real [V]", group: "psi (complex)" },
+      { value: "psi.imag", text: "psi.imag [V]", group: "psi (complex)" },
+      { value: "wind", text: "wind [m/s]", group: null },
+    ]);
+  });
+
   it("is in the list of fields by name, unit and long name, coordinates after the others", () => {
     expect(fieldsInOrder(info).map(({ name }) => name)).toEqual(["t", "s", "lat", "lon"]);
     expect(fieldOptions(info)).toEqual([
-      { value: "t", text: "t [K] · Temperature" },
-      { value: "s", text: "s" },
+      { value: "t", text: "t [K] · Temperature", group: null },
+      { value: "s", text: "s", group: null },
       { value: "lat", text: "lat [degrees_north]", group: "Coordinates" },
       { value: "lon", text: "lon [degrees_east]", group: "Coordinates" },
     ]);

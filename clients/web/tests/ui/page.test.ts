@@ -1,15 +1,16 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakeGrid, fakeSource } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
+import { kStations } from "../fake/datasets";
+import { gridAxis } from "../../src/render/axes";
 import type { BrickSource, LoadStatus, Vec3, ViewState, Want } from "../../src/model";
 import { clampClip, clampCursor, clipOf, finestOf, layOut, moveBox, paneKinds, sidesOf, visibleKinds, zoomBox } from "../../src/ui/panes";
 import { fullRange, rangeOf } from "../../src/ui/scenes";
 import { Feed, initialState, isStill, resolveStep } from "../../src/ui/session";
-import { bytes, bytesOf, position, shapeText, short, statusText, timeText, withError } from "../../src/ui/text";
+import { bytes, bytesOf, placeText, position, shapeText, short, statusText, timeText, withError } from "../../src/ui/text";
 import { sliceBox } from "../../src/ui/wants";
 import { withField } from "../../src/ui/otherfield";
 import { Player } from "../../src/ui/player";
-import type { App } from "../../src/ui/app";
 
 function dataset(dims: Vec3): FakeDataset {
   return {
@@ -39,6 +40,17 @@ describe("texts", () => {
     expect(withError(3, null)).toBe("3");
     expect(position(9.7972e-16, 160)).toBe("0");
     expect(position(200.5, 360)).toBe("200.5");
+  });
+
+  it("have the names of a place beside its number", () => {
+    const axis = gridAxis(fakeGrid(kStations), 0);
+    expect([0, 1, 2.4, 2.6, 4, 5, 6].map((index) => placeText(axis, index))).toEqual([
+      "0 (Kiel, D)", "1 (Köln, D)", "2.4", "2.6 (Málaga, ES)", "4 (長崎, JP)", "5 (Cabauw, NL)", "6 (Oslo, N)",
+    ]);
+    // In one line, and no longer than there is room for.
+    expect(placeText(axis, 7)).toBe(`7 (a ${"long ".repeat(8).slice(0, 38)}…, -)`);
+    expect([placeText(axis, 9), placeText(axis, -1)]).toEqual(["9", "−1"]);
+    expect(placeText(gridAxis(fakeGrid(kStations), 1), 3)).toBe("3 m");
   });
 
   it("say when a step was", () => {
@@ -204,21 +216,21 @@ describe("the player", () => {
   it("waits while a field is shown that does not change, and goes on where it was", () => {
     let due: () => void = () => undefined;
     vi.stubGlobal("window", { setTimeout: (call: () => void) => ((due = call), 0), clearTimeout: () => ((due = () => undefined), undefined) });
-    const app = { stepNumbers: [0, 10, 20], wantedStep: 10, asked: [] as number[], stepTo: (at: number) => app.asked.push(at) };
-    const player = new Player(app as unknown as App);
+    const steps = { numbers: [0, 10, 20], wanted: 10, asked: [] as number[], to: (at: number) => steps.asked.push(at) };
+    const player = new Player(steps);
     player.shown(10);
     player.toggle();
     expect([player.playing, player.next(), player.before()]).toEqual([true, 20, 0]);
 
-    [app.stepNumbers, app.wantedStep] = [[0], 0];
+    [steps.numbers, steps.wanted] = [[0], 0];
     player.shown(0);
     due();
-    expect([player.playing, player.next(), player.before(), app.asked]).toEqual([false, null, null, []]);
+    expect([player.playing, player.next(), player.before(), steps.asked]).toEqual([false, null, null, []]);
 
-    [app.stepNumbers, app.wantedStep] = [[0, 10, 20], 10];
+    [steps.numbers, steps.wanted] = [[0, 10, 20], 10];
     player.shown(10);
     due();
-    expect([player.playing, app.asked]).toEqual([true, [2]]);
+    expect([player.playing, steps.asked]).toEqual([true, [2]]);
   });
 });
 

@@ -12,5 +12,10 @@ const source = fakeSource(kFakes, {
   ...(query.has("mixed") ? { stopFor: (patch) => patch % 3 } : {}),
 });
 
-const app = new App(document.body, (token) => Object.assign(source, { token }));
+const app = new App(document.body, {
+  source: (token) => Object.assign(source, { token }),
+  token: null,
+  keepToken: () => true,
+  askGrpcPort: () => Promise.resolve(null),
+});
 Object.assign(window, { app, fake: source });

@@ -1,22 +1,18 @@
-/** Everything that the viewer asks of servers. */
-import type { Transport } from "@connectrpc/connect";
-import { canDecode, createPatchDecoder, type PatchDecoder } from "../decode/index";
-import type { SampleType, Source } from "../model";
-import { BrickStore } from "../store/store";
-import { defaultBudget } from "../store/memory";
-import { QuarryClient } from "./client";
+/** The source of the page, made of its parts: net asks servers, decode turns payload into samples, store keeps them. */
+import { canDecode, createPatchDecoder } from "./decode/index";
 import type { Sleep } from "./errors";
-import { StreamQueue } from "./queue";
-import { createTransport } from "./transport";
-
-export { CallError, isTransient, toViewerError } from "./errors";
-export { askGrpcPort } from "./port";
-export { keepToken, takeToken, withoutToken } from "./token";
+import type { SampleType, Source } from "./model";
+import { QuarryClient } from "./net/client";
+import { StreamQueue } from "./net/queue";
+import { createTransport, type Transport } from "./net/transport";
+import type { PatchDecoder } from "./reading";
+import { defaultBudget } from "./store/memory";
+import { BrickStore } from "./store/store";
 
 export interface SourceOptions {
   /** Asked at each call. */
   readonly token?: () => string | null;
-  /** Of all bricks in memory. [bytes] */
+  /** Most memory of all bricks. [bytes] */
   readonly budget?: number;
   /** Null: servers decode. Left out: the workers of this page, which all sources share. */
   readonly decoder?: PatchDecoder | null;

@@ -1,5 +1,5 @@
 /** Boxes, patches and levels: numbers only. */
-import type { Box, GridInfo, SampleType, Samples, Vec3 } from "../model";
+import type { Box, GridInfo, SampleType, Samples, Vec3 } from "./model";
 
 export function mapVec(f: (axis: 0 | 1 | 2) => number): Vec3 {
   return [f(0), f(1), f(2)];
@@ -42,7 +42,7 @@ export function boxText(box: Box): string {
 
 type Grid = Pick<GridInfo, "dims" | "patch">;
 
-export function gridBox(grid: Grid): Box {
+export function wholeGrid(grid: Pick<Grid, "dims">): Box {
   return { begin: [0, 0, 0], end: grid.dims };
 }
 
@@ -51,8 +51,8 @@ export function patchCounts(grid: Grid): Vec3 {
   return mapVec((a) => Math.ceil(grid.dims[a] / grid.patch[a]));
 }
 
-export function patchNumber(counts: Vec3, position: Vec3): number {
-  return position[0] + counts[0] * (position[1] + counts[1] * position[2]);
+export function patchNumber(counts: Vec3, x: number, y: number, z: number): number {
+  return x + counts[0] * (y + counts[1] * z);
 }
 
 export function patchPosition(counts: Vec3, patch: number): Vec3 {
@@ -75,7 +75,7 @@ export function patchBox(grid: Grid, patch: number): Box {
 
 /** Positions of the patches that meet a box of samples. */
 export function patchesMeeting(grid: Grid, box: Box): Box {
-  const inside = intersect(box, gridBox(grid));
+  const inside = intersect(box, wholeGrid(grid));
   if (isEmpty(inside)) return { begin: [0, 0, 0], end: [0, 0, 0] };
   return {
     begin: mapVec((a) => Math.floor(inside.begin[a] / grid.patch[a])),
@@ -87,7 +87,7 @@ export function patchesMeeting(grid: Grid, box: Box): Box {
 export function* patchNumbers(counts: Vec3, positions: Box): Generator<number> {
   for (let z = positions.begin[2]; z < positions.end[2]; ++z)
     for (let y = positions.begin[1]; y < positions.end[1]; ++y)
-      for (let x = positions.begin[0]; x < positions.end[0]; ++x) yield patchNumber(counts, [x, y, z]);
+      for (let x = positions.begin[0]; x < positions.end[0]; ++x) yield patchNumber(counts, x, y, z);
 }
 
 const kArrays = {
