@@ -5,13 +5,15 @@
 
 namespace quarry::server {
 
-Workers::~Workers() {
+void Workers::Finish() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    finishing_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 bool Workers::Run(std::function<void()> work) {
@@ -27,7 +29,7 @@ bool Workers::Run(std::function<void()> work) {
 
 /// Returns whether there is one more.
 bool Workers::AddThread() {
-  if (threads_.size() >= threads_limit_) return false;
+  if (finishing_ || threads_.size() >= threads_limit_) return false;
   try {
     threads_.emplace_back([this] { Loop(); });
     return true;
@@ -40,7 +42,7 @@ void Workers::Loop() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    changed_.wait(lock, [this] { return finishing_ || !waiting_.empty(); });
     --idle_;
     if (waiting_.empty()) return;
     std::function<void()> work = std::move(waiting_.front());

@@ -16,14 +16,17 @@ class Workers {
  public:
   /// @param threads  most of them
   explicit Workers(std::size_t threads) : threads_limit_(threads) {}
-  /// Waits for all work to end.
-  ~Workers();
+  ~Workers() { Finish(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
   /// @param work  must not throw
   /// @returns false if there is no thread, and none can be made; the work is not done then
   bool Run(std::function<void()> work);
+
+  /// Waits for all work to end, also for what running work gives meanwhile. Nobody else gives any from then
+  /// on.
+  void Finish();
 
  private:
   bool AddThread();
@@ -33,8 +36,8 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
-  std::size_t idle_ = 0;  ///< threads that wait for work
-  bool stopping_ = false;
+  std::size_t idle_ = 0;    ///< threads that wait for work
+  bool finishing_ = false;  ///< no thread is added
   std::vector<std::thread> threads_;
 };
 

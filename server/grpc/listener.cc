@@ -253,6 +253,7 @@ void Listener::Stop() {
     arrivals_->Shutdown();
   }
   if (workers_) {
+    workers_->Finish();  // until then they hand work to each other
     workers_.reset();
   } else if (arrivals_) {  // never listened
     void* tag = nullptr;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <latch>
 #include <memory>
@@ -61,6 +62,24 @@ TEST(Workers, EndTheirWorkBeforeTheyGo) {
     for (int i = 0; i < 20; ++i) workers.Run([&] { ++ended; });
   }
   EXPECT_EQ(ended, 20);
+}
+
+TEST(Workers, FinishWhatTheirWorkGivesMeanwhile) {
+  constexpr int kPieces = 2000;
+  Workers workers(4);
+  std::atomic<int> done = 0;
+  std::latch begun(1);
+  // Each piece gives the next one, most of them while the threads are waited for.
+  std::function<void()> piece = [&] {
+    begun.count_down(done == 0 ? 1 : 0);
+    if (++done < kPieces) EXPECT_TRUE(workers.Run(piece));
+  };
+  workers.Run(piece);
+  begun.wait();
+
+  workers.Finish();
+
+  EXPECT_EQ(done, kPieces);
 }
 
 TEST(Workers, NeverHaveMoreThreadsThanAllowedAndTakeWorkInOrder) {
