@@ -162,7 +162,7 @@ class Dataset {
   /// The numbers of all steps published by now, in ascending order. No step.json is read.
   virtual Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions& call = {}) const = 0;
 
-  /// What is recorded of one step. @errors kNotFound: no such step; kDataLoss: it is damaged
+  /// The record of one step. @errors kNotFound: no such step; kDataLoss: it is damaged
   virtual Result<StepDescription> Step(std::uint64_t number, const CallOptions& call = {}) const = 0;
 
   /// All steps published by now in ascending order, with the error record of each field: reads every

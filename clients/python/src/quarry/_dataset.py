@@ -245,7 +245,7 @@ class Dataset(Mapping[str, "Field"]):
         self._open()
 
     def _steps(self) -> builtins.list[_quarry.Step]:
-        """What is recorded of the steps."""
+        """The records of the steps."""
         if self._known_steps is None:
             records = self.native.steps()
             if self._known_numbers is None:
@@ -255,7 +255,7 @@ class Dataset(Mapping[str, "Field"]):
         return self._known_steps
 
     def _step(self, number: int) -> _quarry.Step:
-        """What is recorded of a step."""
+        """The record of a step."""
         if self._known_steps is None:
             return self.native.step(number)
         return next(step for step in self._known_steps if step.step == number)
