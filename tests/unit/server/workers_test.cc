@@ -72,7 +72,9 @@ TEST(Workers, FinishWhatTheirWorkGivesMeanwhile) {
   // Each piece gives the next one, most of them while the threads are waited for.
   std::function<void()> piece = [&] {
     begun.count_down(done == 0 ? 1 : 0);
-    if (++done < kPieces) EXPECT_TRUE(workers.Run(piece));
+    if (++done < kPieces) {
+      EXPECT_TRUE(workers.Run(piece));
+    }
   };
   workers.Run(piece);
   begun.wait();
