@@ -7,12 +7,12 @@
 #include <string>
 
 #include "quarry/session/session.h"
-#include "server/zarr/hierarchy.h"
+#include "quarry/zarr/hierarchy.h"
 
 namespace quarry::server::http {
 
-/// The hierarchies of datasets that were asked for, within a bound: of those that nobody has asked for
-/// longest, the first goes. Thread-safe.
+/// LRU cache of Zarr hierarchies, bounded in bytes. A name is that of a dataset and of the view that is shown
+/// of it, see zarr::Place::hierarchy. Thread-safe.
 class HierarchyCache {
  public:
   /// @param bytes  most that all of them take, those that are being made too

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "quarry/format/proto_convert.h"
-#include "server/zarr/assembler.h"
+#include "quarry/zarr/chunk_buffer.h"
+#include "server/http/zarr_messages.h"
 
 namespace quarry::server::http {
 namespace {
@@ -99,11 +100,12 @@ class ChunkStream final : public InnerStream {
   Status Take(const std::string& bytes) override {
     pb::ReadResponse message;
     if (!message.ParseFromString(bytes)) return InternalError("Read has answered with something else");
-    if (!assembler_) assembler_.emplace(entry_.chunk);
-    QUARRY_RETURN_IF_ERROR(assembler_->Add(message));
-    if (!assembler_->is_complete() || sent_) return Status::Ok();
+    if (!chunk_) chunk_.emplace(entry_.chunk);
+    QUARRY_RETURN_IF_ERROR(AddSamples(message.samples(), &*chunk_));
+    if (!message.has_level_end() || sent_) return Status::Ok();
+    QUARRY_RETURN_IF_ERROR(chunk_->CheckComplete());
     sent_ = true;
-    const auto chunk = assembler_->Take();
+    const auto chunk = chunk_->Take();
     const ByteRange part = part_.value_or(ByteRange{0, chunk->size()});
     answer_.body = {ByteSpan(*chunk).subspan(part.begin, part.end - part.begin), chunk};
     const Exchange& exchange = *peer_->exchange();
@@ -117,7 +119,7 @@ class ChunkStream final : public InnerStream {
   const std::optional<ByteRange> part_;
   Answer answer_;
   HttpPeer* const peer_;
-  std::optional<zarr::ChunkAssembler> assembler_;
+  std::optional<zarr::ChunkBuffer> chunk_;
   bool sent_ = false;
 };
 
@@ -166,7 +168,9 @@ ZarrFront::ZarrFront(Service* service, bool is_public)
 void ZarrFront::Run(const std::string& path, Exchange* exchange) {
   HttpPeer peer(exchange);
   std::optional<Answer> likeliest;
-  for (const zarr::Place& place : zarr::PlacesOf(path)) {
+  const Result<std::vector<zarr::Place>> places = zarr::PlacesOf(path);
+  if (!places.ok()) likeliest = Failed(places.status(), false);
+  for (const zarr::Place& place : places.ok() ? *places : std::vector<zarr::Place>()) {
     Outcome outcome = AnswerPlace(place, &peer);
     if (outcome.here && !outcome.answer) return;  // it was sent
     if (outcome.here || !likeliest) likeliest = std::move(outcome.answer);
@@ -179,7 +183,7 @@ void ZarrFront::Run(const std::string& path, Exchange* exchange) {
 
 ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* peer) {
   const bool of_chunk = zarr::IsChunkKey(place.key);
-  HierarchyCache::Made hierarchy = FindKept(place.dataset, *peer);
+  HierarchyCache::Made hierarchy = FindKept(place, *peer);
   const auto is_field = [&] { return of_chunk && WantsField(*hierarchy, place.key, *peer); };
   if (!hierarchy || !is_field()) {
     ValueStream stream(peer);
@@ -187,7 +191,7 @@ ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* pe
     service_->Answer("Zarr", peer, &stream, [&](Call* call) -> Status {
       QUARRY_RETURN_IF_ERROR(call->AskFor(place.dataset, &service_->catalog()));
       if (!hierarchy) {
-        QUARRY_ASSIGN_OR_RETURN(hierarchy, Make(place.dataset, call));
+        QUARRY_ASSIGN_OR_RETURN(hierarchy, Make(place, call));
       }
       // Samples come by a call of their own, which has a price.
       if (is_field()) return Status::Ok();
@@ -207,8 +211,7 @@ ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* pe
 /// Whether a request wants the samples of a chunk.
 bool ZarrFront::WantsField(const zarr::Hierarchy& hierarchy, const std::string& key, const HttpPeer& peer) {
   const std::optional<zarr::Entry> entry = hierarchy.Find(key);
-  return entry && entry->chunk.array->kind == zarr::Array::Kind::kField &&
-         WantedOf(*peer.exchange()->request, entry).bytes;
+  return entry && entry->is_of_field() && WantedOf(*peer.exchange()->request, entry).bytes;
 }
 
 /// What a request wants of a value.
@@ -226,7 +229,6 @@ ZarrFront::Wanted ZarrFront::WantedOf(const Request& request, const std::optiona
 
 /// The head of an answer with a value, or with a part of it.
 Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
-  const bool has_steps = !entry.is_document() && entry.chunk.array->kind == zarr::Array::Kind::kField;
   Answer answer;
   answer.headers = {{"content-type", entry.is_document() ? "application/json" : "application/octet-stream"},
                     {"etag", entry.tag},
@@ -235,7 +237,7 @@ Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
                     // A published step never changes. Its place among the steps may, and so may the dataset
                     // of a name: so caches ask again after a minute, which costs no reading.
                     {"cache-control", std::string(is_public_ ? "public, " : "private, ") +
-                                          (has_steps ? "max-age=60" : "no-cache")}};
+                                          (entry.is_of_field() ? "max-age=60" : "no-cache")}};
   if (wanted.part) {
     answer.status = 206;
     answer.headers.emplace_back(
@@ -269,7 +271,7 @@ Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) co
 std::optional<Answer> ZarrFront::SendField(const zarr::Place& place, const zarr::Entry& entry,
                                            const Wanted& wanted, const zarr::Hierarchy& hierarchy,
                                            HttpPeer* peer) {
-  ChunkStream stream(hierarchy.QuestionOf(entry.chunk, place.dataset), entry, wanted.part,
+  ChunkStream stream(ToMessage(hierarchy.QuestionOf(entry.chunk), place.dataset), entry, wanted.part,
                      Begin(entry, wanted), peer);
   service_->Answer("Read", peer, &stream);
   if (stream.sent()) return std::nullopt;
@@ -317,26 +319,26 @@ Status ZarrFront::SendCoordinates(const zarr::Hierarchy& hierarchy, const zarr::
 
 /// A hierarchy that is there already, for a client that may know of it; null: a call has to look. Strangers
 /// learn nothing of what is kept, neither by answers nor by their time.
-HierarchyCache::Made ZarrFront::FindKept(const std::string& dataset, const HttpPeer& peer) {
-  if (!cache_.Has(dataset) || !MayKnow(dataset, peer)) return nullptr;
-  const auto opened = service_->catalog().Find(dataset);
-  return opened.ok() ? cache_.Find(dataset, *opened) : nullptr;
+HierarchyCache::Made ZarrFront::FindKept(const zarr::Place& place, const HttpPeer& peer) {
+  if (!cache_.Has(place.hierarchy) || !MayKnow(place.dataset, peer)) return nullptr;
+  const auto opened = service_->catalog().Find(place.dataset);
+  return opened.ok() ? cache_.Find(place.hierarchy, *opened) : nullptr;
 }
 
 /// The hierarchy of a dataset that the client of the call may read. One call makes it, and others wait.
-Result<HierarchyCache::Made> ZarrFront::Make(const std::string& dataset, Call* call) {
-  const std::shared_ptr<std::timed_mutex> maker = cache_.MakerOf(dataset);
+Result<HierarchyCache::Made> ZarrFront::Make(const zarr::Place& place, Call* call) {
+  const std::shared_ptr<std::timed_mutex> maker = cache_.MakerOf(place.hierarchy);
   std::unique_lock lock(*maker, std::defer_lock);
   const auto gone = [] { return Status(StatusCode::kCancelled, "the client has gone"); };
   constexpr auto kLookUp = std::chrono::milliseconds(50);
   while (!lock.try_lock_for(kLookUp))
     if (call->Cancelled()) return gone();
   // Before its steps are read: what comes later is noticed next time.
-  QUARRY_ASSIGN_OR_RETURN(const auto opened, service_->catalog().Find(dataset));
-  if (auto kept = cache_.Find(dataset, opened)) return kept;
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, service_->catalog().Find(place.dataset));
+  if (auto kept = cache_.Find(place.hierarchy, opened)) return kept;
   auto room = std::make_unique<HierarchyCache::Room>(&cache_);
-  const DatasetDescription& description = opened->dataset->description();
-  zarr::Contents contents(format::ToProto(description), description);
+  QUARRY_ASSIGN_OR_RETURN(zarr::Contents contents,
+                          zarr::Contents::Create(opened->dataset->description(), place.view));
   QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
   for (const std::uint64_t number : opened->dataset->steps()) {
     if (call->Cancelled()) return gone();
@@ -345,7 +347,7 @@ Result<HierarchyCache::Made> ZarrFront::Make(const std::string& dataset, Call* c
     QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
   }
   auto made = std::make_shared<const zarr::Hierarchy>(std::move(contents));
-  cache_.Keep(dataset, opened, made, std::move(room));
+  cache_.Keep(place.hierarchy, opened, made, std::move(room));
   return HierarchyCache::Made(std::move(made));
 }
 

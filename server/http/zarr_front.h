@@ -4,11 +4,12 @@
 #include <optional>
 #include <string>
 
+#include "quarry/zarr/hierarchy.h"
+#include "quarry/zarr/keys.h"
 #include "server/http/answer.h"
 #include "server/http/hierarchy_cache.h"
 #include "server/http/http_call.h"
 #include "server/service.h"
-#include "server/zarr/hierarchy.h"
 
 namespace quarry::server::http {
 
@@ -50,8 +51,8 @@ class ZarrFront {
   Status SendCoordinates(const zarr::Hierarchy& hierarchy, const zarr::Entry& entry, const Wanted& wanted,
                          Call* call, HttpPeer* peer, MessageStream* stream) const;
 
-  HierarchyCache::Made FindKept(const std::string& dataset, const HttpPeer& peer);
-  Result<HierarchyCache::Made> Make(const std::string& dataset, Call* call);
+  HierarchyCache::Made FindKept(const zarr::Place& place, const HttpPeer& peer);
+  Result<HierarchyCache::Made> Make(const zarr::Place& place, Call* call);
   bool MayKnow(const std::string& dataset, const HttpPeer& peer) const;
 
   Service* const service_;

@@ -163,10 +163,10 @@ class Http(qt.QuarryTest):
             self.assertEqual(alice.call("GetDataset", field(1, "none")).status, PERMISSION_DENIED)
             for client in (nobody, wrong):
                 self.assertEqual(client.call("ListDatasets").status, UNAUTHENTICATED)
-                for key in ("zarr.json", "0/f/c/0/0/0/0", "0/z/c/0"):
+                for key in ("zarr.json", "0/f/c/0/0/0", "0/z/c/0"):
                     status, headers, _ = client.ask("GET", f"/zarr/run42/{key}")
                     self.assertEqual((status, headers["www-authenticate"]), (401, "Bearer"))
-            for key in ("zarr.json", "0/f/c/0/0/0/0", "0/z/c/0", "0/f/zarr.json"):
+            for key in ("zarr.json", "0/f/c/0/0/0", "0/z/c/0", "0/f/zarr.json"):
                 for _ in range(2):  # the second time from memory
                     status, headers, _ = alice.ask("GET", f"/zarr/run42/{key}")
                     self.assertEqual((status, headers["cache-control"].split(",")[0]), (200, "private"), key)
@@ -178,8 +178,8 @@ class Http(qt.QuarryTest):
                 self.assertEqual(nobody.ask("GET", f"/zarr/run42/{key}", if_none_match=tag)[0], 401)
                 self.assertEqual(nobody.ask("HEAD", f"/zarr/run42/{key}")[0], 401)
             with server.client(token=OTHER) as bob:
-                self.assertEqual(bob.ask("GET", "/zarr/wind/a.zarr/0/f/c/0/0/0/0")[0], 200)
-                self.assertEqual(bob.ask("GET", "/zarr/run42/0/f/c/0/0/0/0")[0], 403)
+                self.assertEqual(bob.ask("GET", "/zarr/wind/a.zarr/0/f/c/0/0/0")[0], 200)
+                self.assertEqual(bob.ask("GET", "/zarr/run42/0/f/c/0/0/0")[0], 403)
             # The page and the port of gRPC are no data, and the health check needs no token.
             self.assertEqual([nobody.ask("GET", path)[0] for path in ("/", "/server.json", "/healthz")], [200, 200, 200])
         self.assertNotIn(TOKEN, server.final_log)
@@ -364,12 +364,12 @@ class Http(qt.QuarryTest):
     def test_zarr(self):
         with WebServer(self.data) as server, server.client() as client:
             root = json.loads(client.ask("GET", "/zarr/run42/zarr.json")[2])
-            self.assertEqual(root["consolidated_metadata"]["metadata"]["0/f"]["shape"], [1, 23, 34, 45])
+            self.assertEqual(root["consolidated_metadata"]["metadata"]["0/f"]["shape"], [23, 34, 45])
             decoded = self.decoded(0)
             for place in np.ndindex(2, 3, 3):
                 key = "/".join(map(str, place))
                 for name in ("run42", "run42.zarr", "run42.quarry"):
-                    status, headers, body = client.ask("GET", f"/zarr/{name}/0/f/c/0/{key}")
+                    status, headers, body = client.ask("GET", f"/zarr/{name}/0/f/c/{key}")
                     self.assertEqual((status, len(body)), (200, 4 * 16 ** 3))
                 chunk = np.frombuffer(body, "<f4").reshape(16, 16, 16)
                 box = tuple(slice(16 * i, min(16 * i + 16, n)) for i, n in zip(place, SHAPE))
@@ -381,9 +381,9 @@ class Http(qt.QuarryTest):
             self.assertEqual(client.ask("GET", "/zarr/wind/a/0/f/zarr.json")[0], 200)
             for level in (2, 4):
                 array = json.loads(client.ask("GET", f"/zarr/run42/{level}/f/zarr.json")[2])
-                self.assertEqual(array["shape"][1:], list(self.decoded(level).shape))
-                body = client.ask("GET", f"/zarr/run42/{level}/f/c/0/0/0/0")[2]
-                chunk = np.frombuffer(body, "<f4").reshape(array["chunk_grid"]["configuration"]["chunk_shape"][1:])
+                self.assertEqual(array["shape"], list(self.decoded(level).shape))
+                body = client.ask("GET", f"/zarr/run42/{level}/f/c/0/0/0")[2]
+                chunk = np.frombuffer(body, "<f4").reshape(array["chunk_grid"]["configuration"]["chunk_shape"])
                 whole = self.decoded(level)
                 np.testing.assert_array_equal(chunk, whole[tuple(map(slice, chunk.shape))])
             # What is kept is shown after a call has allowed it, each time.
@@ -398,7 +398,7 @@ class Http(qt.QuarryTest):
 
     def test_parts_and_tags(self):
         with WebServer(self.data) as server, server.client() as client:
-            for key in ("0/f/c/0/0/0/0", "0/x/c/0", "0/f/zarr.json"):
+            for key in ("0/f/c/0/0/0", "0/x/c/0", "0/f/zarr.json"):
                 path = f"/zarr/run42/{key}"
                 status, headers, whole = client.ask("GET", path)
                 n, tag = len(whole), headers["etag"]
@@ -420,20 +420,20 @@ class Http(qt.QuarryTest):
                 self.assertEqual(client.ask("GET", path, range="bytes=0-9", if_range=tag)[0], 206)
                 self.assertEqual(client.ask("GET", path, if_none_match=f'"other", W/{tag}')[::2], (304, b""))
                 self.assertEqual(client.ask("GET", path, if_none_match='"other"')[::2], (200, whole))
-            self.assertNotEqual(client.ask("GET", "/zarr/run42/0/f/c/0/0/0/1")[1]["etag"],
-                                client.ask("GET", "/zarr/run42/0/f/c/0/0/0/0")[1]["etag"])
-            first = client.ask("GET", "/zarr/run42/0/f/c/0/0/0/0")[1]["etag"]
+            self.assertNotEqual(client.ask("GET", "/zarr/run42/0/f/c/0/0/1")[1]["etag"],
+                                client.ask("GET", "/zarr/run42/0/f/c/0/0/0")[1]["etag"])
+            first = client.ask("GET", "/zarr/run42/0/f/c/0/0/0")[1]["etag"]
         with WebServer(self.data) as server, server.client() as client:
-            self.assertEqual(client.ask("GET", "/zarr/run42/0/f/c/0/0/0/0")[1]["etag"], first, "of another server")
+            self.assertEqual(client.ask("GET", "/zarr/run42/0/f/c/0/0/0")[1]["etag"], first, "of another server")
 
     def test_what_is_no_key(self):
         with WebServer(self.data) as server, server.client() as client:
             for path in ("", "run42", "run42/", "run42/0", "run42/zarr.json/", "run42/9/zarr.json", "run42/0/g/zarr.json",
-                         "run42/.zgroup", "run42/0/f/c/1/0/0/0", "run42/0/f/c/0/0/0", "run42/0/f/c/0/0/0/03", "run42/0/f/c/0/0/0/-1",
+                         "run42/.zgroup", "run42/0/f/c/0/0/0/0", "run42/0/f/c/0/0", "run42/0/f/c/0/0/03", "run42/0/f/c/0/0/-1",
                          "run42/dataset.json", "run42/steps/000000/step.json", "zarr.json", "none/zarr.json", "wind/zarr.json"):
                 self.assertEqual(client.ask("GET", f"/zarr/{path}")[0], 404, path)
             # What is gone is no chunk of fill values.
-            self.assertEqual(client.ask("GET", "/zarr/none/0/f/c/0/0/0/0")[0], 422)
+            self.assertEqual(client.ask("GET", "/zarr/none/0/f/c/0/0/0")[0], 422)
 
     def test_damage(self):
         path = self.tmp / "bad.quarry"
@@ -443,7 +443,7 @@ class Http(qt.QuarryTest):
         content[len(content) // 2:len(content) // 2 + 300] = bytes(300)
         subfile.write_bytes(content)
         with WebServer(self.tmp, "--metrics", "127.0.0.1:0") as server, server.client() as client:
-            answers = [client.ask("GET", "/zarr/bad/0/f/c/0/" + "/".join(map(str, place))) for place in np.ndindex(2, 3, 3)]
+            answers = [client.ask("GET", "/zarr/bad/0/f/c/" + "/".join(map(str, place))) for place in np.ndindex(2, 3, 3)]
             self.assertEqual({answer[0] for answer in answers}, {200, 422})
             text = next(answer[2] for answer in answers if answer[0] == 422)
             self.assertIn(b"0000.qsf", text)

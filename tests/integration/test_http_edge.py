@@ -51,7 +51,7 @@ class Edge(qt.QuarryTest):
         """A new client is served."""
         with Client(server.http_address(), token=token) as client:
             self.assertEqual(client.call("Read", read_question("a", "f", 2)).status, 0)
-            self.assertEqual(client.ask("GET", "/zarr/a/3/f/c/0/0/0/0")[0], 200)
+            self.assertEqual(client.ask("GET", "/zarr/a/3/f/c/0/0/0")[0], 200)
 
     # --- heads ---
 
@@ -127,7 +127,7 @@ class Edge(qt.QuarryTest):
         """Good ones with some bytes changed, left out, or twice."""
         chooser = qt.random_numbers("random requests")
         good = [grpc_web.request("Read", read_question("a", "f", 3)), (GET + "\r\n").encode(),
-                b"GET /zarr/a/3/f/c/0/0/0/0 HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-99\r\n\r\n",
+                b"GET /zarr/a/3/f/c/0/0/0 HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-99\r\n\r\n",
                 grpc_web.request("ListDatasets", b"").replace(b"content-length: 5", b"transfer-encoding: chunked")]
         with WebServer(self.data, "--quiet", "--client-rate", 0) as server:
             for _ in range(qt.scaled(300, 50_000)):
@@ -341,7 +341,7 @@ class Edge(qt.QuarryTest):
             # Alice has half of the places, and the others are refused at once.
             server.log_until(r'10 calls of \"alice\" are running')
             with Client(server.http_address(), token="bob") as bob:
-                for key in ("zarr.json", "0/x/c/0", "0/f/c/0/0/0/0"):
+                for key in ("zarr.json", "0/x/c/0", "0/f/c/0/0/0"):
                     self.assertEqual(bob.ask("GET", f"/zarr/long/{key}")[0], 200, key)
             self.assertIn(': Zarr "long" OK', server.log())
             for connection in idle:

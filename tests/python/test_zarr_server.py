@@ -12,7 +12,6 @@ import warnings
 import xarray  # noqa: E402
 import zarr  # noqa: E402
 from quarry._zarr_contents import Contents  # noqa: E402
-from quarry._zarr_description import describe  # noqa: E402
 
 
 def write(path, name, array, *options, step=0, new=False):
@@ -24,28 +23,29 @@ def write(path, name, array, *options, step=0, new=False):
 
 
 class SameAsTheStore(qt.QuarryTest):
-    def check(self, path):
-        """All keys of a dataset, and what is not quite one of them."""
+    def check(self, path, view="", **options):
+        """All keys of a dataset in a view, and what is not quite one of them."""
         with qt.Server(path.parent, "--http", "127.0.0.1:0", "--quiet", "--client-rate", 0) as server, \
                 quarry.open(path) as dataset:
             host, port = server.http_address().rsplit(":", 1)
             connection = http.client.HTTPConnection(host, int(port), timeout=qt.TIMEOUT)
-            contents = Contents(dataset, describe(dataset, None, False))
+            contents = Contents.of(dataset, **options)
+            name = path.stem + view
             keys = list(contents.keys())
             self.assertIn("zarr.json", keys)
             for key in keys:
-                connection.request("GET", f"/zarr/{path.stem}/{urllib.parse.quote(key)}")
+                connection.request("GET", f"/zarr/{name}/{urllib.parse.quote(key)}")
                 answer = connection.getresponse()
                 body = answer.read()
                 self.assertEqual(answer.status, 200, (key, body))
                 if key.endswith("zarr.json"):
-                    self.assertEqual(json.loads(body), json.loads(contents.get(key)), key)
+                    self.assertEqual(json.loads(body), json.loads(bytes(contents.get(key))), key)
                 else:
                     self.assertEqual(body, bytes(contents.get(key)), key)
                 self.assertEqual(answer.getheader("content-length"), str(len(body)))
                 beyond = key.rsplit("/", 1)[0] + "/99"
                 if key[-1].isdigit() and contents.size(beyond) is None:
-                    connection.request("GET", f"/zarr/{path.stem}/{urllib.parse.quote(beyond)}")
+                    connection.request("GET", f"/zarr/{name}/{urllib.parse.quote(beyond)}")
                     answer = connection.getresponse()
                     answer.read()
                     self.assertEqual(answer.status, 404, beyond)
@@ -74,9 +74,44 @@ class SameAsTheStore(qt.QuarryTest):
             quarry.write(path, holes, field=name, fill=fill, lossless=True, patch=8, step=0, mode="append")
         self.check(path)
         with quarry.open(path) as dataset:
-            documents = Contents(dataset, describe(dataset, None, False))
-            types = {name: json.loads(documents.get(f"0/{name}/zarr.json"))["data_type"] for name in "bhmf"}
+            documents = Contents.of(dataset)
+            types = {name: json.loads(bytes(documents.get(f"0/{name}/zarr.json")))["data_type"] for name in "bhmf"}
         self.assertEqual(types, {"b": "bool", "h": "float16", "m": "float16", "f": "float16"})
+
+    def test_views(self):
+        """A layer of accuracy, some fields, and float64 as float32: with the bytes of the samples that are shown alone."""
+        path = self.tmp / "views.quarry"
+        field = qt.turbulent((38, 30, 27), "<f8", name="views").reshape(27, 30, 38)
+        write(path, "p", field, "--relative-layers", "1e-2,1e-4,exact", "--patch", 16, new=True)
+        write(path, "k", field.astype("f4"), "--lossless", "--patch", 16)
+        for layer in range(3):
+            self.check(path, f"/layer={layer}", layer=layer)
+            with quarry.open(path) as dataset, quarry.zarr_store(dataset, layer=layer) as store:
+                array = zarr.open(store)["0/p"]
+                np.testing.assert_array_equal(array[:], dataset["p"].read(layer=layer).array)
+                self.assertEqual(array.attrs["layer"], layer)
+                error = np.abs(array[:] - field).max()
+                self.assertLessEqual(error, array.attrs["max_error"])
+                self.assertEqual("lossless" in array.attrs, layer == 2)
+                np.testing.assert_array_equal(zarr.open(store)["0/k"][:], field.astype("f4"))
+        self.check(path, "/float32=true/fields=k,p/layer=1", fields=["k", "p"], float32=True, layer=1)
+        with qt.Server(self.tmp, "--http", "127.0.0.1:0") as server:
+            url = f"http://{server.http_address()}/zarr/views"
+            root = zarr.open(f"{url}.zarr/layer=0/fields=p.zarr", mode="r")
+            self.assertEqual({*root["0"].array_keys()}, {"p", "x", "y", "z", "step"})
+            for bad, status in (("layer=x", 422), ("fields=", 422), ("fields=q", 404), ("layer=0/none", 404)):
+                answer = http.client.HTTPConnection(server.http_address(), timeout=qt.TIMEOUT)
+                answer.request("GET", f"/zarr/views/{bad}/zarr.json")
+                self.assertEqual(answer.getresponse().status, status, bad)
+                answer.close()
+
+    def test_a_step_alone_is_no_dimension(self):
+        path = self.tmp / "alone.quarry"
+        write(path, "p", qt.turbulent((19, 10, 7), name="alone").reshape(7, 10, 19), "--lossless", "--time", 2.5, step=4, new=True)
+        self.check(path)
+        with xarray.open_zarr(quarry.zarr_store(path), group="0", chunks=None) as opened:
+            self.assertEqual((opened["p"].dims, {*opened.data_vars}), (("z", "y", "x"), {"p"}))
+            self.assertEqual((opened["p"].coords["step"], opened["p"].coords["time"]), (4, 2.5))
 
     def test_float_fields_with_holes(self):
         path = self.tmp / "holes.quarry"
@@ -186,9 +221,9 @@ class SameAsTheStore(qt.QuarryTest):
             quarry.write(path, further, lossless=True, mode="append", patch=patch)
         self.check(path)
         with quarry.open(path) as dataset:
-            contents = Contents(dataset, describe(dataset, None, False))
+            contents = Contents.of(dataset)
             self.assertEqual([grid.unplaced for grid in dataset.grids if grid.dim_names[2] == "station"], [(False,) * 3])
-            self.assertEqual(json.loads(contents.get("0/station/zarr.json"))["data_type"], "string")
+            self.assertEqual(json.loads(bytes(contents.get("0/station/zarr.json")))["data_type"], "string")
             self.assertEqual([contents.size(f"{level}/letter/c/0") is None for level in range(4)], [False] * 3 + [True])
         self.check(self.write("one", xarray.Dataset({"one": ((), 3.0)}, {"run": ((), "hist")})))
         # Neither Zarr nor NetCDF can have this name: the dimension has another, and its texts with it.
@@ -203,7 +238,7 @@ class SameAsTheStore(qt.QuarryTest):
         path = self.write("unplaced", xarray.Dataset(fields, places))
         self.check(path)
         with quarry.open(path) as dataset:
-            contents = Contents(dataset, describe(dataset, None, False))
+            contents = Contents.of(dataset)
             self.assertEqual([name for name in "zyx" if contents.size(f"1/{name}/c/0")], ["z", "x"])
 
     def test_what_does_not_change_came_before_the_rest(self):
@@ -281,7 +316,7 @@ class Readers(Package):
         write(path, "p", arrays[1], "--lossless", step=1, new=True)
         with qt.Server(self.tmp, "--http", "127.0.0.1:0") as server:
             url = f"http://{server.http_address()}/zarr/grows"
-            self.assertEqual(zarr.open(url, mode="r")["0/p"].shape[0], 1)
+            self.assertEqual(zarr.open(url, mode="r")["0/p"].shape, (7, 10, 19))
             write(path, "p", arrays[2], "--lossless", step=2)
             np.testing.assert_array_equal(zarr.open(url, mode="r")["0/p"][:], arrays[1:])
             write(path, "p", arrays[0], "--lossless", step=0)

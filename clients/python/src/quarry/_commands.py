@@ -21,7 +21,7 @@ def _pod(arguments: Sequence[str]) -> int:
 
 
 def _serve_zarr(arguments: Sequence[str]) -> int:
-    from quarry._zarr_server import main
+    from quarry._serve_zarr import main
     return main(arguments)
 
 
@@ -38,7 +38,7 @@ Of the Python package, each with a --help of its own:
   demo                        writes a turbulent field, serves it, and reads it coarse to fine
   export                      writes fields as NetCDF, HDF5, Zarr, VTK or NumPy files
   pod                         the leading modes of a series of steps that may be larger than memory
-  serve-zarr                  serves datasets as Zarr over HTTP, for tools that open a URL
+  serve-zarr                  serves a dataset as Zarr over HTTP, for tools that open a URL
 """
 
 

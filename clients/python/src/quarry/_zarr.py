@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def zarr_store(target: str | os.PathLike[str] | Dataset, *, float32: bool = False, fields: Sequence[str] | None = None,
-               **options: Any) -> ZarrStore:
+               layer: int | None = None, **options: Any) -> ZarrStore:
     """A dataset as a read-only store of zarr-python 3, in Zarr's format 3.
 
         import xarray, zarr
@@ -21,9 +21,9 @@ def zarr_store(target: str | os.PathLike[str] | Dataset, *, float32: bool = Fals
 
     Groups `0`, `1`, ... are the levels. In each are the fields, [step, z, y, x], with the bound of their error in the
     attribute `max_error`, and the coordinates: those of the axes whose positions are known, by the names of
-    `Dataset.dims`, those of text, `step` and, where the simulation gave one, `time`. A field that only some steps hold
-    has a dimension `step_NAME` of its own. Sample i of level l lies on sample i 2^l. The attributes of the root
-    describe each field as an image of OME-Zarr 0.5.
+    `Dataset.dims`, those of text, `step` and, where the simulation gave one, `time`. In a dataset with one step, fields
+    are [z, y, x]. A field that only some steps hold has a dimension `step_NAME` of its own. Sample i of level l lies on
+    sample i 2^l. The attributes of the root describe each field as an image of OME-Zarr 0.5.
 
     A chunk is a patch, of coarse levels several. Missing samples are NaN, those of integers the fill value. Steps are
     those that are published now. The store pickles, and opens again where it is first used.
@@ -32,15 +32,17 @@ def zarr_store(target: str | os.PathLike[str] | Dataset, *, float32: bool = Fals
         target: what `quarry.open` takes, or what it returns
         float32: float64 fields as float32, for tools without float64; `max_error` counts the rounding
         fields: names of those to show, in this order: many viewers of OME-Zarr show the first; all if left out
+        layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer
         options: those of `quarry.open`
 
     Raises:
         Error: those of `quarry.open`; later, when chunks are read, those of `Field.read`: damage is an error
         KeyError: there is no such field
+        ValueError: the layer is negative
         ImportError: zarr-python 3 is not installed
     """
     try:
         from quarry._zarr_store import ZarrStore
     except ImportError as error:
         raise ImportError("quarry.zarr_store needs zarr-python 3: pip install \"zarr>=3\"") from error
-    return ZarrStore(target, float32=float32, fields=fields, **options)
+    return ZarrStore(target, float32=float32, fields=fields, layer=layer, **options)

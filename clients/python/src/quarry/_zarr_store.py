@@ -12,7 +12,6 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from quarry._dataset import Dataset, open
 from quarry._zarr_contents import Contents
-from quarry._zarr_description import describe
 
 # Keys of a listing that are made at a time, on another thread.
 _LISTED_AT_ONCE = 1000
@@ -29,7 +28,8 @@ class ZarrStore(Store):
     supports_listing: bool = True
 
     def __init__(self, target: str | os.PathLike[str] | Dataset, *, float32: bool = False,
-                 fields: Sequence[str] | None = None, read_only: bool = True, **options: Any) -> None:
+                 fields: Sequence[str] | None = None, layer: int | None = None, read_only: bool = True,
+                 **options: Any) -> None:
         if not read_only:
             raise ValueError(f"a Quarry dataset is read-only here, so read_only={read_only} cannot be")
         super().__init__(read_only=True)
@@ -38,7 +38,7 @@ class ZarrStore(Store):
         self._owns_dataset = not isinstance(target, Dataset)
         dataset = target if isinstance(target, Dataset) else open(target, **options)
         try:
-            self._contents = Contents(dataset, describe(dataset, fields, float32))
+            self._contents = Contents.of(dataset, fields, float32, layer)
         except BaseException:
             if self._owns_dataset:
                 dataset.close()

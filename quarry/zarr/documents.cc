@@ -1,11 +1,11 @@
-#include "server/zarr/documents.h"
+#include "quarry/zarr/documents.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace quarry::server::zarr {
+namespace quarry::zarr {
 namespace {
 
 using nlohmann::json;
@@ -76,13 +76,15 @@ std::string CoordinatesOf(const Contents& contents, const Array& array,
            });
   };
   const StepNames steps = StepNamesOf(contents, array.field);
-  for (const std::string& name : {steps.numbers, steps.times})
-    if (array.has_steps && name != steps.dimension && is_along(name)) add(name);
+  for (const std::string& name : {steps.numbers, steps.times}) {
+    const bool is_dimension = array.has_steps && name == steps.dimension;
+    if (!array.field->description.still && !is_dimension && is_along(name)) add(name);
+  }
   if (array.field->description.coordinate) return names;
-  for (const FieldContents& other : contents.fields)
+  for (const FieldContents& other : contents.fields())
     if (other.description.coordinate && !other.steps.empty() && is_along(other.description.name))
       add(other.description.name);
-  for (const std::string& name : NamesOfTexts(contents.dataset)) {
+  for (const std::string& name : NamesOfTexts(contents.dataset())) {
     const bool is_dimension = std::ranges::find(array.dimensions, name) != array.dimensions.end();
     if (!is_dimension && name.find(' ') == std::string::npos && is_along(name)) add(name);
   }
@@ -101,8 +103,9 @@ json FieldAttributes(const Contents& contents, const Array& array,
   if (said.relative_tolerance) attributes["relative_tolerance"] = *said.relative_tolerance;
   if (said.pointwise_relative_tolerance)
     attributes["pointwise_relative_tolerance"] = *said.pointwise_relative_tolerance;
-  const auto level = std::min(static_cast<std::size_t>(array.level), field.max_errors.size() - 1);
-  attributes["max_error"] = Number(field.max_errors[level]);
+  if (field.rounded) attributes["stored_as"] = Name(said.type);
+  if (said.layers() > 1) attributes["layer"] = field.layer;
+  attributes["max_error"] = Number(field.max_error(array.level));
   attributes["level"] = array.level;
   if (std::string names = CoordinatesOf(contents, array, arrays); !names.empty())
     attributes["coordinates"] = std::move(names);
@@ -111,7 +114,7 @@ json FieldAttributes(const Contents& contents, const Array& array,
 }
 
 json AxisAttributes(const Contents& contents, const Array& array) {
-  const GridDescription& grid = contents.dataset.grids[array.grid];
+  const GridDescription& grid = contents.dataset().grids[array.grid];
   const std::size_t axis = 2 - array.number;
   json attributes = SourceAttributes(grid.axis_attributes[axis]);
   if (!attributes.contains("axis")) attributes["axis"] = std::string(1, "ZYX"[array.number]);
@@ -129,11 +132,11 @@ json AttributesOf(const Contents& contents, const Array& array,
     case Array::Kind::kSteps:
       return {{"long_name", "number of the step"}};
     case Array::Kind::kTexts:
-      return SourceAttributes(contents.dataset.texts[array.number].attributes);
+      return SourceAttributes(contents.dataset().texts[array.number].attributes);
     case Array::Kind::kTimes:
       break;
   }
-  return SourceAttributes(TimeAttributesOf(contents.dataset));
+  return SourceAttributes(TimeAttributesOf(contents.dataset()));
 }
 
 json FillOf(const Array& array) {
@@ -184,10 +187,10 @@ std::pair<double, double> Evenly(const std::vector<HeldStep>& steps) {
 
 /// Sample i of a level lies on sample i 2^level: its spacing grows, its first sample stays. An axis with one
 /// sample stays as it is.
-json Transformations(const GridDescription& grid, const FieldContents& field, int level) {
+json Transformations(const GridDescription& grid, const FieldContents& field, bool has_steps, int level) {
   json scale = json::array();
   json translation = json::array();
-  if (!field.description.still) {
+  if (has_steps) {
     const auto [start, between] = Evenly(field.steps);
     scale.push_back(between);
     translation.push_back(start);
@@ -205,7 +208,7 @@ json Transformations(const GridDescription& grid, const FieldContents& field, in
 
 /// A field, as OME-Zarr describes images.
 json Image(const Contents& contents, const FieldContents& field, const Array& finest) {
-  const GridDescription& grid = contents.dataset.GridOf(field.description);
+  const GridDescription& grid = contents.dataset().GridOf(field.description);
   json axes = json::array();
   if (finest.has_steps) axes.push_back({{"name", finest.dimensions[0]}, {"type", "time"}});
   for (const std::size_t axis : {2, 1, 0}) {
@@ -217,23 +220,26 @@ json Image(const Contents& contents, const FieldContents& field, const Array& fi
   json levels = json::array();
   for (int level = 0; level < grid.levels; ++level)
     levels.push_back({{"path", fmt::format("{}/{}", level, field.description.name)},
-                      {"coordinateTransformations", Transformations(grid, field, level)}});
+                      {"coordinateTransformations", Transformations(grid, field, finest.has_steps, level)}});
   return {{"name", field.description.name}, {"axes", std::move(axes)}, {"datasets", std::move(levels)}};
 }
 
 json RootAttributes(const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
   json images = json::array();
-  for (const FieldContents& field : contents.fields)
+  for (const FieldContents& field : contents.fields())
     if (!field.steps.empty() && !field.description.coordinate)
       images.push_back(Image(contents, field, arrays.find("0/" + field.description.name)->second));
   json patches = json::object();
-  for (const FieldContents& field : contents.fields)
-    patches[field.description.name] = Reversed(contents.dataset.GridOf(field.description).patch);
-  json attributes = SourceAttributes(contents.dataset.attributes);
+  for (const FieldContents& field : contents.fields())
+    patches[field.description.name] = Reversed(contents.dataset().GridOf(field.description).patch);
+  json attributes = SourceAttributes(contents.dataset().attributes);
   attributes["ome"] = {{"version", "0.5"}, {"multiscales", std::move(images)}};
-  attributes["quarry"] = {{"levels", LevelsOf(contents.dataset)},
+  int layers = 1;
+  for (const FieldContents& field : contents.fields()) layers = std::max(layers, field.description.layers());
+  attributes["quarry"] = {{"levels", LevelsOf(contents.dataset())},
+                          {"layers", layers},
                           {"patches", std::move(patches)},
-                          {"created_by", contents.dataset.created_by}};
+                          {"created_by", contents.dataset().created_by}};
   return attributes;
 }
 
@@ -274,18 +280,18 @@ class GroupDocument {
 
 StepNames StepNamesOf(const Contents& contents, const FieldContents* field) {
   const auto same = [](const HeldStep& a, const HeldStep& b) { return a.step == b.step; };
-  const bool common = field == nullptr || std::ranges::equal(field->steps, contents.steps, same);
-  if (!common) return NamesOfSteps(contents.dataset, field->description.name);
-  return NamesOfDimensions(contents.dataset).steps;
+  const bool common = field == nullptr || std::ranges::equal(field->steps, contents.steps(), same);
+  if (!common) return NamesOfSteps(contents.dataset(), field->description.name);
+  return NamesOfDimensions(contents.dataset()).steps;
 }
 
 std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
     const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
   std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents;
   GroupDocument root(RootAttributes(contents, arrays));
-  for (int level = 0; level < LevelsOf(contents.dataset); ++level) {
+  for (int level = 0; level < LevelsOf(contents.dataset()); ++level) {
     const std::string prefix = fmt::format("{}/", level);
-    json attributes = SourceAttributes(contents.dataset.attributes);
+    json attributes = SourceAttributes(contents.dataset().attributes);
     attributes["level"] = level;
     GroupDocument group(attributes);
     root.Add(std::to_string(level), group.alone());
@@ -301,4 +307,4 @@ std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocum
   return documents;
 }
 
-}  // namespace quarry::server::zarr
+}  // namespace quarry::zarr

@@ -5,64 +5,32 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "quarry/format/description.h"
-#include "quarry/v1/service.pb.h"
+#include "quarry/zarr/contents.h"
 
-/// A dataset as the keys and values of a Zarr hierarchy (format 3). Pure functions: nothing here asks a
-/// server or a file. The same as the Python package's _zarr_contents.py, key by key:
+// clang-format off
+/// A dataset as the keys and values of a Zarr hierarchy (format 3), for the server and for Python.
 ///
-///     zarr.json                      the root: fields as multiscale images, and the metadata of everything
-///     below L/zarr.json                    a group for each level L/FIELD/zarr.json              an array
-///     over [step, z, y, x] for each field L/FIELD/c/S/Z/Y/X              its chunks L/z, L/y, L/x, L/step,
-///     L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them L/TEXT texts, likewise
+///     zarr.json                      the root: fields as multiscale images, and the metadata of everything below
+///     L/zarr.json                    a group for each level
+///     L/FIELD/zarr.json              an array over [step, z, y, x] for each field
+///     L/FIELD/c/S/Z/Y/X              its chunks
+///     L/z, L/y, L/x, L/step, L/time  coordinates, likewise; axes are called as NamesOfDimensions calls them
+///     L/TEXT                         texts, likewise
 ///
-/// An axis that the grid of a field lacks is left out of its array, and so are the steps of a field that
-/// stands still. An axis whose positions nobody has said has none.
+// clang-format on
+/// The array of a field has no dimension for an axis that its grid lacks. It has none for steps if the field
+/// stands still, or if the dataset has one step. An axis whose positions nobody has said has no array.
 ///
 /// docs/decisions/zarr-xarray-export.md says why chunks and dimensions are what they are.
-namespace quarry::server::zarr {
+namespace quarry::zarr {
 
-/// Along the axes of an array, the slowest first: z, y, x of a grid.
+/// Along the dimensions of an array, the slowest first: z, y, x of a grid.
 using Shape = std::vector<std::uint64_t>;
-
-/// A step that holds a field.
-struct HeldStep {
-  std::uint64_t step = 0;
-  double time = 0;           ///< NaN: not known
-  bool missing = false;      ///< samples of it are missing
-  std::uint64_t record = 0;  ///< checksum of what step.json says of the field, which has those of its files
-};
-
-/// Levels of the grid that has the most.
-int LevelsOf(const DatasetDescription& dataset);
-
-/// A field, and the steps that hold it.
-struct FieldContents {
-  FieldDescription description;
-  std::vector<HeldStep> steps;
-  std::vector<double> max_errors;  ///< of each level, the largest of all steps
-
-  bool has_times() const;
-};
-
-/// Everything that the hierarchy is made from.
-struct Contents {
-  DatasetDescription dataset;
-  std::uint64_t manifest = 0;  ///< checksum
-  std::vector<FieldContents> fields;
-  std::vector<HeldStep> steps;   ///< that hold a field which changes with time; all, if none does
-  std::uint64_t text_bytes = 0;  ///< in memory, of the texts and of their chunks
-
-  explicit Contents(const ::quarry::v1::DatasetManifest& manifest, DatasetDescription description);
-  /// In ascending order. Fields that were declared since are left out.
-  void Add(const ::quarry::v1::StepManifest& step);
-  /// [bytes] in memory, about, with the documents that are made from it.
-  std::uint64_t bytes() const;
-};
 
 /// An array of the hierarchy.
 struct Array {
@@ -78,11 +46,14 @@ struct Array {
   Shape chunks;
   std::string dtype;
   std::vector<std::string> dimensions;
-  bool has_steps = true;  ///< the first dimension is that of the steps; a field that stands still has none
+  bool has_steps = false;                    ///< a field whose first dimension is that of the steps
   std::shared_ptr<const std::string> texts;  ///< the only chunk of texts; null: of numbers
 
-  /// [bytes] Of a number, and of each chunk; those at the end are padded.
+  /// Chunks along each dimension; nothing: the array has no chunk.
+  std::optional<Shape> chunk_counts() const;
+  /// [bytes] of a number.
   std::uint64_t sample_bytes() const;
+  /// [bytes] of each chunk; those at the end are padded.
   std::uint64_t chunk_bytes() const;
 };
 
@@ -102,6 +73,15 @@ struct Chunk {
   std::array<std::uint64_t, 3> AlongAxes(const Shape& of_dimensions, std::uint64_t value) const;
 };
 
+/// The question whose answer has the samples of a field's chunk. Damage must be an error, never samples.
+struct ChunkQuestion {
+  std::string field;
+  std::uint64_t step = 0;
+  int level = 0;
+  int layer = 0;
+  Box box;  ///< level-0 samples
+};
+
 /// What a key leads to.
 struct Entry {
   std::shared_ptr<const std::string> value;  ///< a document, or a chunk of texts; null: a chunk of numbers
@@ -110,6 +90,14 @@ struct Entry {
   std::uint64_t size = 0;
 
   bool is_document() const { return chunk.array == nullptr; }
+  /// Whether it has samples of a field, which have to be read.
+  bool is_of_field() const { return !is_document() && chunk.array->kind == Array::Kind::kField; }
+};
+
+/// What is directly below a path: names, then the numbers from 0 to `chunks`.
+struct Folder {
+  std::vector<std::string> names;
+  std::uint64_t chunks = 0;
 };
 
 /// Immutable; thread-safe.
@@ -122,8 +110,11 @@ class Hierarchy {
   /// Nothing: there is no such key.
   std::optional<Entry> Find(std::string_view key) const;
 
-  /// The question whose answer has the samples of a field's chunk. @param dataset  its name
-  ::quarry::v1::ReadRequest QuestionOf(const Chunk& chunk, const std::string& dataset) const;
+  /// @param path  without a slash at its ends; empty: the root
+  /// @returns an empty folder if there is none
+  Folder List(std::string_view path) const;
+
+  ChunkQuestion QuestionOf(const Chunk& chunk) const;
 
   /// Appends numbers [begin, end) of a chunk of coordinates, counted from its first one, padding included.
   void AppendCoordinates(const Chunk& chunk, std::uint64_t begin, std::uint64_t end, std::string* to) const;
@@ -140,6 +131,8 @@ class Hierarchy {
   void AddTexts(int level, const AxisNames& names);
   void AddPositions(int level, const AxisNames& names);
   void AddSteps(const FieldContents* field, int level);
+  const std::vector<HeldStep>& StepsOf(const FieldContents* field) const;
+  static Folder ListArray(const Array& array, std::span<const std::string_view> below);
   std::string TagOf(const Chunk& chunk, std::string_view key) const;
 
   const Contents contents_;
@@ -149,17 +142,6 @@ class Hierarchy {
   std::uint64_t bytes_ = 0;
 };
 
-/// The dataset and the key that a path below /zarr/ may mean. Names of datasets may have slashes, and may end
-/// in .zarr, which many readers want. The likeliest comes first; none: no key looks like this.
-struct Place {
-  std::string dataset;
-  std::string key;
-};
-std::vector<Place> PlacesOf(std::string_view path);
-
-/// Whether a key is that of a chunk, of whatever array.
-bool IsChunkKey(std::string_view key);
-
 /// What the arrays of DatasetDescription::texts are called: as their dimension if the dataset calls them as
 /// their axis, otherwise as the dataset calls them.
 std::vector<std::string> NamesOfTexts(const DatasetDescription& dataset);
@@ -168,4 +150,4 @@ std::vector<std::string> NamesOfTexts(const DatasetDescription& dataset);
 /// make a chunk of useful size.
 Shape ChunkShape(const GridDescription& grid, int level);
 
-}  // namespace quarry::server::zarr
+}  // namespace quarry::zarr

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "quarry/format/proto_convert.h"
-#include "server/zarr/assembler.h"
-#include "server/zarr/hierarchy.h"
+#include "quarry/zarr/chunk_buffer.h"
+#include "quarry/zarr/hierarchy.h"
+#include "quarry/zarr/keys.h"
 
-namespace quarry::server::zarr {
+namespace quarry::zarr {
 namespace {
 
 namespace pb = ::quarry::v1;
@@ -38,8 +38,9 @@ pb::StepManifest StepOf(std::uint64_t number, std::vector<std::string> fields) {
   return step;
 }
 
-std::unique_ptr<Hierarchy> MakeOf(const DatasetDescription& dataset, std::vector<pb::StepManifest> steps) {
-  Contents contents(format::ToProto(dataset), dataset);
+std::unique_ptr<Hierarchy> MakeOf(const DatasetDescription& dataset, std::vector<pb::StepManifest> steps,
+                                  View view = {}) {
+  Contents contents = *Contents::Create(dataset, std::move(view));
   for (const pb::StepManifest& step : steps) contents.Add(step);
   return std::make_unique<Hierarchy>(std::move(contents));
 }
@@ -116,10 +117,9 @@ TEST(Hierarchy, FieldsThatStandStillHaveNoSteps) {
 
   const auto part = hierarchy->Find("0/lat/c/1/2");
   ASSERT_TRUE(part);
-  const pb::ReadRequest request = hierarchy->QuestionOf(part->chunk, "run");
-  EXPECT_EQ(request.query().step(), 0U) << "the one that has it";
-  EXPECT_EQ(std::vector(request.query().box().begin().begin(), request.query().box().begin().end()),
-            (std::vector<std::uint32_t>{32, 16, 0}));
+  const ChunkQuestion question = hierarchy->QuestionOf(part->chunk);
+  EXPECT_EQ(question.step, 0U) << "the one that has it";
+  EXPECT_EQ(question.box.begin, (Index3{32, 16, 0}));
   const auto value = hierarchy->Find("0/crs/c");
   ASSERT_TRUE(value);
   EXPECT_EQ(value->size, 4U);
@@ -139,7 +139,7 @@ TEST(Hierarchy, HasNoPositionsThatNobodyHasSaid) {
   dataset.fields.push_back({.name = "q", .lossless = true, .grid = 1});
   const auto hierarchy = MakeOf(dataset, {StepOf(0, {"p", "k", "q"})});
 
-  EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["dimension_names"], json({"step", "z", "y", "x"}));
+  EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["dimension_names"], json({"z", "y", "x"}));
   EXPECT_TRUE(hierarchy->Find("1/y/c/0"));
   for (const char* key : {"0/z/zarr.json", "0/z/c/0", "1/z/zarr.json"})
     EXPECT_FALSE(hierarchy->Find(key)) << key;
@@ -147,7 +147,7 @@ TEST(Hierarchy, HasNoPositionsThatNobodyHasSaid) {
             json({{"long_name", "of the line"}, {"axis", "X"}}))
       << "of the first grid that says them";
   const json image = Document(*hierarchy, "zarr.json")["attributes"]["ome"]["multiscales"][0];
-  EXPECT_EQ(image["datasets"][1]["coordinateTransformations"][0]["scale"], json({1.0, 2.0, 2.0, 2.0}));
+  EXPECT_EQ(image["datasets"][1]["coordinateTransformations"][0]["scale"], json({2.0, 2.0, 2.0}));
 }
 
 /// "p" and "k" of Description, "few" along an axis "m" of 3 samples, at level 0 alone, and a coordinate "c".
@@ -209,8 +209,8 @@ TEST(Hierarchy, TextsAreCoordinatesOfTheFieldsThatHaveTheirDimension) {
   const auto hierarchy = MakeOf(WithTexts(), {StepOf(0, {"p", "k", "few", "c"})});
   const auto attributes = [&](const char* key) { return Document(*hierarchy, key)["attributes"]; };
 
-  EXPECT_EQ(attributes("0/p/zarr.json")["coordinates"], "time c region run");
-  EXPECT_EQ(attributes("3/p/zarr.json")["coordinates"], "time c region run");
+  EXPECT_EQ(attributes("0/p/zarr.json")["coordinates"], "step time c region run");
+  EXPECT_EQ(attributes("3/p/zarr.json")["coordinates"], "step time c region run");
   EXPECT_EQ(attributes("0/few/zarr.json")["coordinates"], "run member");
   EXPECT_FALSE(attributes("0/c/zarr.json").contains("coordinates"));
 }
@@ -228,10 +228,10 @@ TEST(Hierarchy, TextsOfAnAxisWithAnotherNameAreItsCoordinate) {
 
 TEST(Hierarchy, TextsCountInItsMemory) {
   DatasetDescription dataset = Description();
-  const std::uint64_t without = Contents(format::ToProto(dataset), dataset).bytes();
+  const std::uint64_t without = Contents::Create(dataset)->bytes();
   dataset.texts.push_back({"y", 0, 1, std::vector<std::string>(34, std::string(1000, 'y')), {}});
 
-  const std::uint64_t with = Contents(format::ToProto(dataset), dataset).bytes();
+  const std::uint64_t with = Contents::Create(dataset)->bytes();
 
   // 34 texts, and 34 + 17 + 9 + 5 + 3 in chunks.
   EXPECT_GE(with, without + 1000 * (34 + 68));
@@ -271,17 +271,89 @@ TEST(Hierarchy, HasTheChunksThatItsArraysHave) {
 TEST(Hierarchy, AsksForTheBoxOfAChunk) {
   const auto hierarchy = Make({StepOf(3, {"p"}), StepOf(5, {"p"})});
 
-  const pb::ReadRequest request = hierarchy->QuestionOf(hierarchy->Find("0/p/c/1/1/2/2")->chunk, "run");
+  const ChunkQuestion question = hierarchy->QuestionOf(hierarchy->Find("0/p/c/1/1/2/2")->chunk);
 
-  EXPECT_EQ(request.query().dataset(), "run");
-  EXPECT_EQ(request.query().step(), 5U);
-  EXPECT_EQ(request.query().level(), 0U);
-  EXPECT_TRUE(request.query().strict());
+  EXPECT_EQ(question.field, "p");
+  EXPECT_EQ(question.step, 5U);
+  EXPECT_EQ(question.level, 0);
+  EXPECT_EQ(question.layer, 0);
   // x: 32 to 45 of 45, y: 32 to 34 of 34, z: 16 to 23 of 23.
-  EXPECT_EQ(std::vector(request.query().box().begin().begin(), request.query().box().begin().end()),
-            (std::vector<std::uint32_t>{32, 32, 16}));
-  EXPECT_EQ(std::vector(request.query().box().end().begin(), request.query().box().end().end()),
-            (std::vector<std::uint32_t>{45, 34, 23}));
+  EXPECT_EQ(question.box, (Box{{32, 32, 16}, {45, 34, 23}}));
+}
+
+TEST(Hierarchy, AStepAloneIsNoDimension) {
+  const auto hierarchy = Make({StepOf(3, {"p"})});
+  EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["dimension_names"], json({"z", "y", "x"}));
+  EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["attributes"]["coordinates"], "step time");
+  EXPECT_EQ(Document(*hierarchy, "0/step/zarr.json")["shape"], json::array());
+  EXPECT_EQ(Document(*hierarchy, "zarr.json")["attributes"]["ome"]["multiscales"][0]["axes"].size(), 3U);
+  EXPECT_EQ(hierarchy->QuestionOf(hierarchy->Find("0/p/c/1/2/2")->chunk).step, 3U);
+  EXPECT_FALSE(hierarchy->Find("0/p/c/0/1/2/2"));
+  EXPECT_FALSE(hierarchy->Find("0/k/c/0/0/0")) << "no step has it";
+  EXPECT_FALSE(hierarchy->Find("0/step_k/zarr.json"));
+  std::string step;
+  hierarchy->AppendCoordinates(hierarchy->Find("0/step/c")->chunk, 0, 1, &step);
+  EXPECT_EQ(step, std::string("\3\0\0\0\0\0\0\0", 8));
+}
+
+TEST(Hierarchy, ListsWhatIsBelowAPath) {
+  const auto hierarchy = Make({StepOf(3, {"p", "k"}), StepOf(5, {"p"})});
+  const auto list = [&](const char* path) {
+    const Folder folder = hierarchy->List(path);
+    return std::pair(folder.names, folder.chunks);
+  };
+  using Listed = std::pair<std::vector<std::string>, std::uint64_t>;
+  EXPECT_EQ(list(""), (Listed{{"zarr.json"}, 5}));
+  EXPECT_EQ(list("0").first.size(), 10U) << "p, k, x, y, z, step, time, step_k, time_k, and the document";
+  EXPECT_EQ(list("0/p"), (Listed{{"zarr.json", "c"}, 0}));
+  EXPECT_EQ(list("0/p/c"), (Listed{{}, 2}));
+  EXPECT_EQ(list("0/p/c/1/1/2"), (Listed{{}, 3}));
+  for (const char* path : {"5", "x", "0/q", "0/p/d", "0/p/c/2", "0/p/c/1/1/2/2", "0/p/c/01", "0/"})
+    EXPECT_EQ(list(path), Listed()) << path;
+}
+
+/// Layers of 1e-2 and 1e-4, the last lossless.
+std::unique_ptr<Hierarchy> MakeLayers(View view) {
+  DatasetDescription dataset = Description();
+  dataset.fields[0].lossless = true;
+  dataset.fields[0].rougher = {1e-2, 1e-4};
+  pb::StepManifest step = StepOf(3, {"p", "k"});
+  for (const double error : {0.5, 0.25}) {
+    pb::LayerRecord* layer = step.mutable_fields(0)->add_rougher();
+    for (std::uint32_t level = 0; level < 5; ++level) {
+      layer->add_levels()->set_level(level);
+      layer->mutable_levels()->rbegin()->set_max_error(error + level);
+    }
+  }
+  return MakeOf(dataset, {step}, std::move(view));
+}
+
+TEST(View, ShowsALayer) {
+  for (const auto& [layer, shown, error] :
+       {std::tuple(std::optional(0), 0, 0.5), std::tuple(std::optional(1), 1, 0.25),
+        std::tuple(std::optional(2), 2, 3.0), std::tuple(std::optional(9), 2, 3.0),
+        std::tuple(std::optional<int>(), 2, 3.0)}) {
+    const auto hierarchy = MakeLayers({.layer = layer});
+    const json attributes = Document(*hierarchy, "0/p/zarr.json")["attributes"];
+    EXPECT_EQ(attributes["max_error"], error);
+    EXPECT_EQ(attributes["layer"], shown);
+    EXPECT_EQ(attributes.contains("lossless"), shown == 2);
+    EXPECT_EQ(attributes.value("tolerance", 0.0), shown == 2 ? 0.0 : shown == 1 ? 1e-4 : 1e-2);
+    EXPECT_EQ(hierarchy->QuestionOf(hierarchy->Find("0/p/c/0/0/0")->chunk).layer, shown);
+    EXPECT_FALSE(Document(*hierarchy, "0/k/zarr.json")["attributes"].contains("layer"));
+    EXPECT_EQ(Document(*hierarchy, "zarr.json")["attributes"]["quarry"]["layers"], 3);
+  }
+  const auto tag = [](View view) { return MakeLayers(std::move(view))->Find("0/p/c/0/0/0")->tag; };
+  EXPECT_NE(tag({.layer = 0}), tag({.layer = 1})) << "their bytes differ";
+}
+
+TEST(View, ShowsFieldsInTheirOrder) {
+  const auto hierarchy = MakeOf(Description(), {StepOf(3, {"p", "k"})}, {.fields = {"k", "p", "k"}});
+  const json images = Document(*hierarchy, "zarr.json")["attributes"]["ome"]["multiscales"];
+  ASSERT_EQ(images.size(), 2U);
+  EXPECT_EQ(images[0]["name"], "k");
+  EXPECT_FALSE(MakeOf(Description(), {StepOf(3, {"p", "k"})}, {.fields = {"k"}})->Find("0/p/zarr.json"));
+  EXPECT_EQ(Contents::Create(Description(), {.fields = {"q"}}).status().code(), StatusCode::kNotFound);
 }
 
 TEST(Hierarchy, HasOtherTagsWhereBytesAreOthers) {
@@ -312,7 +384,8 @@ TEST(Hierarchy, HasOtherTagsWhereBytesAreOthers) {
 TEST(PlacesOf, TakesTheShortestNameFirst) {
   const auto places = [](const char* path) {
     std::vector<std::pair<std::string, std::string>> found;
-    for (const Place& place : PlacesOf(path)) found.emplace_back(place.dataset, place.key);
+    const Result<std::vector<Place>> all = PlacesOf(path);
+    for (const Place& place : *all) found.emplace_back(place.dataset, place.key);
     return found;
   };
   using Found = std::vector<std::pair<std::string, std::string>>;
@@ -327,6 +400,24 @@ TEST(PlacesOf, TakesTheShortestNameFirst) {
   for (const char* path : {"", "/", "zarr.json", "/zarr.json", "run", "run/", "run/0", "run/x/c/0/0/0/0",
                            "run/0/p/c/0/0/0/x", "run/x/p/c", "0/p/c/0/0/0/0"})
     EXPECT_TRUE(places(path).empty()) << path;
+}
+
+TEST(PlacesOf, TakesAViewBetweenDatasetAndKey) {
+  const auto place = [](const char* path) { return PlacesOf(path)->at(0); };
+  EXPECT_EQ(place("a/run/layer=1/0/p/zarr.json").dataset, "a/run");
+  EXPECT_EQ(place("a/run/layer=1/0/p/zarr.json").view, (View{.layer = 1}));
+  EXPECT_EQ(place("run.zarr/float32=true/fields=p,T/zarr.json").view,
+            (View{.fields = {"p", "T"}, .float32 = true}));
+  EXPECT_EQ(place("run.zarr/layer=0/zarr.json").dataset, "run");
+  EXPECT_EQ(place("run/fields=p.zarr/zarr.json").view, (View{.fields = {"p"}}))
+      << "readers want .zarr at the end";
+  EXPECT_EQ(place("run/other=1/zarr.json").dataset, "run/other=1");
+  EXPECT_NE(place("run/layer=0/zarr.json").hierarchy, place("run/layer=1/zarr.json").hierarchy);
+  EXPECT_EQ(place("run.zarr/layer=0/zarr.json").hierarchy, place("run/layer=0/zarr.json").hierarchy);
+  for (const char* path :
+       {"run/layer=/zarr.json", "run/layer=-1/zarr.json", "run/layer=99999999999/zarr.json",
+        "run/float32=1/zarr.json", "run/fields=/zarr.json", "run/fields=a,,b/zarr.json"})
+    EXPECT_EQ(PlacesOf(path).status().code(), StatusCode::kInvalidArgument) << path;
 }
 
 TEST(ChunkShape, IsWholePatchesOfUsefulSize) {
@@ -344,43 +435,31 @@ TEST(ChunkShape, IsWholePatchesOfUsefulSize) {
 
 // ---- Chunks
 
-class AssemblerTest : public ::testing::Test {
+class ChunkBufferTest : public ::testing::Test {
  protected:
   /// The chunk at the end of every axis: 7 x 2 x 13 of 16 x 16 x 16 samples.
   std::optional<Entry> entry_;
   std::unique_ptr<Hierarchy> hierarchy_;
 
-  void Open(const char* key, bool missing = false) {
+  void Open(const char* key, bool missing = false, View view = {}) {
     DatasetDescription dataset = Description();
     dataset.fields.push_back({.name = "h", .lossless = true, .fill = 9.5, .given = GivenType::kFloat16});
     dataset.fields.push_back(
         {.name = "b", .type = DataType::kUint8, .lossless = true, .given = GivenType::kBool});
-    pb::StepManifest step = StepOf(3, {"p", "k", "h", "b"});
+    dataset.fields.push_back({.name = "d", .type = DataType::kFloat64, .lossless = true, .fill = 1e20});
+    pb::StepManifest step = StepOf(3, {"p", "k", "h", "b", "d"});
     if (missing)
       for (pb::FieldStep& field : *step.mutable_fields()) field.mutable_mask()->set_name("0");
-    hierarchy_ = MakeOf(dataset, {step});
+    hierarchy_ = MakeOf(dataset, {step}, std::move(view));
     entry_ = hierarchy_->Find(key);
     ASSERT_TRUE(entry_);
   }
+  /// Adds equal samples in the box of this corner and shape, x, y, z.
   template <typename T>
-  static pb::ReadResponse Block(std::array<std::uint32_t, 3> begin, std::array<std::uint32_t, 3> shape,
-                                T value) {
-    pb::ReadResponse message;
-    pb::BlockExtent* block = message.mutable_samples()->add_blocks();
-    std::size_t count = 1;
-    for (std::size_t a = 0; a < 3; ++a) {
-      block->add_begin(begin[a]);
-      block->add_shape(shape[a]);
-      count *= shape[a];
-    }
-    const std::vector<T> samples(count, value);
-    message.mutable_samples()->set_data(samples.data(), count * sizeof(T));
-    return message;
-  }
-  static pb::ReadResponse End() {
-    pb::ReadResponse message;
-    message.mutable_level_end();
-    return message;
+  static Status Add(ChunkBuffer* chunk, const Index3& begin, const Index3& shape, T value) {
+    const Box box{begin, {begin[0] + shape[0], begin[1] + shape[1], begin[2] + shape[2]}};
+    const std::vector<T> samples(static_cast<std::size_t>(box.volume()), value);
+    return chunk->Add(box, std::as_bytes(std::span(samples)));
   }
   template <typename T>
   static T At(const Bytes& chunk, std::size_t z, std::size_t y, std::size_t x) {
@@ -388,15 +467,14 @@ class AssemblerTest : public ::testing::Test {
   }
 };
 
-TEST_F(AssemblerTest, PutsBlocksInTheirPlacesAndPadsTheRest) {
-  Open("0/k/c/0/1/2/2");
-  ChunkAssembler assembler(entry_->chunk);
-  ASSERT_TRUE(assembler.Add(Block<std::int16_t>({32, 32, 16}, {13, 2, 3}, 7)).ok());
-  pb::ReadResponse last = Block<std::int16_t>({32, 32, 19}, {13, 2, 4}, 8);
-  last.mutable_level_end();
-  ASSERT_TRUE(assembler.Add(last).ok());
-  ASSERT_TRUE(assembler.is_complete());
-  const auto chunk = assembler.Take();
+TEST_F(ChunkBufferTest, PutsBlocksInTheirPlacesAndPadsTheRest) {
+  Open("0/k/c/1/2/2");
+  ChunkBuffer buffer(entry_->chunk);
+  ASSERT_TRUE(Add<std::int16_t>(&buffer, {32, 32, 16}, {13, 2, 3}, 7).ok());
+  EXPECT_EQ(buffer.CheckComplete().code(), StatusCode::kInternal);
+  ASSERT_TRUE(Add<std::int16_t>(&buffer, {32, 32, 19}, {13, 2, 4}, 8).ok());
+  ASSERT_TRUE(buffer.CheckComplete().ok());
+  const auto chunk = buffer.Take();
   EXPECT_EQ(chunk->size(), entry_->size);
   for (std::size_t z = 0; z < 16; ++z)
     for (std::size_t y = 0; y < 16; ++y)
@@ -404,27 +482,25 @@ TEST_F(AssemblerTest, PutsBlocksInTheirPlacesAndPadsTheRest) {
         EXPECT_EQ(At<std::int16_t>(*chunk, z, y, x), z < 7 && y < 2 && x < 13 ? (z < 3 ? 7 : 8) : -999);
 }
 
-TEST_F(AssemblerTest, MissingSamplesAreNaN) {
+TEST_F(ChunkBufferTest, MissingSamplesAreNaN) {
   for (const bool missing : {false, true}) {
-    Open("0/p/c/0/1/2/2", missing);
-    ChunkAssembler assembler(entry_->chunk);
-    ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 16}, {13, 2, 7}, INFINITY)).ok());
-    ASSERT_TRUE(assembler.Add(End()).ok());
-    const auto chunk = assembler.Take();
+    Open("0/p/c/1/2/2", missing);
+    ChunkBuffer buffer(entry_->chunk);
+    ASSERT_TRUE(Add<float>(&buffer, {32, 32, 16}, {13, 2, 7}, INFINITY).ok());
+    const auto chunk = buffer.Take();
     EXPECT_EQ(std::isnan(At<float>(*chunk, 0, 0, 0)), missing);
     EXPECT_TRUE(std::isnan(At<float>(*chunk, 8, 0, 0)));
   }
 }
 
-TEST_F(AssemblerTest, SamplesAreOfTheTypeInWhichTheyWereGiven) {
-  Open("0/h/c/0/1/2/2");
+TEST_F(ChunkBufferTest, SamplesAreOfTheTypeInWhichTheyWereGiven) {
+  Open("0/h/c/1/2/2");
   EXPECT_EQ(Document(*hierarchy_, "0/h/zarr.json")["data_type"], "float16");
   EXPECT_EQ(Document(*hierarchy_, "0/h/zarr.json")["fill_value"], "NaN");
   ASSERT_EQ(entry_->size, 2U * 16 * 16 * 16);
-  ChunkAssembler halves(entry_->chunk);
-  ASSERT_TRUE(halves.Add(Block<float>({32, 32, 16}, {13, 2, 3}, 65504)).ok());
-  ASSERT_TRUE(halves.Add(Block<float>({32, 32, 19}, {13, 2, 4}, -0.099975586F)).ok());
-  ASSERT_TRUE(halves.Add(End()).ok());
+  ChunkBuffer halves(entry_->chunk);
+  ASSERT_TRUE(Add<float>(&halves, {32, 32, 16}, {13, 2, 3}, 65504).ok());
+  ASSERT_TRUE(Add<float>(&halves, {32, 32, 19}, {13, 2, 4}, -0.099975586F).ok());
   const auto chunk = halves.Take();
   ASSERT_EQ(chunk->size(), entry_->size);
   // 0x7bff is the largest number, 0xae66 the nearest to -0.1, and 0x7e00 NaN.
@@ -433,53 +509,61 @@ TEST_F(AssemblerTest, SamplesAreOfTheTypeInWhichTheyWereGiven) {
   for (const auto& [z, y, x] : {std::array{7, 0, 0}, std::array{0, 2, 0}, std::array{0, 0, 13}})
     EXPECT_EQ(At<std::uint16_t>(*chunk, z, y, x), 0x7e00);
 
-  Open("0/b/c/0/1/2/2");
+  Open("0/b/c/1/2/2");
   EXPECT_EQ(Document(*hierarchy_, "0/b/zarr.json")["data_type"], "bool");
-  ChunkAssembler bools(entry_->chunk);
-  ASSERT_TRUE(bools.Add(Block<std::uint8_t>({32, 32, 16}, {13, 2, 3}, 7)).ok());
-  ASSERT_TRUE(bools.Add(Block<std::uint8_t>({32, 32, 19}, {13, 2, 4}, 0)).ok());
-  ASSERT_TRUE(bools.Add(End()).ok());
+  ChunkBuffer bools(entry_->chunk);
+  ASSERT_TRUE(Add<std::uint8_t>(&bools, {32, 32, 16}, {13, 2, 3}, 7).ok());
+  ASSERT_TRUE(Add<std::uint8_t>(&bools, {32, 32, 19}, {13, 2, 4}, 0).ok());
   const auto truths = bools.Take();
   EXPECT_EQ(At<std::uint8_t>(*truths, 0, 0, 0), 1) << "all but 0 is true";
   EXPECT_EQ(At<std::uint8_t>(*truths, 3, 0, 0), 0);
 }
 
-TEST_F(AssemblerTest, MissingSamplesOfFloat16AreNaN) {
+TEST_F(ChunkBufferTest, MissingSamplesOfFloat16AreNaN) {
   for (const bool missing : {false, true}) {
     for (const float sample : {9.5F, INFINITY}) {
-      Open("0/h/c/0/1/2/2", missing);
-      ChunkAssembler assembler(entry_->chunk);
-      ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 16}, {13, 2, 6}, sample)).ok());
-      ASSERT_TRUE(assembler.Add(Block<float>({32, 32, 22}, {13, 2, 1}, 1)).ok());
-      ASSERT_TRUE(assembler.Add(End()).ok());
-      const auto chunk = assembler.Take();
+      Open("0/h/c/1/2/2", missing);
+      ChunkBuffer buffer(entry_->chunk);
+      ASSERT_TRUE(Add<float>(&buffer, {32, 32, 16}, {13, 2, 6}, sample).ok());
+      ASSERT_TRUE(Add<float>(&buffer, {32, 32, 22}, {13, 2, 1}, 1).ok());
+      const auto chunk = buffer.Take();
       EXPECT_EQ(At<std::uint16_t>(*chunk, 5, 1, 12) == 0x7e00, missing) << sample;
       EXPECT_EQ(At<std::uint16_t>(*chunk, 6, 1, 12), 0x3c00);
     }
   }
 }
 
-TEST_F(AssemblerTest, RefusesWhatIsNoAnswerToItsQuestion) {
-  const auto refused = [&](const pb::ReadResponse& message) {
-    Open("0/p/c/0/1/2/2");
-    ChunkAssembler assembler(entry_->chunk);
-    const Status status = assembler.Add(message);
-    EXPECT_FALSE(assembler.is_complete());
-    return status.code();
-  };
-  EXPECT_EQ(refused(End()), StatusCode::kInternal) << "nothing has come";
-  EXPECT_EQ(refused(Block<float>({31, 32, 16}, {1, 1, 1}, 0)), StatusCode::kInternal);
-  EXPECT_EQ(refused(Block<float>({32, 32, 16}, {14, 2, 7}, 0)), StatusCode::kInternal);
-  pb::ReadResponse shorter = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
-  shorter.mutable_samples()->mutable_data()->pop_back();
-  EXPECT_EQ(refused(shorter), StatusCode::kInternal);
-  pb::ReadResponse damaged = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
-  damaged.mutable_samples()->mutable_blocks(0)->set_shown_level(2);
-  EXPECT_EQ(refused(damaged), StatusCode::kDataLoss);
-  pb::ReadResponse twice = Block<float>({32, 32, 16}, {13, 2, 7}, 0);
-  *twice.mutable_samples()->add_blocks() = twice.samples().blocks(0);
-  EXPECT_EQ(refused(twice), StatusCode::kInternal);
+TEST_F(ChunkBufferTest, RoundsFloat64ToFloat32) {
+  for (const bool missing : {false, true}) {
+    Open("0/d/c/1/2/2", missing, {.float32 = true});
+    const json document = Document(*hierarchy_, "0/d/zarr.json");
+    EXPECT_EQ(document["data_type"], "float32");
+    EXPECT_EQ(document["attributes"]["stored_as"], "float64");
+    EXPECT_FALSE(document["attributes"].contains("lossless"));
+    ASSERT_EQ(entry_->size, 4U * 16 * 16 * 16);
+    ChunkBuffer buffer(entry_->chunk);
+    ASSERT_TRUE(Add<double>(&buffer, {32, 32, 16}, {13, 2, 3}, 0.1).ok());
+    ASSERT_TRUE(Add<double>(&buffer, {32, 32, 19}, {13, 2, 2}, 1e300).ok());
+    ASSERT_TRUE(Add<double>(&buffer, {32, 32, 21}, {13, 2, 2}, 1e20).ok());
+    const auto chunk = buffer.Take();
+    EXPECT_EQ(At<float>(*chunk, 0, 0, 0), 0.1F);
+    EXPECT_EQ(At<float>(*chunk, 3, 0, 0), INFINITY) << "not missing, though float32 cannot hold it";
+    EXPECT_EQ(std::isnan(At<float>(*chunk, 5, 0, 0)), missing);
+    EXPECT_TRUE(std::isnan(At<float>(*chunk, 7, 0, 0)));
+  }
+}
+
+TEST_F(ChunkBufferTest, RefusesWhatIsNotInTheChunk) {
+  Open("0/p/c/1/2/2");
+  ChunkBuffer buffer(entry_->chunk);
+  EXPECT_EQ(buffer.CheckComplete().code(), StatusCode::kInternal) << "nothing has come";
+  EXPECT_EQ(Add<float>(&buffer, {31, 32, 16}, {1, 1, 1}, 0).code(), StatusCode::kInternal);
+  EXPECT_EQ(Add<float>(&buffer, {32, 32, 16}, {14, 2, 7}, 0).code(), StatusCode::kInternal);
+  EXPECT_EQ(Add<double>(&buffer, {32, 32, 16}, {13, 2, 7}, 0).code(), StatusCode::kInternal)
+      << "too many bytes";
+  EXPECT_TRUE(Add<float>(&buffer, {32, 32, 16}, {13, 2, 7}, 0).ok());
+  EXPECT_EQ(Add<float>(&buffer, {32, 32, 16}, {13, 2, 7}, 0).code(), StatusCode::kInternal) << "twice";
 }
 
 }  // namespace
-}  // namespace quarry::server::zarr
+}  // namespace quarry::zarr

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "quarry/format/dimension_names.h"
-#include "server/zarr/hierarchy.h"
+#include "quarry/zarr/hierarchy.h"
 
-namespace quarry::server::zarr {
+namespace quarry::zarr {
 
 /// The first dimension, and the array of its times: common to the fields that every step holds.
 /// @param field  null: of the dataset
@@ -17,4 +17,4 @@ StepNames StepNamesOf(const Contents& contents, const FieldContents* field);
 std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
     const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays);
 
-}  // namespace quarry::server::zarr
+}  // namespace quarry::zarr
