@@ -27,6 +27,8 @@ struct Case {
   std::vector<double> index_seconds;
   std::vector<double> table_seconds;
   std::vector<double> cold_seconds;
+  std::vector<double> boxes_seconds;  ///< to find the subfiles whose boxes meet it
+  std::size_t subfiles = 0;
 };
 
 std::vector<Case> CasesOf(const Index3& patches) {
@@ -38,7 +40,7 @@ std::vector<Case> CasesOf(const Index3& patches) {
       box.begin[a] = whole[a] != 0 ? 0 : middle[a];
       box.end[a] = whole[a] != 0 ? patches[a] : middle[a] + 1;
     }
-    cases.push_back({name, box, {}, {}, {}});
+    cases.push_back({name, box, {}, {}, {}, {}, 0});
   };
   add("one patch", {0, 0, 0});
   add("column along x", {1, 0, 0});
@@ -64,6 +66,25 @@ quarry::Result<double> Seconds(const quarry::query::PatchLocator& locator, std::
     QUARRY_RETURN_IF_ERROR(found.status());
     if (static_cast<std::int64_t>(found->size()) != positions.volume())
       return quarry::InternalError("found {} patches of {}", found->size(), positions.volume());
+  } while (seconds < least);
+  return seconds / lookups;
+}
+
+/// Seconds to find the subfiles whose boxes meet some patches, as Seconds.
+quarry::Result<double> BoxSeconds(const quarry::index::IndexLocator& index, std::uint64_t step,
+                                  const quarry::PatchGrid& grid, double least, Case* one) {
+  Box samples = grid.PatchBox(one->positions.begin);
+  const Index3 last = {one->positions.end[0] - 1, one->positions.end[1] - 1, one->positions.end[2] - 1};
+  samples.end = grid.PatchBox(last).end;
+  const auto begin = std::chrono::steady_clock::now();
+  double seconds = 0;
+  int lookups = 0;
+  do {
+    const auto found = index.SubfilesMeeting(step, 0, samples);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    ++lookups;
+    QUARRY_RETURN_IF_ERROR(found.status());
+    one->subfiles = found->size();
   } while (seconds < least);
   return seconds / lookups;
 }
@@ -96,19 +117,22 @@ Status Run(const Options& options) {
       QUARRY_ASSIGN_OR_RETURN(const double cold, Seconds(fresh->tables(), step, one.positions, 0));
       QUARRY_ASSIGN_OR_RETURN(const double tables, Seconds(warm->tables(), step, one.positions, kLeast));
       QUARRY_ASSIGN_OR_RETURN(const double indexed, Seconds(*index, step, one.positions, kLeast));
+      QUARRY_ASSIGN_OR_RETURN(const double boxes, BoxSeconds(*index, step, grid, kLeast, &one));
       if (repeat == 0) continue;  // the first turn warms caches
+      one.boxes_seconds.push_back(boxes);
       one.index_seconds.push_back(indexed);
       one.table_seconds.push_back(tables);
       one.cold_seconds.push_back(cold);
     }
   }
-  fmt::print("{} patches, {} levels; median of {}, milliseconds\n{:<16} {:>8} {:>10} {:>16} {:>14}\n",
-             grid.patch_count(), description.grids[0].levels, options.repeats, "box", "patches", "index",
-             "tables in memory", "tables read");
+  fmt::print(
+      "{} patches, {} levels; median of {}, milliseconds\n{:<16} {:>8} {:>10} {:>16} {:>14} {:>10} {:>10}\n",
+      grid.patch_count(), description.grids[0].levels, options.repeats, "box", "patches", "index",
+      "tables in memory", "tables read", "boxes", "subfiles");
   for (const Case& one : cases) {
-    fmt::print("{:<16} {:>8} {:>10.4f} {:>16.4f} {:>14.3f}\n", one.name, one.positions.volume(),
-               1e3 * Median(one.index_seconds), 1e3 * Median(one.table_seconds),
-               1e3 * Median(one.cold_seconds));
+    fmt::print("{:<16} {:>8} {:>10.4f} {:>16.4f} {:>14.3f} {:>10.4f} {:>10}\n", one.name,
+               one.positions.volume(), 1e3 * Median(one.index_seconds), 1e3 * Median(one.table_seconds),
+               1e3 * Median(one.cold_seconds), 1e3 * Median(one.boxes_seconds), one.subfiles);
   }
   return Status::Ok();
 }

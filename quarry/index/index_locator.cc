@@ -23,6 +23,8 @@ struct IndexLocator::Stored {
   StoredTree steps;
   StoredTree masks;
   StoredTree mask_subfiles;
+  StoredTree boxes;
+  StoredTree mask_boxes;
 };
 
 namespace {
@@ -65,7 +67,10 @@ Result<std::shared_ptr<const IndexLocator>> IndexLocator::Open(std::shared_ptr<c
     QUARRY_ASSIGN_OR_RETURN(const StoredTree steps, pages.FindTree(kSteps));
     QUARRY_ASSIGN_OR_RETURN(const StoredTree masks, pages.FindTree(kMasks));
     QUARRY_ASSIGN_OR_RETURN(const StoredTree mask_subfiles, pages.FindTree(kMaskSubfiles));
-    return std::make_unique<Stored>(Stored{std::move(copy), pages, patches, steps, masks, mask_subfiles});
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree boxes, pages.FindTree(kBoxes));
+    QUARRY_ASSIGN_OR_RETURN(const StoredTree mask_boxes, pages.FindTree(kMaskBoxes));
+    return std::make_unique<Stored>(
+        Stored{std::move(copy), pages, patches, steps, masks, mask_subfiles, boxes, mask_boxes});
   };
   Result<std::unique_ptr<Stored>> stored = open();
   if (!stored.ok()) return DamagedIndex(folder, stored.status());
@@ -117,15 +122,22 @@ bool IndexLocator::HasMask(const MaskDescription& mask) const {
              "mask " + format::MaskText(mask.name));
 }
 
+Result<std::shared_ptr<const FieldStepDescription>> IndexLocator::FieldOf(std::uint64_t step,
+                                                                          std::size_t field_number) const {
+  const std::string& name = dataset_->description().fields[field_number].name;
+  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
+  const FieldStepDescription* field = description->FindField(name);
+  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
+  return std::shared_ptr<const FieldStepDescription>(description, field);
+}
+
 Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, std::size_t field_number,
                                                             const Box& positions) const {
   QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
   if (!current) return dataset_->tables().Find(step, field_number, positions);
   const DatasetDescription& dataset = dataset_->description();
   const FieldDescription& field = dataset.fields[field_number];
-  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
-  const FieldStepDescription* of_step = description->FindField(field.name);
-  if (of_step == nullptr) return NotFound("field \"{}\" is not in step {}", field.name, step);
+  QUARRY_ASSIGN_OR_RETURN(const auto of_step, FieldOf(step, field_number));
   auto found = FindRecords(stored_->patches, PatchKey(step, dataset.NumberOf(field_number), 0), field,
                            field.layers(), positions, of_step->subfiles);
   if (found.ok()) return found;
@@ -136,9 +148,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t step, std::size_t field_number,
                                                                 const Box& positions) const {
   const FieldDescription& declared = dataset_->description().fields[field_number];
-  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
-  const FieldStepDescription* field = description->FindField(declared.name);
-  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", declared.name, step);
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
   if (!field->mask) return std::vector<query::LocatedPatch>();
   if (!HasMask(*field->mask)) return dataset_->tables().FindMask(step, field_number, positions);
   auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0), declared, 1, positions,
@@ -146,6 +156,48 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
   if (found.ok()) return found;
   Tell(found.status(), "mask " + format::MaskText(field->mask->name));
   return dataset_->tables().FindMask(step, field_number, positions);
+}
+
+Result<ByteSpan> IndexLocator::ValueOf(const StoredTree& tree, const Bytes& key) const {
+  StoredCursor cursor(stored_->pages, tree);
+  QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
+  if (!record || !std::ranges::equal(record->key, key)) return DataLoss("a record of boxes is not there");
+  return record->value;
+}
+
+Result<std::vector<std::uint32_t>> IndexLocator::SubfilesMeeting(std::uint64_t step, std::size_t field_number,
+                                                                 const Box& box) const {
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
+  QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
+  if (current) {
+    const std::uint32_t in_keys = dataset_->description().NumberOf(field_number);
+    const auto has_patches = [](const SubfileDescription& subfile) { return subfile.patches > 0; };
+    const auto count = static_cast<std::uint64_t>(std::ranges::count_if(field->subfiles, has_patches));
+    auto found = FindBoxes(count, static_cast<std::uint32_t>(field->subfiles.size()), box,
+                           [&](std::uint8_t level, std::uint32_t node) {
+                             return ValueOf(stored_->boxes, BoxKey(step, in_keys, level, node));
+                           });
+    if (found.ok()) return found;
+    Tell(found.status(), fmt::format("boxes of field \"{}\", step {}", field->name, step));
+  }
+  std::vector<std::uint32_t> meeting;
+  for (const NumberedBox& one : BoxesOf(field->subfiles))
+    if (!Intersect(one.box, box).empty()) meeting.push_back(one.number);
+  return meeting;
+}
+
+Status IndexLocator::CheckBoxes(std::uint64_t step, std::size_t field_number) const {
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
+  const std::uint32_t in_keys = dataset_->description().NumberOf(field_number);
+  return CheckBoxTree(BoxesOf(field->subfiles), [&](std::uint8_t level, std::uint32_t node) {
+    return ValueOf(stored_->boxes, BoxKey(step, in_keys, level, node));
+  });
+}
+
+Status IndexLocator::CheckMaskBoxes(const MaskDescription& mask) const {
+  return CheckBoxTree(BoxesOf(mask.subfiles), [&](std::uint8_t level, std::uint32_t node) {
+    return ValueOf(stored_->mask_boxes, MaskBoxKey(mask.name, level, node));
+  });
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(

@@ -37,6 +37,19 @@ class IndexLocator final : public query::PatchLocator {
   Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
                                                     const Box& positions) const override;
 
+  /// The subfiles of a field and step whose boxes meet a box, by their numbers in step.json, ascending: reads
+  /// the records of boxes that meet it. For grids whose patches no arithmetic finds ("box, then patch"), and
+  /// for those who want to know the files of a region. Without a record that can be believed, step.json
+  /// tells.
+  /// @param box  level-0 samples
+  /// @errors kNotFound: no such step or field; those of reading step.json
+  Result<std::vector<std::uint32_t>> SubfilesMeeting(std::uint64_t step, std::size_t field_number,
+                                                     const Box& box) const;
+  /// Compare all boxes of the subfiles with step.json. The index must be current.
+  /// @errors kDataLoss: they differ, or the index is damaged
+  Status CheckBoxes(std::uint64_t step, std::size_t field_number) const;
+  Status CheckMaskBoxes(const MaskDescription& mask) const;
+
   /// Whether the index has this step as it is published now.
   Result<bool> IsCurrent(std::uint64_t step) const;
   /// Whether the index has this mask with these subfiles.
@@ -55,6 +68,11 @@ class IndexLocator final : public query::PatchLocator {
                                                        const FieldDescription& field, int layers,
                                                        const Box& positions,
                                                        const std::vector<SubfileDescription>& subfiles) const;
+  /// The record of a step.json for a field. @errors kNotFound: it has none
+  Result<std::shared_ptr<const FieldStepDescription>> FieldOf(std::uint64_t step,
+                                                              std::size_t field_number) const;
+  /// The value of a key. @errors kDataLoss: it is not there
+  Result<ByteSpan> ValueOf(const StoredTree& tree, const Bytes& key) const;
   /// False where the index is damaged, which is told.
   bool Has(const StoredTree& tree, const Bytes& key, const Bytes& value, const std::string& what) const;
   void Tell(const Status& damage, const std::string& what) const;

@@ -46,6 +46,8 @@ struct Databases {
   MDB_dbi steps;
   MDB_dbi masks;
   MDB_dbi mask_subfiles;
+  MDB_dbi boxes;
+  MDB_dbi mask_boxes;
 };
 
 Result<Databases> OpenDatabases(const lmdb::Transaction& transaction) {
@@ -54,6 +56,8 @@ Result<Databases> OpenDatabases(const lmdb::Transaction& transaction) {
   QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps));
   QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks));
   QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles));
+  QUARRY_ASSIGN_OR_RETURN(databases.boxes, transaction.OpenDatabase(kBoxes));
+  QUARRY_ASSIGN_OR_RETURN(databases.mask_boxes, transaction.OpenDatabase(kMaskBoxes));
   return databases;
 }
 
@@ -181,7 +185,11 @@ class Updater {
     QUARRY_RETURN_IF_ERROR(Copy(environment, old, kSteps, StepKey(0).size(), databases_.steps, of_kept));
     QUARRY_RETURN_IF_ERROR(
         Copy(environment, old, kMasks, MaskPatchKey(0, 0).size(), databases_.masks, of_any));
-    return Copy(environment, old, kMaskSubfiles, MaskKey(0).size(), databases_.mask_subfiles, of_any);
+    QUARRY_RETURN_IF_ERROR(
+        Copy(environment, old, kMaskSubfiles, MaskKey(0).size(), databases_.mask_subfiles, of_any));
+    QUARRY_RETURN_IF_ERROR(
+        Copy(environment, old, kBoxes, BoxKey(0, 0, 0, 0).size(), databases_.boxes, of_kept));
+    return Copy(environment, old, kMaskBoxes, MaskBoxKey(0, 0, 0).size(), databases_.mask_boxes, of_any);
   }
 
   template <typename Keep>
@@ -213,6 +221,10 @@ class Updater {
                                          [&](std::uint64_t code) { return PatchKey(step, in_keys, code); }));
         report->patches_added += table->rows.size();
       }
+      for (const BoxNode& node : MakeBoxTree(BoxesOf(field.subfiles)))
+        QUARRY_RETURN_IF_ERROR(transaction.Put(
+            databases_.boxes, BoxKey(step, dataset_.description().NumberOf(number), node.level, node.number),
+            node.value));
       if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));
       ++report->fields_added;
     }
@@ -230,13 +242,16 @@ class Updater {
     QUARRY_ASSIGN_OR_RETURN(const bool known,
                             lmdb::HasRecord(*transaction, databases_.mask_subfiles, key, subfiles));
     if (known) return Status::Ok();
-    QUARRY_RETURN_IF_ERROR(
-        DeleteRecords(transaction, {databases_.masks, databases_.mask_subfiles}, mask.name));
+    QUARRY_RETURN_IF_ERROR(DeleteRecords(
+        transaction, {databases_.masks, databases_.mask_subfiles, databases_.mask_boxes}, mask.name));
     for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
       QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().MaskTable(mask, s));
       QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, *table,
                                        [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
     }
+    for (const BoxNode& node : MakeBoxTree(BoxesOf(mask.subfiles)))
+      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_boxes,
+                                              MaskBoxKey(mask.name, node.level, node.number), node.value));
     QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, key, subfiles));
     ++report->masks_added;
     return Status::Ok();
@@ -363,6 +378,15 @@ Status CompareEntries(const std::vector<query::LocatedPatch>& indexed,
   return Status::Ok();
 }
 
+/// @param checked  of the boxes of the owner's subfiles
+Status CompareBoxes(const Status& checked, const Location& folder, const std::string& what) {
+  if (checked.ok()) return checked;
+  return DataLoss(
+      "the index \"{}\" has other boxes of the subfiles of {} than step.json ({}); run quarry-index "
+      "with --rebuild",
+      folder, what, checked.message());
+}
+
 }  // namespace
 
 Status VerifyIndex(const Dataset& dataset, const Location& folder) {
@@ -388,6 +412,7 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
       QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, number, everywhere));
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
+      QUARRY_RETURN_IF_ERROR(CompareBoxes(locator->CheckBoxes(step, number), folder, what));
       if (!field.mask || !masks.insert(field.mask->name).second) continue;
       const bool has_mask = locator->HasMask(*field.mask);
       QUARRY_RETURN_IF_ERROR(damage);
@@ -400,6 +425,8 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
       QUARRY_RETURN_IF_ERROR(damage);
       QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, number, everywhere));
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
+      QUARRY_RETURN_IF_ERROR(
+          CompareBoxes(locator->CheckMaskBoxes(*field.mask), folder, "the mask of " + what));
     }
   }
   return Status::Ok();

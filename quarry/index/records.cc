@@ -37,6 +37,28 @@ Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code) {
   return key;
 }
 
+Bytes BoxKey(std::uint64_t step, std::size_t field_number, std::uint8_t level, std::uint32_t node) {
+  Bytes key = StepKey(step);
+  PutBigEndian(&key, static_cast<std::uint32_t>(field_number));
+  PutBigEndian(&key, level);
+  PutBigEndian(&key, node);
+  return key;
+}
+
+Bytes MaskBoxKey(std::uint64_t mask, std::uint8_t level, std::uint32_t node) {
+  Bytes key = MaskKey(mask);
+  PutBigEndian(&key, level);
+  PutBigEndian(&key, node);
+  return key;
+}
+
+std::vector<NumberedBox> BoxesOf(const std::vector<SubfileDescription>& subfiles) {
+  std::vector<NumberedBox> boxes;
+  for (std::size_t s = 0; s < subfiles.size(); ++s)
+    if (subfiles[s].patches > 0) boxes.push_back({subfiles[s].bounds, static_cast<std::uint32_t>(s)});
+  return boxes;
+}
+
 void SetMortonCode(std::uint64_t morton_code, Bytes* key) {
   std::byte* const code = key->data() + key->size() - sizeof(morton_code);
   for (std::size_t i = 0; i < sizeof(morton_code); ++i)

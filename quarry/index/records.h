@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "quarry/format/description.h"
+#include "quarry/index/box_tree.h"
 #include "quarry/query/patch_locator.h"
 
 /// Keys and values of the index. Keys are big-endian, so that LMDB's byte order is numeric order: the patches
@@ -10,13 +11,15 @@
 /// "Index".
 namespace quarry::index {
 
-inline constexpr std::uint32_t kIndexVersion = 3;
+inline constexpr std::uint32_t kIndexVersion = 4;
 
 /// Names of the databases in the environment.
 inline constexpr const char* kPatches = "patches";  ///< PatchKey -> PatchValue
 inline constexpr const char* kSteps = "steps";      ///< StepKey -> checksum of the bytes of step.json
 inline constexpr const char* kMasks = "masks";      ///< MaskPatchKey -> PatchValue
 inline constexpr const char* kMaskSubfiles = "mask_subfiles";  ///< MaskKey -> MaskSubfilesValue
+inline constexpr const char* kBoxes = "boxes";           ///< BoxKey -> a node of the tree of subfiles' boxes
+inline constexpr const char* kMaskBoxes = "mask_boxes";  ///< MaskBoxKey -> the same of a mask
 
 Bytes StepKey(std::uint64_t step);
 Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code);
@@ -24,6 +27,13 @@ Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morto
 /// Of the mask with this name.
 Bytes MaskKey(std::uint64_t mask);
 Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code);
+
+/// Keys of the nodes of box trees, see box_tree.h.
+Bytes BoxKey(std::uint64_t step, std::size_t field_number, std::uint8_t level, std::uint32_t node);
+Bytes MaskBoxKey(std::uint64_t mask, std::uint8_t level, std::uint32_t node);
+
+/// The subfiles with patches, of a field and step or of a mask: what a box tree is made of.
+std::vector<NumberedBox> BoxesOf(const std::vector<SubfileDescription>& subfiles);
 
 /// Makes a key of a patch that of another of the same field and step, or mask.
 void SetMortonCode(std::uint64_t morton_code, Bytes* key);

@@ -642,7 +642,7 @@ def check_manifests(dataset, header, rows, subfile):
 def check_seal(dataset):
     seal = json.loads((dataset / "index" / "seal.json").read_text())
     text = f"{seal['version']} {seal['data_file']} {seal['bytes']} {seal['checksum']}"
-    require(seal["version"] == 3 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
+    require(seal["version"] == 4 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
     data = (dataset / "index" / seal["data_file"]).read_bytes()
     require(len(data) == seal["bytes"] and f"{xxh3(data):016x}" == seal["checksum"], "checksum of the index")
 

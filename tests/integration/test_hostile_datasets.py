@@ -119,8 +119,8 @@ def seal(folder, data):
     checksum = f"{xxh3(data):016x}"
     name = f"patches-{checksum}.mdb"
     (folder / name).write_bytes(data)
-    text = f"3 {name} {len(data)} {checksum}"
-    (folder / "seal.json").write_text(json.dumps({"version": 3, "data_file": name, "bytes": len(data),
+    text = f"4 {name} {len(data)} {checksum}"
+    (folder / "seal.json").write_text(json.dumps({"version": 4, "data_file": name, "bytes": len(data),
                                                   "checksum": checksum, "seal": f"{xxh3(text.encode()):016x}"}))
 
 

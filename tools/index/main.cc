@@ -7,6 +7,7 @@
 #include "quarry/command_line/command_line.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/index/index_writer.h"
+#include "tools/index/list.h"
 
 namespace {
 
@@ -16,6 +17,8 @@ struct Options {
   bool rebuild = false;
   bool verify = false;
   bool break_lock = false;
+  bool list = false;
+  quarry::tools::ListRequest listing;
 };
 
 quarry::Status Verify(const quarry::Dataset& dataset, const quarry::Location& folder) {
@@ -37,6 +40,7 @@ quarry::Status Run(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(options.dataset));
   const std::filesystem::path folder =
       options.index.empty() ? quarry::index::DefaultIndexFolder(options.dataset).path : options.index;
+  if (options.list) return quarry::tools::ListSubfiles(dataset, folder, options.listing);
   if (options.verify && !options.rebuild) return Verify(*dataset, folder);
   quarry::index::IndexReport report;
   {
@@ -71,8 +75,26 @@ int main(int argc, char** argv) {
               "check every checksum of the dataset and every record of the index");
   app.AddFlag("--break-lock", &options.break_lock,
               "remove the lock of a quarry-index that was killed, on file systems without flock");
+  app.AddFlag("--list", &options.list,
+              "print the subfiles of the dataset with their boxes, out of the index, and change nothing")
+      .Group("Files of a region")
+      .Excludes("--rebuild")
+      .Excludes("--verify");
+  app.AddOption("--box", &options.listing.box,
+                "only subfiles that meet this box, X0:X1,Y0:Y1,Z0:Z1, in samples of full resolution")
+      .Group("Files of a region")
+      .Needs("--list");
+  app.AddOption("--step", &options.listing.step, "only this step").Group("Files of a region").Needs("--list");
+  app.AddOption("--field", &options.listing.field, "only this field")
+      .Group("Files of a region")
+      .Needs("--list");
+  app.AddFlag("--json", &options.listing.json, "print one JSON array")
+      .Group("Files of a region")
+      .Needs("--list");
   app.SetFooter(
-      "Example:\n  quarry-index run42.quarry\nExit codes: 0 done, 2 bad usage or out of date, 3 not "
+      "Examples:\n  quarry-index run42.quarry\n  quarry-index run42.quarry --list --step 7 --box "
+      "0:64,0:64,0:64"
+      "\nExit codes: 0 done, 2 bad usage or out of date, 3 not "
       "found, 4 damaged data, 6 I/O error.");
   return RunProgram(&app, argc, argv, [&]() -> quarry::Result<int> {
     QUARRY_RETURN_IF_ERROR(Run(options));

@@ -88,11 +88,11 @@ class HostileIndexTest : public ::testing::Test {
     EXPECT_EQ(verified.code(), StatusCode::kDataLoss) << mention;
   }
 
-  /// Where the value of the first record lies, that of a patch of step 0.
-  std::size_t FirstRecord() const {
+  /// Where the value of the first record of a database lies, that of step 0.
+  std::size_t FirstRecord(const char* database = kPatches) const {
     const StoredPages pages = *StoredPages::Open(std::as_bytes(std::span(original_)));
-    StoredCursor cursor(pages, *pages.FindTree(kPatches));
-    const auto record = *cursor.Seek(PatchKey(0, 0, 0));
+    StoredCursor cursor(pages, *pages.FindTree(database));
+    const auto record = *cursor.Seek(StepKey(0));
     return static_cast<std::size_t>(reinterpret_cast<const char*>(record->value.data()) - original_.data());
   }
 
@@ -106,6 +106,27 @@ constexpr std::size_t kPage = 4096;
 TEST_F(HostileIndexTest, TheIndexIsUndamagedToBeginWith) {
   EXPECT_TRUE(DamageBehind(original_).ok());
   EXPECT_TRUE(VerifyIndex(*dataset_, index()).ok());
+}
+
+TEST_F(HostileIndexTest, BoxesThatAreOthersAreFound) {
+  for (const char* database : {kBoxes, kMaskBoxes}) {
+    std::string bytes = original_;
+    Put(std::uint32_t{1}, FirstRecord(database) + 4, &bytes);  // the end of the box along x
+    Seal(bytes);
+    const Status verified = VerifyIndex(*dataset_, index());
+    EXPECT_EQ(verified.code(), StatusCode::kDataLoss) << database;
+    EXPECT_NE(verified.message().find("other boxes"), std::string::npos) << verified.message();
+  }
+  std::string bytes = original_;
+  Put(std::uint32_t{0}, FirstRecord(kBoxes) + 4, &bytes);
+  Seal(bytes);
+  Status damage;
+  const auto locator =
+      *IndexLocator::Open(dataset_, index(), folder_.path(), [&](const Status& told) { damage = told; });
+  const Box all = dataset_->description().grids[0].domain();
+  EXPECT_EQ(locator->SubfilesMeeting(0, 0, all)->size(), (*dataset_->Step(0))->fields[0].subfiles.size())
+      << "step.json tells";
+  EXPECT_EQ(damage.code(), StatusCode::kDataLoss) << "a box without samples";
 }
 
 /// Ended the process with SIGFPE and SIGSEGV when LMDB read the file.
