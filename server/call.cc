@@ -9,6 +9,7 @@
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/query/fetch.h"
 
 namespace quarry::server {
 namespace {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "quarry/query/plan.h"
 #include "quarry/session/session.h"
 #include "server/client_shares.h"
 #include "server/damage_log.h"

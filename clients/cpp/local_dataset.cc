@@ -7,6 +7,7 @@
 #include "clients/cpp/level_assembler.h"
 #include "clients/cpp/transport.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/query/plan_memory.h"
 #include "quarry/session/session.h"
 #include "quarry/storage/stamp_watch.h"
 

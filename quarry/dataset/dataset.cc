@@ -7,6 +7,7 @@
 
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
+#include "quarry/query/make_plan.h"
 
 namespace quarry {
 

@@ -12,8 +12,8 @@
 #include "quarry/dataset/metadata_cache.h"
 #include "quarry/dataset/table_locator.h"
 #include "quarry/format/description.h"
-#include "quarry/query/plan.h"
 #include "quarry/query/points.h"
+#include "quarry/query/read_plan.h"
 #include "quarry/storage/location.h"
 
 namespace quarry {

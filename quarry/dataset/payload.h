@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
+#include "quarry/query/fetch.h"
 #include "quarry/store/patch_store.h"
 
 namespace quarry {

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "quarry/query/references.h"
+
 namespace quarry {
 
 ArrayPart TakePart(const query::ReadPlan& plan, std::size_t index, ArrayFilling* filling) {

@@ -11,7 +11,9 @@
 #include "quarry/dataset/array_filling.h"
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/read_tasks.h"
+#include "quarry/query/fetch.h"
 #include "quarry/query/patch_part.h"
+#include "quarry/query/plan_memory.h"
 
 namespace quarry {
 namespace {

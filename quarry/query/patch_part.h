@@ -1,7 +1,7 @@
 #pragma once
 
 #include "quarry/geometry/sample_place.h"
-#include "quarry/query/plan.h"
+#include "quarry/query/read_plan.h"
 
 namespace quarry::query {
 

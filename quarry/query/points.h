@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "quarry/codec/coder.h"
-#include "quarry/query/plan.h"
 #include "quarry/query/points_question.h"
+#include "quarry/query/read_plan.h"
 
 /// The field between its samples: trilinear interpolation of level 0 at points.
 namespace quarry::query {

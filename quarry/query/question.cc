@@ -74,4 +74,10 @@ std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spaci
   return boxes;
 }
 
+std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing) {
+  std::int64_t samples = SpacedBox(box, spacing).volume();
+  for (const Box& part : LeftOutAt(left_out, spacing)) samples -= part.volume();
+  return static_cast<std::uint64_t>(samples);
+}
+
 }  // namespace quarry::query

@@ -149,4 +149,7 @@ struct AnswerHeader {
 /// @param left_out  level-0 samples, see AnswerHeader
 std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spacing);
 
+/// Samples of an answer with this spacing between neighbours.
+std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing);
+
 }  // namespace quarry::query

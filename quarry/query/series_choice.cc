@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 
+#include "quarry/query/choose_level.h"
+
 namespace quarry::query {
 namespace {
 
@@ -27,8 +29,7 @@ Result<Held> Find(const DatasetDescription& dataset, const BoundedField& bound) 
 
 bool Keeps(const Held& held, int level, int layer) {
   return std::ranges::all_of(held.bound->steps, [&](const FieldStepDescription* step) {
-    const LevelRecord& record = step->LevelsOf(layer)[static_cast<std::size_t>(level)];
-    return record.max_error <= held.bound->max_error && (record.coverage >= 1 || level == 0);
+    return KeepsError(step->LevelsOf(layer)[static_cast<std::size_t>(level)], held.bound->max_error);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/statistics.h"
+#include "quarry/query/plan_memory.h"
 
 namespace quarry {
 

@@ -10,7 +10,7 @@
 #include "clients/cpp/grpc/answer_reader.h"
 #include "clients/cpp/level_assembler.h"
 #include "quarry/codec/patch_codec.h"
-#include "quarry/query/plan.h"
+#include "quarry/query/read_plan.h"
 #include "quarry/store/decode_pool.h"
 
 namespace quarry::client::internal {

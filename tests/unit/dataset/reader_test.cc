@@ -13,6 +13,7 @@
 
 #include "quarry/dataset/array_filling.h"
 #include "quarry/dataset/patch_keys.h"
+#include "quarry/query/plan_memory.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry {

@@ -1,5 +1,3 @@
-#include "quarry/query/plan.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,10 @@
 #include <random>
 #include <set>
 
+#include "quarry/query/choose_level.h"
+#include "quarry/query/fetch.h"
+#include "quarry/query/make_plan.h"
+#include "quarry/query/references.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::query {

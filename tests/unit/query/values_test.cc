@@ -1,7 +1,7 @@
 // Which patches may contain a value: their recorded range, widened by the error of level 0.
 #include <gtest/gtest.h>
 
-#include "quarry/query/plan.h"
+#include "quarry/query/read_plan.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::query {

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "quarry/base/utf8.h"
-#include "quarry/query/plan.h"
+#include "quarry/query/read_plan.h"
 #include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/wire/convert.h"

@@ -1,0 +1,169 @@
+#include "quarry/query/choose_level.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "quarry/query/patch_rows.h"
+
+namespace quarry::query {
+namespace {
+
+PatchParts PartsOf(const LevelCandidates& all) { return {all.grid.levels, all.field.layers()}; }
+
+/// First and last layer of those to choose from.
+std::pair<int, int> LayersToChooseFrom(const Query& query) {
+  return {query.any_layer ? 0 : query.layer, query.layer};
+}
+
+/// Whether a patch has samples of a level in the box.
+bool HasSamples(const LevelCandidates& all, const LocatedPatch& entry, int level) {
+  const Box samples = all.patches.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
+  return !LevelBox(Intersect(all.query.box, samples), level).empty();
+}
+
+/// Whether a level shows all of a patch's valid samples in the box within `max_error`.
+bool Shows(const LevelCandidates& all, const LocatedPatch& entry, const LevelChoice& choice,
+           double max_error) {
+  return HasSamples(all, entry, choice.level) &&
+         KeepsError(EntryOf(entry, PartsOf(all), choice.layer, choice.level), max_error);
+}
+
+double LargestError(const LevelCandidates& all, const LevelChoice& choice) {
+  double error = 0;
+  for (const LocatedPatch& entry : all.entries)
+    error = std::max(error, EntryOf(entry, PartsOf(all), choice.layer, choice.level).max_error);
+  return error;
+}
+
+/// Payload of an answer at a level, masks included, with all layers up to one and all that its patches refer
+/// to.
+std::uint64_t PayloadOf(const LevelCandidates& all, const LevelChoice& choice) {
+  const PatchParts parts = PartsOf(all);
+  std::uint64_t bytes = 0;
+  for (const LocatedPatch& entry : all.entries) {
+    if (!HasSamples(all, entry, choice.level)) continue;
+    for (int level = choice.level; level < parts.levels; ++level) {
+      bytes += LayersOf(entry, parts, {0, choice.layer}, level);
+      for (const ReferredPatch& reference : all.references.Of(entry.patch.patch_index)) {
+        bytes += LayersOf(reference.entry, parts, {0, choice.layer}, level);
+        if (reference.mask) bytes += MaskEntryOf(*reference.mask, level).size;
+      }
+    }
+  }
+  for (const LocatedPatch& mask : all.masks) {
+    if (!HasSamples(all, mask, choice.level)) continue;
+    for (int level = choice.level; level < parts.levels; ++level) bytes += MaskEntryOf(mask, level).size;
+  }
+  return bytes;
+}
+
+/// Samples of an answer, with the coarser levels from first_level on and the rougher layers from first_layer
+/// on.
+std::uint64_t SamplesOf(const LevelCandidates& all, const LevelChoice& choice) {
+  const Query& query = all.query;
+  std::uint64_t samples = 0;
+  for (int l = choice.level; l <= std::max(choice.level, query.first_level); ++l)
+    samples += SampleCount(query.box, all.left_out, SpacingAt(query, l));
+  const int again = std::max(choice.layer - query.first_layer, 0);
+  return samples + static_cast<std::uint64_t>(again) *
+                       SampleCount(query.box, all.left_out, SpacingAt(query, choice.level));
+}
+
+/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
+/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
+/// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
+/// that the interpolation at its faces would take.
+/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
+Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) {
+  const std::pair<int, int> layers = LayersToChooseFrom(all.query);
+  std::optional<LevelChoice> cheapest;
+  std::uint64_t least = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = all.grid.levels - 1; level >= 0; --level) {
+      const LevelChoice choice{level, layer};
+      if (!std::all_of(all.entries.begin(), all.entries.end(),
+                       [&](const LocatedPatch& entry) { return Shows(all, entry, choice, max_error); }))
+        continue;
+      const std::uint64_t bytes = PayloadOf(all, choice);
+      if (!cheapest || bytes < least) {
+        cheapest = choice;
+        least = bytes;
+      }
+      break;  // finer levels of the layer cost more
+    }
+  }
+  if (cheapest) return *cheapest;
+  return NotFound(
+      "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
+      "or for level 0",
+      ToString(all.query.box), max_error, LargestError(all, {0, layers.second}));
+}
+
+/// Of the finest level of each layer whose whole answer, with the coarser levels from first_level on, has at
+/// most `max_bytes` of payload and at most `max_bytes` of samples, the one with the smallest recorded error:
+/// whichever of them travels, no more arrives. Levels without samples in the box are skipped.
+/// @errors kNotFound with the least number of bytes that brings samples
+Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_bytes) {
+  const std::pair<int, int> layers = LayersToChooseFrom(all.query);
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  std::optional<LevelChoice> best;
+  double least_error = 0;
+  for (int layer = layers.first; layer <= layers.second; ++layer) {
+    for (int level = 0; level < all.grid.levels; ++level) {
+      if (LevelBox(all.query.box, level).empty()) continue;
+      const LevelChoice choice{level, layer};
+      const std::uint64_t bytes =
+          std::max(SamplesOf(all, choice) * SizeOf(all.field.type), PayloadOf(all, choice));
+      least = std::min(least, bytes);
+      if (bytes > max_bytes) continue;
+      const double error = LargestError(all, choice);
+      if (!best || error < least_error) {
+        best = choice;
+        least_error = error;
+      }
+      break;  // coarser levels of the layer show less
+    }
+  }
+  if (best) return *best;
+  return NotFound(
+      "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
+      "or ask for a smaller box",
+      ToString(all.query.box), max_bytes, least);
+}
+
+}  // namespace
+
+int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const Index3& stride) {
+  if (!coder.BoundsEveryLevel()) return 0;
+  int level = grid.levels - 1;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (grid.dims[a] > 1) level = std::min(level, std::countr_zero(static_cast<std::uint64_t>(stride[a])));
+  }
+  return level;
+}
+
+Result<LevelChoice> ChooseLevel(const LevelCandidates& candidates) {
+  const Query& query = candidates.query;
+  LevelChoice choice{query.level, query.layer};
+  if (query.max_error) {
+    QUARRY_ASSIGN_OR_RETURN(choice, ChooseKeeping(candidates, *query.max_error));
+  }
+  if (query.stride) {
+    const FieldDescription& field = candidates.field;
+    const PatchCoder* coder = FindCoder(field.coder);
+    if (coder == nullptr)
+      return DataLoss("field \"{}\" has coder {}, which this version does not know; use a newer Quarry",
+                      field.name, static_cast<int>(field.coder));
+    choice.level = LevelForStride(candidates.grid, *coder, *query.stride);
+  }
+  if (query.max_bytes) {
+    QUARRY_ASSIGN_OR_RETURN(choice, ChooseWithin(candidates, *query.max_bytes));
+  }
+  return choice;
+}
+
+}  // namespace quarry::query

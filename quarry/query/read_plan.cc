@@ -1,0 +1,58 @@
+#include "quarry/query/read_plan.h"
+
+#include <algorithm>
+#include <span>
+
+#include "quarry/base/checksum.h"
+
+namespace quarry::query {
+
+Index3 SpacingAt(const Query& query, int level) {
+  const std::int64_t spacing = std::int64_t{1} << level;
+  return query.stride.value_or(Index3{spacing, spacing, spacing});
+}
+
+AnswerHeader HeaderOf(const ReadPlan& plan) {
+  AnswerHeader header;
+  header.field = plan.field;
+  header.type = plan.type;
+  header.step = plan.query.step;
+  header.levels = plan.levels;
+  header.price = plan.price;
+  header.left_out = plan.left_out;
+  header.layer = plan.query.layer;
+  header.may_miss =
+      std::ranges::any_of(plan.patches, [](const PlannedPatch& patch) { return patch.mask != nullptr; });
+  return header;
+}
+
+void BeginWith(std::size_t start, ReadPlan* plan) {
+  const auto begin = plan->patches.begin();
+  std::rotate(begin, begin + static_cast<std::ptrdiff_t>(start), plan->patches.end());
+}
+
+std::uint64_t Fingerprint(const ReadPlan& plan) {
+  StreamingChecksum checksum;
+  const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };
+  add(plan.type);
+  for (const LevelExtent& level : plan.levels) {
+    add(level.level);
+    if (plan.parts.layers > 1) add(level.layer);
+    add(level.extent);
+    add(level.spacing);
+  }
+  for (const Box& box : plan.left_out) add(box);
+  for (const PlannedPatch& patch : plan.patches) {
+    add(patch.entry.patch.patch_index);
+    const auto add_rows = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask) {
+      for (const format::LevelEntry& level : entry.patch.levels) add(level.checksum);
+      if (!mask) return;
+      for (const format::LevelEntry& level : mask->patch.levels) add(level.checksum);
+    };
+    add_rows(patch.entry, patch.mask);
+    for (const ReferredPatch& reference : patch.references) add_rows(reference.entry, reference.mask);
+  }
+  return checksum.Finish();
+}
+
+}  // namespace quarry::query

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/codec/coder.h"
+#include "quarry/format/description.h"
+#include "quarry/query/patch_locator.h"
+#include "quarry/query/question.h"
+
+/// A question and the patches that answer it, before any payload is read.
+namespace quarry::query {
+
+/// One question, already resolved against a dataset.
+struct Query {
+  std::uint64_t step = 0;
+  std::size_t field_number = 0;
+  std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
+  Box box;                 ///< level-0 samples, inside the grid
+  int level = 0;           ///< level wanted
+  int layer = 0;           ///< layer of accuracy wanted, of all levels
+  int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
+  int first_layer = 0;     ///< <= layer; all levels are delivered in it, then `level` in those after it
+  bool any_layer =
+      false;  ///< the plan chooses the layer as well, with max_error and max_bytes: up to `layer`
+  std::optional<double> max_error;             ///< the plan chooses the level: `level` is 0, first_level any
+  std::optional<std::uint64_t> max_bytes;      ///< the plan chooses the level
+  std::optional<Index3> stride;                ///< the plan chooses the level, for first_level as well
+  std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
+  std::optional<Bounds> values;                ///< patches that hold none of them are left out
+  bool allow_damage = false;                   ///< otherwise damage is an error
+  std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
+};
+
+/// How far an answer was delivered.
+struct Position {
+  std::size_t pass = 0;   ///< levels, and layers of the last one, that were delivered
+  std::size_t patch = 0;  ///< patches of the plan that were delivered of the next
+  std::size_t start = 0;  ///< the patch of the plan with which each level begins; those before it come last
+};
+
+/// The same patch at another step.
+struct ReferredPatch {
+  std::size_t step = 0;  ///< of ReadPlan::references
+  LocatedPatch entry;
+  std::shared_ptr<const LocatedPatch> mask;  ///< as in PlannedPatch
+};
+
+struct PlannedPatch {
+  LocatedPatch entry;
+  std::shared_ptr<const LocatedPatch> mask;  ///< if samples of the patch are missing; most have none
+  Box samples;                               ///< of the patch, level 0
+  /// What decoding it needs, in the order of the plan's references. Most need none.
+  std::vector<ReferredPatch> references;
+};
+
+/// A step to which another may refer.
+struct ReferenceStep {
+  std::uint64_t step = 0;
+  std::uint64_t mask = 0;  ///< as in Query
+};
+
+/// Looks up the steps to which patches of a step may refer, at most two; of one field.
+using FindReferences = std::function<Result<std::vector<ReferenceStep>>(std::uint64_t step)>;
+
+/// The steps that decoding needs beside that of the plan.
+struct References {
+  std::vector<ReferenceStep> steps;  ///< in the order in which they are decoded
+  /// Of each of them, and last of the step of the plan: the places of those to which it refers.
+  std::vector<std::vector<std::size_t>> refers_to;
+};
+
+/// Ranges of values in a box by the patch tables; +infinity to -infinity without valid samples.
+struct RecordedRange {
+  Bounds all{std::numeric_limits<double>::infinity(),
+             -std::numeric_limits<double>::infinity()};  ///< patches that meet the box
+  Bounds inside = all;                                   ///< patches that lie in it
+};
+
+struct ReadPlan {
+  Query query;  ///< with the level that was chosen
+  std::string field;
+  DataType type = DataType::kFloat32;
+  CoderId coder = CoderId::kWaveletZfp;
+  int dataset_levels = 1;
+  PatchParts parts;                   ///< of the field
+  std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
+  std::vector<LevelExtent> levels;    ///< to deliver, coarsest first, then roughest first
+  std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
+                                      ///< those that hold a sample of the answer at the finest level
+  References references;              ///< of all patches together
+  std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
+  Price price;
+  RecordedRange recorded;  ///< of the valid original samples
+};
+
+/// Level-0 samples between neighbours of the answer at one of its levels.
+Index3 SpacingAt(const Query& query, int level);
+
+/// The header that comes before the samples.
+AnswerHeader HeaderOf(const ReadPlan& plan);
+
+/// Has an answer begin with this patch, and those before it come last.
+void BeginWith(std::size_t start, ReadPlan* plan);
+
+/// Equal for plans whose answers are equal, byte for byte and in the same order: a digest of the parts of the
+/// question that shape the answer, and of the stored checksums of all payload.
+std::uint64_t Fingerprint(const ReadPlan& plan);
+
+}  // namespace quarry::query
