@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_payload.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/session/session.h"
 #include "quarry/v1/service.pb.h"
 #include "server/call.h"

@@ -1,5 +1,7 @@
 #include "quarry/dataset/points.h"
 
+#include "quarry/dataset/read_samples.h"
+
 namespace quarry {
 namespace {
 

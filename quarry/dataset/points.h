@@ -1,7 +1,7 @@
 #pragma once
 
 #include "quarry/dataset/dataset.h"
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_engine.h"
 #include "quarry/query/points.h"
 
 namespace quarry {

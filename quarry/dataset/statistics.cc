@@ -1,5 +1,6 @@
 #include "quarry/dataset/statistics.h"
 
+#include "quarry/dataset/read_samples.h"
 #include "quarry/query/patch_part.h"
 
 namespace quarry {

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_payload.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/query/points_question.h"
 #include "quarry/query/statistics_question.h"

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <random>
 
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "writer/distribution/aggregation.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "quarry/dataset/dataset.h"
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_samples.h"
 
 namespace quarry::writer {
 namespace {

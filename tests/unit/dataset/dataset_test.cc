@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "quarry/dataset/discovery.h"
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/format/manifest.h"

@@ -1,6 +1,4 @@
 // Reads that share an engine: what is decoded only once, how much memory they take, and who waits for whom.
-#include "quarry/dataset/reader.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "quarry/dataset/array_filling.h"
 #include "quarry/dataset/patch_keys.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/query/plan_memory.h"
 #include "tests/testing/make_dataset.h"
 

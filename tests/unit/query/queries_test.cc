@@ -9,7 +9,7 @@
 #include <set>
 
 #include "quarry/dataset/points.h"
-#include "quarry/dataset/reader.h"
+#include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/statistics.h"
 #include "tests/testing/make_dataset.h"
 

@@ -1,34 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/payload.h"
+#include "quarry/dataset/read_engine.h"
 #include "quarry/geometry/sample_place.h"
-#include "quarry/store/decode_pool.h"
-#include "quarry/store/patch_store.h"
 
 namespace quarry {
-
-/// What all reads of a process share. Thread-safe.
-struct ReadEngine {
-  /// @param memory_bytes  for all that is decoded or read
-  /// @param threads       that decode; 0: one per processor
-  /// @param queue         most reads that may wait for memory at a time
-  explicit ReadEngine(std::uint64_t memory_bytes, int threads = 0, std::size_t queue = SIZE_MAX)
-      : ReadEngine(std::make_shared<PatchStore>(memory_bytes, queue), threads) {}
-  ReadEngine(std::shared_ptr<PatchStore> shared, int threads) : store(std::move(shared)), pool(threads) {}
-
-  /// Runs parts of a computation in the turns of a client.
-  auto InTurnOf(const Requester& requester) {
-    return [this, client = requester.client](std::uint64_t work, const std::function<void()>& compute) {
-      pool.InTurn(client, work, compute);
-    };
-  }
-
-  const std::shared_ptr<PatchStore> store;
-  DecodePool pool;  ///< destroyed first: its tasks end in the store
-};
 
 /// Some samples of an answer.
 struct SampleBlock {
@@ -96,27 +77,6 @@ class PatchSink {
   virtual void Damaged(const Status&) {}
 };
 
-/// The stored payload that one level of the answer adds to a patch, or one layer of its last level.
-struct StoredPayload {
-  int level = 0;          ///< of the answer
-  int first_layer = 0;    ///< of the payload; above 0, the only one
-  std::size_t patch = 0;  ///< of the plan
-  /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them. Of a
-  /// further layer all or none.
-  std::vector<LevelPayload> levels;
-  bool damaged = false;               ///< levels are missing
-  std::shared_ptr<const void> owner;  ///< of the bytes
-};
-
-/// Receives payload that is not decoded, on the thread that called ExecutePayloads.
-class PayloadSink {
- public:
-  virtual ~PayloadSink() = default;
-  virtual Status Deliver(const StoredPayload& payload) = 0;
-  virtual Status LevelEnd(const query::LevelExtent& level) = 0;
-  virtual void Damaged(const Status&) {}
-};
-
 /// Fetches, decodes and delivers a plan, level by level from the coarsest, patches in the plan's order,
 /// within the memory of the engine. A patch in its store is neither read nor decoded again; any other is
 /// refined from its finest coarser level in the store. Reading the next batch overlaps decoding this one. A
@@ -144,15 +104,5 @@ Status ExecuteRead(const Dataset& dataset, const query::ReadPlan& plan, ReadEngi
 Status ExecutePatches(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
                       const Requester& requester, PatchSink* sink, query::Position from = {},
                       ReadUsage* usage = nullptr);
-
-/// The same, with the payload as it is stored, for clients that decode. Checksums are compared here. The
-/// caller has pinned PayloadMemory instead of query::DeliveryMemory.
-Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                       const Requester& requester, PayloadSink* sink, query::Position from = {},
-                       ReadUsage* usage = nullptr);
-
-/// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice.
-/// @param total  of the store
-std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total);
 
 }  // namespace quarry

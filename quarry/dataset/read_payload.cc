@@ -1,0 +1,237 @@
+#include "quarry/dataset/read_payload.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "quarry/query/fetch.h"
+
+namespace quarry {
+namespace {
+
+using query::Batch;
+using query::Pass;
+using query::PlannedPatch;
+using query::ReadPlan;
+
+/// Payload that is read at a time: a batch if there is much memory, otherwise a small part of it, but at
+/// least what one patch needs.
+std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
+  constexpr std::uint64_t kPartOfMemory = 1024;
+  std::uint64_t bytes = std::min(query::kBatchPayloadBytes, total / kPartOfMemory);
+  bytes = std::min(bytes, plan.price.bytes_read);
+  for (const Pass& pass : query::MakePasses(plan)) {
+    for (std::size_t i = 0; i < plan.patches.size(); ++i)
+      bytes = std::max(bytes, query::PayloadBytes(plan, pass.PieceOf(i, plan.patches[i]), pass.layer));
+  }
+  return bytes;
+}
+
+/// Reads payload batch by batch and passes it on.
+class PayloadExecution {
+ public:
+  PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
+                   const Requester& requester, PayloadSink* sink, ReadUsage* usage)
+      : plan_(plan),
+        chunk_(ChunkBytes(plan, store->state().total)),
+        requester_(requester),
+        sink_(sink),
+        source_(dataset, plan, usage) {}
+
+  Status Run(query::Position from) {
+    const std::vector<Pass> passes = query::MakePasses(plan_);
+    for (std::size_t p = from.pass; p < passes.size(); ++p) {
+      const std::size_t first = std::exchange(from.patch, 0);
+      for (const Batch& batch : passes[p].batches) {
+        if (batch.end() > first)
+          QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batch.first_patch), batch.end()}));
+      }
+      QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  using Range = std::pair<std::size_t, std::size_t>;
+
+  /// Halves a range until its payload is undamaged and fits into a chunk.
+  Status Deliver(const Pass& pass, Range range) {
+    if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+    const bool single = range.second - range.first == 1;
+    std::optional<query::Fetch> fetch = FetchOf(pass, range);
+    if (!single && fetch->bytes() > chunk_) {
+      fetch.reset();  // one such plan at a time, however deep the halves go
+      return DeliverHalves(pass, range);
+    }
+    const Result<std::shared_ptr<FetchedPayload>> batch = Read(*std::exchange(fetch, std::nullopt));
+    if (batch.status().code() == StatusCode::kDataLoss)
+      return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
+    QUARRY_RETURN_IF_ERROR(batch.status());
+    for (std::size_t piece = 0; piece < (*batch)->fetch.pieces.size(); ++piece)
+      QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece));
+    return Status::Ok();
+  }
+
+  query::Fetch FetchOf(const Pass& pass, Range range) const {
+    std::vector<query::Piece> pieces;
+    pieces.reserve(range.second - range.first);
+    for (std::size_t i = range.first; i < range.second; ++i) {
+      query::Piece piece = pass.PieceOf(i, plan_.patches[i]);
+      const auto known = damaged_.find(i);
+      if (pass.first_layer > 0 && known != damaged_.end())
+        piece.finest = std::max(piece.finest, known->second.level);
+      pieces.push_back(piece);
+    }
+    return query::PlanFetch(plan_, std::move(pieces), pass.layer);
+  }
+
+  /// A patch of which not all can be read: what is left of the finest level of which something is, in as many
+  /// layers as possible.
+  Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
+    if (pass.first_layer > 0)
+      return Send(pass, {pass.finest, pass.first_layer, index, {}, true, nullptr}, damage);
+    for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
+      for (int layers = LayersLeft(index); layers > 0; --layers) {
+        const Result<std::shared_ptr<FetchedPayload>> batch =
+            Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}, layers - 1));
+        if (batch.status().code() == StatusCode::kDataLoss) continue;
+        QUARRY_RETURN_IF_ERROR(batch.status());
+        Status what = damage;
+        const StoredPayload payload = TakePiece(pass, *batch, 0, &what);
+        if (!payload.levels.empty() && payload.levels.back().level == finest)
+          return Send(pass, payload, what);
+        break;  // the first layer of a level is damaged: a coarser one may have more layers
+      }
+    }
+    return Send(pass, {pass.finest, 0, index, {}, true, nullptr}, damage);
+  }
+
+  Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
+    auto batch = std::make_shared<FetchedPayload>();
+    batch->fetch = std::move(fetch);
+    QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
+    return batch;
+  }
+
+  Status DeliverHalves(const Pass& pass, Range range) {
+    const std::size_t middle = (range.first + range.second) / 2;
+    QUARRY_RETURN_IF_ERROR(Deliver(pass, {range.first, middle}));
+    return Deliver(pass, {middle, range.second});
+  }
+
+  /// Layers that the levels of a patch up to now have undamaged; 0: finer ones are useless.
+  int LayersLeft(std::size_t patch) const {
+    const auto known = damaged_.find(patch);
+    if (known == damaged_.end()) return plan_.query.layer + 1;
+    return known->second.ends ? 0 : known->second.layers;
+  }
+
+  Status DeliverPiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index) {
+    if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+    Status damage;
+    const StoredPayload payload = pass.first_layer > 0 ? TakeLayer(pass, batch, index, &damage)
+                                                       : TakePiece(pass, batch, index, &damage);
+    return Send(pass, payload, damage);
+  }
+
+  /// What is undamaged of a piece.
+  /// @param[in,out] damage  known damage, in what the piece lacks; that of earlier levels comes first
+  StoredPayload TakePiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
+                          Status* damage) {
+    const query::Piece& piece = batch->fetch.pieces[index];
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) *damage = known->second.what;
+    StoredPayload payload{pass.finest, 0, piece.patch, {}, false, batch};
+    int layers = std::min(LayersLeft(piece.patch), batch->fetch.layers);
+    for (int level = piece.coarsest; level >= piece.finest && layers > 0; --level) {
+      const LevelPayload taken = Take(*batch, index, level, layers, damage);
+      layers = taken.layers;
+      if (layers > 0) payload.levels.push_back(taken);
+    }
+    payload.damaged = layers == 0 || piece.finest > pass.finest;
+    return payload;
+  }
+
+  /// The same of a piece of one further layer, which is of no use in part, nor without the layers before.
+  /// Where finer levels are damaged, it refines the finest that is not.
+  StoredPayload TakeLayer(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
+                          Status* damage) {
+    const query::Piece& piece = batch->fetch.pieces[index];
+    StoredPayload payload{pass.finest, pass.first_layer, piece.patch, {}, true, batch};
+    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) {
+      *damage = known->second.what;
+      if (known->second.layers < pass.layer) return payload;
+    }
+    std::vector<LevelPayload> levels;
+    for (int level = piece.coarsest; level >= piece.finest; --level) {
+      const Result<LevelPayload> taken =
+          TakePayload(*batch, index, level, pass.layer + 1, plan_.parts, plan_.patches[piece.patch]);
+      if (!taken.ok() && damage->ok()) *damage = taken.status();
+      if (!taken.ok()) return payload;
+      levels.push_back(*taken);
+    }
+    payload.levels = std::move(levels);
+    payload.damaged = false;
+    return payload;
+  }
+
+  /// A level of a piece, in as many layers as are undamaged; of none if the first is damaged.
+  LevelPayload Take(const FetchedPayload& batch, std::size_t index, int level, int layers, Status* damage) {
+    const PlannedPatch& patch = plan_.patches[batch.fetch.pieces[index].patch];
+    for (; layers > 0; --layers) {
+      const Result<LevelPayload> taken = TakePayload(batch, index, level, layers, plan_.parts, patch);
+      if (taken.ok()) return *taken;
+      if (damage->ok()) *damage = taken.status();
+    }
+    return {};
+  }
+
+  /// A damaged patch is an error if nothing of it can be shown, or damage is not allowed.
+  Status Send(const Pass& pass, const StoredPayload& payload, const Status& damage) {
+    const bool shows_nothing =
+        payload.levels.empty() && payload.first_layer == 0 && payload.level == plan_.levels.front().level;
+    if (!damage.ok() && (!plan_.query.allow_damage || shows_nothing)) return damage;
+    if (!damage.ok()) {
+      sink_->Damaged(damage);
+      Remember(pass, payload, damage);
+    }
+    return sink_->Deliver(payload);
+  }
+
+  /// What was sent of a damaged patch.
+  struct Damage {
+    Status what;
+    int level = 0;      ///< the finest
+    int layers = 0;     ///< of it, which finer levels cannot have more of
+    bool ends = false;  ///< finer levels are useless
+  };
+
+  void Remember(const Pass& pass, const StoredPayload& payload, const Status& what) {
+    const bool further = pass.first_layer > 0;
+    const Damage before{what, further ? pass.finest : pass.coarsest + 1, pass.layer + (further ? 0 : 1),
+                        true};
+    Damage& damage = damaged_.try_emplace(payload.patch, before).first->second;
+    if (!further) damage.ends = payload.damaged;
+    if (payload.levels.empty()) return;
+    damage.level = payload.levels.back().level;
+    damage.layers = further ? pass.layer + 1 : payload.levels.back().layers;
+  }
+
+  const ReadPlan& plan_;
+  const std::uint64_t chunk_;
+  const Requester& requester_;
+  PayloadSink* sink_;
+  PayloadSource source_;
+  std::map<std::size_t, Damage> damaged_;  ///< by patch
+};
+
+}  // namespace
+
+Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
+                       const Requester& requester, PayloadSink* sink, query::Position from,
+                       ReadUsage* usage) {
+  return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, usage).Run(from);
+}
+
+std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total) { return 2 * ChunkBytes(plan, total); }
+
+}  // namespace quarry

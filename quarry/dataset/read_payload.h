@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "quarry/dataset/dataset.h"
+#include "quarry/dataset/payload.h"
+#include "quarry/dataset/read_engine.h"
+
+namespace quarry {
+
+/// The stored payload that one level of the answer adds to a patch, or one layer of its last level.
+struct StoredPayload {
+  int level = 0;          ///< of the answer
+  int first_layer = 0;    ///< of the payload; above 0, the only one
+  std::size_t patch = 0;  ///< of the plan
+  /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them. Of a
+  /// further layer all or none.
+  std::vector<LevelPayload> levels;
+  bool damaged = false;               ///< levels are missing
+  std::shared_ptr<const void> owner;  ///< of the bytes
+};
+
+/// Receives payload that is not decoded, on the thread that called ExecutePayloads.
+class PayloadSink {
+ public:
+  virtual ~PayloadSink() = default;
+  virtual Status Deliver(const StoredPayload& payload) = 0;
+  virtual Status LevelEnd(const query::LevelExtent& level) = 0;
+  virtual void Damaged(const Status&) {}
+};
+
+/// Fetches and delivers a plan as ExecuteRead does, with the payload as it is stored, for clients that
+/// decode. Checksums are compared here. The caller has pinned PayloadMemory instead of query::DeliveryMemory.
+Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
+                       const Requester& requester, PayloadSink* sink, query::Position from = {},
+                       ReadUsage* usage = nullptr);
+
+/// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice.
+/// @param total  of the store
+std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total);
+
+}  // namespace quarry
