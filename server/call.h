@@ -8,10 +8,10 @@
 #include <string>
 
 #include "quarry/session/session.h"
-#include "server/client_shares.h"
 #include "server/damage_log.h"
 #include "server/dataset_catalog.h"
-#include "server/deadline_watch.h"
+#include "server/guard/client_shares.h"
+#include "server/guard/deadline_watch.h"
 #include "server/metrics.h"
 #include "server/peer.h"
 #include "server/request_log.h"

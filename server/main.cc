@@ -23,10 +23,10 @@
 #include "quarry/command_line/command_line.h"
 #include "quarry/storage/posix_storage.h"
 #include "server/grpc/listener.h"
+#include "server/guard/memory_guard.h"
+#include "server/guard/privileges.h"
+#include "server/guard/watchdog.h"
 #include "server/http/http_listener.h"
-#include "server/memory_guard.h"
-#include "server/privileges.h"
-#include "server/watchdog.h"
 
 namespace {
 

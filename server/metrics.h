@@ -5,7 +5,7 @@
 #include <string>
 
 #include "quarry/store/patch_store.h"
-#include "server/acceptor.h"
+#include "server/guard/acceptor.h"
 #include "server/request_log.h"
 
 namespace quarry::server {

@@ -9,7 +9,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "server/connection.h"
+#include "server/guard/connection.h"
 
 /// What the service knows of a transport. A transport implements both classes for each of its calls.
 namespace quarry::server {

@@ -15,7 +15,7 @@
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
 #include "server/answer_stream.h"
-#include "server/question.h"
+#include "server/guard/question.h"
 
 namespace quarry::server {
 

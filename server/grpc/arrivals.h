@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "server/connection.h"
 #include "server/grpc/port_credentials.h"
+#include "server/guard/connection.h"
 
 namespace quarry::server {
 

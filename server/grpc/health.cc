@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "grpc/health/v1/health.pb.h"
-#include "server/question.h"
+#include "server/guard/question.h"
 #include "server/service.h"
 
 namespace quarry::server {

@@ -14,12 +14,12 @@
 #include <string>
 
 #include "quarry/base/status.h"
-#include "server/acceptor.h"
 #include "server/grpc/arrivals.h"
 #include "server/grpc/health.h"
 #include "server/grpc/tls.h"
+#include "server/guard/acceptor.h"
+#include "server/guard/workers.h"
 #include "server/service.h"
-#include "server/workers.h"
 
 namespace quarry::server {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "quarry/base/status.h"
-#include "server/acceptor.h"
 #include "server/certificate.h"
+#include "server/guard/acceptor.h"
 #include "server/service.h"
 
 namespace quarry::server {

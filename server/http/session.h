@@ -11,8 +11,8 @@
 #include <string>
 
 #include "quarry/base/file.h"
+#include "server/guard/workers.h"
 #include "server/http/front.h"
-#include "server/workers.h"
 
 namespace quarry::server::http {
 

@@ -1,4 +1,4 @@
-#include "server/acceptor.h"
+#include "server/guard/acceptor.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 
 #include "quarry/base/address.h"
 #include "quarry/base/file.h"
-#include "server/watchdog.h"
+#include "server/guard/watchdog.h"
 
 #if defined(__SANITIZE_THREAD__)
 /// A transport closes its descriptors when it likes, also while the acceptor watches them: the inode tells

@@ -1,4 +1,4 @@
-#include "server/privileges.h"
+#include "server/guard/privileges.h"
 
 #include <gtest/gtest.h>
 

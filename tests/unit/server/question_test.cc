@@ -1,4 +1,4 @@
-#include "server/question.h"
+#include "server/guard/question.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/workers.h"
+#include "server/guard/workers.h"
 
 #include <gtest/gtest.h>
 

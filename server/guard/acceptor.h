@@ -16,7 +16,7 @@
 #include "quarry/base/address.h"
 #include "quarry/base/file.h"
 #include "quarry/base/status.h"
-#include "server/connection.h"
+#include "server/guard/connection.h"
 
 namespace quarry::server {
 

@@ -1,4 +1,4 @@
-#include "server/watchdog.h"
+#include "server/guard/watchdog.h"
 
 #include <netdb.h>
 #include <poll.h>

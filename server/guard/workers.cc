@@ -1,4 +1,4 @@
-#include "server/workers.h"
+#include "server/guard/workers.h"
 
 #include <exception>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/client_shares.h"
+#include "server/guard/client_shares.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "server/deadline_watch.h"
+#include "server/guard/deadline_watch.h"
 
 namespace quarry::server {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/rate_limit.h"
+#include "server/guard/rate_limit.h"
 
 namespace quarry::server {
 

@@ -1,4 +1,4 @@
-#include "server/connection.h"
+#include "server/guard/connection.h"
 
 #include <linux/sockios.h>
 #include <linux/tcp.h>

@@ -1,4 +1,4 @@
-#include "server/acceptor.h"
+#include "server/guard/acceptor.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "server/question.h"
+#include "server/guard/question.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>

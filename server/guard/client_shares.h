@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "quarry/base/status.h"
-#include "server/rate_limit.h"
+#include "server/guard/rate_limit.h"
 
 namespace quarry::server {
 
