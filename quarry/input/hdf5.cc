@@ -1,16 +1,15 @@
 // HDF5 through the HDF5 library, with the attributes of the openPMD standard if a file has them.
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <filesystem>
 #include <map>
-#include <set>
 
 #include "quarry/base/file.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
+#include "quarry/input/hdf5_attributes.h"
+#include "quarry/input/hdf5_mesh.h"
 #include "quarry/input/hdf5_parts.h"
+#include "quarry/input/hdf5_types.h"
 
 namespace quarry::input::internal {
 namespace {
@@ -18,398 +17,10 @@ namespace {
 /// Keeps the library from printing its errors; the code queries them where it needs them.
 void Silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-/// The cause of the library's last error, in its own words.
-std::string LastError() {
-  std::string text = "no reason given";
-  const auto take_first = [](unsigned, const H5E_error2_t* error, void* data) -> herr_t {
-    *static_cast<std::string*>(data) = error->desc == nullptr ? "no reason given" : error->desc;
-    return 1;  // the first is the innermost
-  };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
-  return text;
-}
-
-Handle OpenAttribute(hid_t object, const char* name) {
-  if (H5Aexists(object, name) <= 0) return {};
-  return {H5Aopen(object, name, H5P_DEFAULT), H5Aclose};
-}
-
-std::vector<std::string> TextsOf(hid_t attribute, hid_t type, std::size_t count) {
-  constexpr std::size_t kMost = 1 << 20;
-  std::vector<std::string> texts;
-  if (H5Tis_variable_str(type) > 0) {
-    const Handle space(H5Aget_space(attribute), H5Sclose);
-    std::vector<char*> strings(count, nullptr);
-    if (H5Aread(attribute, type, strings.data()) < 0) return {};
-    for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
-    H5Dvlen_reclaim(type, space.get(), H5P_DEFAULT, strings.data());
-    return texts;
-  }
-  const std::size_t size = H5Tget_size(type);
-  if (size == 0 || size > kMost / count) return {};
-  std::string buffer(size * count, '\0');
-  if (H5Aread(attribute, type, buffer.data()) < 0) return {};
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string text = buffer.substr(i * size, size);
-    text.resize(std::min(text.find('\0'), text.size()));
-    while (!text.empty() && text.back() == ' ') text.pop_back();
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
-
-/// Texts of variable length, some at a time: several may refer to one that is long.
-/// @param space  of the file, with what is to be read selected
-Status AddStrings(hid_t dataset, hid_t type, hid_t memory, hid_t space, std::vector<std::string>* texts) {
-  std::vector<char*> strings(static_cast<std::size_t>(H5Sget_select_npoints(space)));
-  if (H5Dread(dataset, type, memory, space, H5P_DEFAULT, strings.data()) < 0)
-    return DataLoss("{}", LastError());
-  for (const char* string : strings) texts->emplace_back(string == nullptr ? "" : string);
-  H5Dvlen_reclaim(type, memory, H5P_DEFAULT, strings.data());
-  return Status::Ok();
-}
-
-/// All texts of a list, or a single text.
-Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
-  constexpr hsize_t kAtATime = 256;
-  const Handle space(H5Dget_space(dataset), H5Sclose);
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  if (rank > 1) return InvalidArgument("there are texts along {} dimensions; those of one are read", rank);
-  std::vector<std::string> texts;
-  std::size_t bytes = 0;
-  while (texts.size() < count && bytes <= kMaxTextBytes) {
-    const std::size_t before = texts.size();
-    const hsize_t start = before;
-    const hsize_t some = rank == 0 ? 1 : std::min<hsize_t>(kAtATime, count - before);
-    const Handle memory(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &some, nullptr), H5Sclose);
-    if (rank == 1 && H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &some, nullptr) < 0)
-      return DataLoss("{}", LastError());
-    QUARRY_RETURN_IF_ERROR(AddStrings(dataset, type, memory.get(), space.get(), &texts));
-    for (std::size_t i = before; i < texts.size(); ++i) bytes += texts[i].size();
-  }
-  if (bytes <= kMaxTextBytes) return texts;
-  return InvalidArgument("there are more than {} bytes of text; so many are read", kMaxTextBytes);
-}
-
-std::optional<DataType> ToDataType(hid_t type) {
-  const std::size_t size = H5Tget_size(type);
-  if (H5Tget_class(type) == H5T_FLOAT) {
-    if (size == 4) return DataType::kFloat32;
-    if (size == 8) return DataType::kFloat64;
-  } else if (H5Tget_class(type) == H5T_INTEGER) {
-    const bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
-    if (size == 1) return is_signed ? DataType::kInt8 : DataType::kUint8;
-    if (size == 2) return is_signed ? DataType::kInt16 : DataType::kUint16;
-    if (size == 4) return is_signed ? DataType::kInt32 : DataType::kUint32;
-    if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
-  }
-  return std::nullopt;
-}
-
-/// Complex numbers as h5py and others write them: a compound of two floats, the real part first. Nothing for
-/// other types.
-std::optional<DataType> TypeOfParts(hid_t type) {
-  if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2) return std::nullopt;
-  const auto name = [&](unsigned member) {
-    char* const text = H5Tget_member_name(type, member);
-    const std::string copy = text == nullptr ? "" : text;
-    H5free_memory(text);
-    return copy;
-  };
-  if (!IsComplex(name(0), name(1))) return std::nullopt;
-  const Handle real(H5Tget_member_type(type, 0), H5Tclose);
-  const Handle imaginary(H5Tget_member_type(type, 1), H5Tclose);
-  const std::optional<DataType> part = ToDataType(real.get());
-  if (!part || !IsFloat(*part) || ToDataType(imaginary.get()) != part) return std::nullopt;
-  return part;
-}
-
-/// A type in memory that has one part of a compound alone.
-hid_t TypeOfPart(hid_t dataset, Part part, hid_t native) {
-  const Handle type(H5Dget_type(dataset), H5Tclose);
-  char* const name = H5Tget_member_name(type.get(), part == Part::kImaginary ? 1 : 0);
-  const hid_t own = H5Tcreate(H5T_COMPOUND, H5Tget_size(native));
-  H5Tinsert(own, name, 0, native);
-  H5free_memory(name);
-  return own;
-}
-
-/// Numbers or texts of an attribute; nothing for other kinds, or what is too long.
-std::optional<FileAttribute> ReadAttribute(hid_t object, const char* name) {
-  const Handle opened = OpenAttribute(object, name);
-  if (!opened.ok()) return std::nullopt;
-  const Handle type(H5Aget_type(opened.get()), H5Tclose);
-  const Handle space(H5Aget_space(opened.get()), H5Sclose);
-  const H5T_class_t kind = H5Tget_class(type.get());
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  constexpr auto kMost = static_cast<hssize_t>(kMaxAttributeBytes);
-  if (count < 0 || count > kMost) return std::nullopt;
-  FileAttribute attribute;
-  attribute.is_list = H5Sget_simple_extent_ndims(space.get()) > 0 && count == 0;
-  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL && kind == H5T_STRING) {
-    attribute.texts = {""};  // as h5py and netCDF write an empty text
-    return attribute;
-  }
-  if (kind == H5T_STRING) {
-    if (count == 0) return attribute;
-    attribute.texts = TextsOf(opened.get(), type.get(), static_cast<std::size_t>(count));
-    return attribute;
-  }
-  if (kind != H5T_FLOAT && kind != H5T_INTEGER) return std::nullopt;
-  // float16 and long double are float64 here.
-  attribute.type = ToDataType(type.get()).value_or(DataType::kFloat64);
-  attribute.numbers.resize(static_cast<std::size_t>(count));
-  if (H5Aread(opened.get(), H5T_NATIVE_DOUBLE, attribute.numbers.data()) < 0) return std::nullopt;
-  if (kind == H5T_INTEGER && H5Tget_size(type.get()) == 8) {
-    const auto read = [&](auto sample, hid_t native) {
-      std::vector<decltype(sample)> numbers(static_cast<std::size_t>(count));
-      if (H5Aread(opened.get(), native, numbers.data()) >= 0)
-        attribute.exact.assign(numbers.begin(), numbers.end());
-    };
-    H5Tget_sign(type.get()) == H5T_SGN_NONE ? read(std::uint64_t{}, H5T_NATIVE_UINT64)
-                                            : read(std::int64_t{}, H5T_NATIVE_INT64);
-  }
-  return attribute;
-}
-
-FileAttributes ReadAttributes(hid_t object) {
-  std::vector<std::string> names;
-  const auto take = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
-  };
-  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, take, &names);
-  FileAttributes attributes;
-  for (const std::string& name : names) {
-    if (std::optional<FileAttribute> attribute = ReadAttribute(object, name.c_str())) {
-      attributes[name] = *std::move(attribute);
-    } else {
-      attributes.left.push_back(name);
-    }
-  }
-  return attributes;
-}
-
-std::vector<double> Numbers(hid_t object, const char* name) {
-  const std::optional<FileAttribute> attribute = ReadAttribute(object, name);
-  return attribute ? attribute->numbers : std::vector<double>();
-}
-
-std::optional<double> Number(hid_t object, const char* name) {
-  const std::vector<double> values = Numbers(object, name);
-  return values.empty() ? std::nullopt : std::optional(values.front());
-}
-
-std::vector<std::string> Texts(hid_t object, const char* name) {
-  const std::optional<FileAttribute> attribute = ReadAttribute(object, name);
-  return attribute ? attribute->texts : std::vector<std::string>();
-}
-
-std::string Text(hid_t object, const char* name) {
-  const std::vector<std::string> texts = Texts(object, name);
-  return texts.size() == 1 ? texts.front() : "";
-}
-
-hid_t NativeType(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return H5T_NATIVE_FLOAT;
-    case DataType::kFloat64:
-      return H5T_NATIVE_DOUBLE;
-    case DataType::kInt8:
-      return H5T_NATIVE_INT8;
-    case DataType::kUint8:
-      return H5T_NATIVE_UINT8;
-    case DataType::kInt16:
-      return H5T_NATIVE_INT16;
-    case DataType::kUint16:
-      return H5T_NATIVE_UINT16;
-    case DataType::kInt32:
-      return H5T_NATIVE_INT32;
-    case DataType::kUint32:
-      return H5T_NATIVE_UINT32;
-    case DataType::kInt64:
-      return H5T_NATIVE_INT64;
-    case DataType::kUint64:
-      break;
-  }
-  return H5T_NATIVE_UINT64;
-}
-
-/// The type of a dataset in native byte order: nothing is converted.
-hid_t BitsOfType(hid_t dataset) {
-  const Handle type(H5Dget_type(dataset), H5Tclose);
-  const hid_t own = H5Tcopy(type.get());
-  if (H5Tget_class(own) == H5T_FLOAT) H5Tset_order(own, H5Tget_order(H5T_NATIVE_FLOAT));
-  return own;
-}
-
-/// float16 of IEEE 754, and bool as h5py and PyTables write it: an enumeration of a byte, FALSE and TRUE.
-GivenType ToGivenType(hid_t type) {
-  if (H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 2) {
-    std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
-    const bool is_half =
-        H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 && sign == 15 &&
-        exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
-        H5Tget_ebias(type) == 15;
-    return is_half ? GivenType::kFloat16 : GivenType::kStored;
-  }
-  if (H5Tget_class(type) != H5T_ENUM || H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2)
-    return GivenType::kStored;
-  std::int8_t no = -1;
-  std::int8_t yes = -1;
-  const bool is_bool = H5Tenum_valueof(type, "FALSE", &no) >= 0 && H5Tenum_valueof(type, "TRUE", &yes) >= 0 &&
-                       no == 0 && yes == 1;
-  return is_bool ? GivenType::kBool : GivenType::kStored;
-}
-
-/// "/data/1/meshes/B/x" -> "/data/1/meshes/B"
-std::string Parent(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
-}
-
-/// The openPMD description of a mesh: attributes of the dataset, or of the group of its components.
-/// @source openPMD standard 1.1.0, "Required Attributes for each Mesh Record"
-struct Mesh {
-  bool component = false;  ///< the attributes are those of the group
-  std::vector<std::string> labels;
-  std::vector<double> spacing;
-  std::vector<double> offset;
-  std::vector<double> position;  ///< of the sample in its cell, as a part of the spacing
-  double unit = 1;               ///< of spacing and offset, in metres if the mesh is cartesian
-  std::string geometry;
-  std::string units;  ///< of the samples
-};
-
-/// "kg s^-2 A^-1", or the name of the unit if it has one.
-/// @param powers  of length, mass, time, current, temperature, amount, luminous intensity
-std::string SiUnit(const std::vector<double>& powers) {
-  if (powers.size() != 7) return "";
-  static const std::vector<std::pair<std::array<double, 7>, const char*>> kNamed = {
-      {{0, 1, -2, -1, 0, 0, 0}, "T"},    {{1, 1, -3, -1, 0, 0, 0}, "V/m"}, {{2, 1, -3, -1, 0, 0, 0}, "V"},
-      {{-1, 1, -2, 0, 0, 0, 0}, "Pa"},   {{1, 0, -1, 0, 0, 0, 0}, "m/s"},  {{-3, 1, 0, 0, 0, 0, 0}, "kg/m^3"},
-      {{-3, 0, 1, 1, 0, 0, 0}, "C/m^3"}, {{-2, 0, 0, 1, 0, 0, 0}, "A/m^2"}};
-  for (const auto& [named, name] : kNamed) {
-    if (std::equal(named.begin(), named.end(), powers.begin())) return name;
-  }
-  constexpr std::array<const char*, 7> kBase = {"m", "kg", "s", "A", "K", "mol", "cd"};
-  std::string unit;
-  for (std::size_t i = 0; i < kBase.size(); ++i) {
-    if (powers[i] == 0) continue;
-    if (!unit.empty()) unit += ' ';
-    unit += kBase[i];
-    if (powers[i] != 1) unit += fmt::format("^{}", powers[i]);
-  }
-  return unit;
-}
-
-/// Lists of the standard follow the order of dimensions in the writing program: for Fortran, the reverse of
-/// ours.
-template <typename T>
-std::vector<T> AlongDimensions(std::vector<T> list, std::size_t rank, bool fortran) {
-  if (list.size() != rank) return {};
-  if (fortran) std::reverse(list.begin(), list.end());
-  return list;
-}
-
-std::optional<Mesh> FindMesh(hid_t file, hid_t dataset, const std::string& path, std::size_t rank) {
-  const Handle group(H5Gopen2(file, Parent(path).c_str(), H5P_DEFAULT), H5Gclose);
-  Mesh mesh;
-  hid_t owner = dataset;
-  if (H5Aexists(owner, "gridSpacing") <= 0) {
-    mesh.component = true;
-    owner = group.get();
-    if (owner < 0 || H5Aexists(owner, "gridSpacing") <= 0) return std::nullopt;
-  }
-  const bool fortran = Text(owner, "dataOrder") == "F";
-  mesh.geometry = Text(owner, "geometry");
-  // The modes of thetaMode come before the dimensions that the lists describe.
-  const std::size_t described = mesh.geometry == "thetaMode" && rank == 3 ? 2 : rank;
-  mesh.labels = AlongDimensions(Texts(owner, "axisLabels"), described, fortran);
-  mesh.spacing = AlongDimensions(Numbers(owner, "gridSpacing"), described, fortran);
-  mesh.offset = AlongDimensions(Numbers(owner, "gridGlobalOffset"), described, fortran);
-  mesh.position = AlongDimensions(Numbers(dataset, "position"), described, fortran);
-  mesh.unit = Number(owner, "gridUnitSI").value_or(1);
-  mesh.units = SiUnit(Numbers(owner, "unitDimension"));
-  const double factor = Number(dataset, "unitSI").value_or(1);
-  if (factor != 1 && !mesh.units.empty()) mesh.units = fmt::format("{} {}", factor, mesh.units);
-  return mesh;
-}
-
-void DescribeMesh(const Mesh& mesh, ArrayInfo* array) {
-  std::vector<ArrayDimension>& dimensions = array->dimensions;
-  const std::size_t modes = mesh.geometry == "thetaMode" && dimensions.size() == 3 ? 1 : 0;
-  if (modes == 1) {
-    dimensions[0].name = "mode";
-    dimensions[0].role = Role::kOther;
-  }
-  for (std::size_t i = modes; i < dimensions.size(); ++i) {
-    const std::size_t d = i - modes;
-    SourceAxis& axis = dimensions[i].described;
-    if (!mesh.labels.empty()) dimensions[i].name = axis.name = mesh.labels[d];
-    if (mesh.geometry == "cartesian") axis.units = "m";
-    if (mesh.spacing.empty() || mesh.offset.empty()) continue;
-    const double shift = mesh.position.empty() ? 0 : mesh.position[d] * mesh.spacing[d];
-    axis.origin = (mesh.offset[d] + shift) * mesh.unit;
-    axis.spacing = mesh.spacing[d] * mesh.unit;
-  }
-  array->units = mesh.units;
-  array->ordered_by_name = !mesh.labels.empty();
-  if (!mesh.component) return;
-  const std::string record = Parent(array->name);
-  array->field = fmt::format("{}_{}", record.substr(record.rfind('/') + 1), array->field);
-}
-
-/// Physical time of the iteration that a dataset belongs to: from the nearest enclosing group that has one.
-void FindTime(hid_t file, ArrayInfo* array) {
-  std::string path = array->name;
-  while (path != "/") {
-    path = Parent(path);
-    const Handle group(H5Gopen2(file, path.c_str(), H5P_DEFAULT), H5Gclose);
-    if (!group.ok()) return;
-    const std::optional<double> time = Number(group.get(), "time");
-    if (!time) continue;
-    const std::optional<double> si = Number(group.get(), "timeUnitSI");
-    if (const double seconds = *time * si.value_or(1); std::isfinite(seconds)) array->time = seconds;
-    if (si) array->time_unit.units = "s";
-    return;
-  }
-}
-
-/// Names the kind of a file that is not one grid, by marks of the code that has written it: "a FLASH file".
-/// @returns the kind, and what it is made of
-std::optional<std::pair<const char*, const char*>> FindOtherMesh(hid_t file) {
-  constexpr const char* kBlocks =
-      "blocks, which Quarry does not read as one grid yet; write them to one uniform grid first "
-      "(yt: arbitrary_grid)";
-  constexpr const char* kCells =
-      "cells without a regular grid; resample it and save it as .vti, as with ParaView's "
-      "ResampleToImage";
-
-  const auto has = [&](const char* path) { return H5Lexists(file, path, H5P_DEFAULT) > 0; };
-  const auto marked = [&](const char* name) { return H5Aexists(file, name) > 0; };
-  if (has("bounding box") && has("refine level")) return std::pair("a FLASH file", kBlocks);
-  if (has("Chombo_global")) return std::pair("a Chombo file", kBlocks);
-  if (has("Grid00000001")) return std::pair("an Enzo file", kBlocks);
-  if (marked("NumMeshBlocks") && marked("MeshBlockSize")) return std::pair("an Athena++ file", kBlocks);
-  if (has("Info") && has("Blocks") && H5Aexists_by_name(file, "Info", "NumMeshBlocks", H5P_DEFAULT) > 0)
-    return std::pair("a Parthenon file", kBlocks);
-  if (has("meshes") && has("settings")) return std::pair("a file of Fluent", kCells);
-  if (has("Mesh") && H5Lexists(file, "Mesh/mesh", H5P_DEFAULT) > 0)
-    return std::pair("a file of DOLFINx", kCells);
-  if (has("VTKHDF")) {
-    const Handle group(H5Gopen2(file, "VTKHDF", H5P_DEFAULT), H5Gclose);
-    return std::pair("a VTKHDF file",
-                     Text(group.get(), "Type").starts_with("Overlapping") ? kBlocks : kCells);
-  }
-  return std::nullopt;
-}
-
 Result<Handle> OpenFile(const InputName& name) {
   Handle file = OpenHdf5(name.file);
   if (file.ok()) return file;
-  return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, LastError());
+  return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, Hdf5Error());
 }
 
 class Hdf5File final : public ArrayFile {
@@ -441,7 +52,7 @@ class Hdf5File final : public ArrayFile {
     if (H5Dread(datasets_[array].get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) >=
         0)
       return numbers;
-    return DataLoss("{}", LastError());
+    return DataLoss("{}", Hdf5Error());
   }
 
   Result<std::vector<std::string>> ReadTexts(std::size_t array) const override {
@@ -453,7 +64,7 @@ class Hdf5File final : public ArrayFile {
     if (is_variable) return ReadStrings(datasets_[array].get(), type.get(), shape.texts);
     std::string characters(shape.texts * shape.length, '\0');
     if (H5Dread(datasets_[array].get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()) < 0)
-      return DataLoss("{}", LastError());
+      return DataLoss("{}", Hdf5Error());
     std::vector<std::string> texts;
     for (std::size_t row = 0; row < shape.texts; ++row) {
       std::string text = characters.substr(row * shape.length, shape.length);
@@ -502,7 +113,7 @@ class Hdf5File final : public ArrayFile {
       if (given == GivenType::kFloat16) WidenHalves(samples);
       return Status::Ok();
     }
-    return DataLoss("{}", LastError());
+    return DataLoss("{}", Hdf5Error());
   }
 
   Status CheckWhole(std::size_t array, const std::string& path,
@@ -629,7 +240,7 @@ class Hdf5File final : public ArrayFile {
     array->attributes = ReadAttributes(dataset);
     array->unwritten = Unwritten(properties.get(), *array);
     array->is_scale = internal::Text(array->attributes, "CLASS") == "DIMENSION_SCALE";
-    if (const std::optional<Mesh> mesh = FindMesh(file_.get(), dataset, array->name, dims.size()))
+    if (const std::optional<OpenPmdMesh> mesh = FindMesh(file_.get(), dataset, array->name, dims.size()))
       DescribeMesh(*mesh, array);
     FindTime(file_.get(), array);
   }

@@ -1,0 +1,101 @@
+#include "quarry/input/hdf5_types.h"
+
+namespace quarry::input::internal {
+
+std::optional<DataType> ToDataType(hid_t type) {
+  const std::size_t size = H5Tget_size(type);
+  if (H5Tget_class(type) == H5T_FLOAT) {
+    if (size == 4) return DataType::kFloat32;
+    if (size == 8) return DataType::kFloat64;
+  } else if (H5Tget_class(type) == H5T_INTEGER) {
+    const bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
+    if (size == 1) return is_signed ? DataType::kInt8 : DataType::kUint8;
+    if (size == 2) return is_signed ? DataType::kInt16 : DataType::kUint16;
+    if (size == 4) return is_signed ? DataType::kInt32 : DataType::kUint32;
+    if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
+  }
+  return std::nullopt;
+}
+
+/// Complex numbers as h5py and others write them: a compound of two floats, the real part first. Nothing for
+/// other types.
+std::optional<DataType> TypeOfParts(hid_t type) {
+  if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2) return std::nullopt;
+  const auto name = [&](unsigned member) {
+    char* const text = H5Tget_member_name(type, member);
+    const std::string copy = text == nullptr ? "" : text;
+    H5free_memory(text);
+    return copy;
+  };
+  if (!IsComplex(name(0), name(1))) return std::nullopt;
+  const Handle real(H5Tget_member_type(type, 0), H5Tclose);
+  const Handle imaginary(H5Tget_member_type(type, 1), H5Tclose);
+  const std::optional<DataType> part = ToDataType(real.get());
+  if (!part || !IsFloat(*part) || ToDataType(imaginary.get()) != part) return std::nullopt;
+  return part;
+}
+
+/// A type in memory that has one part of a compound alone.
+hid_t TypeOfPart(hid_t dataset, Part part, hid_t native) {
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  char* const name = H5Tget_member_name(type.get(), part == Part::kImaginary ? 1 : 0);
+  const hid_t own = H5Tcreate(H5T_COMPOUND, H5Tget_size(native));
+  H5Tinsert(own, name, 0, native);
+  H5free_memory(name);
+  return own;
+}
+
+hid_t NativeType(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return H5T_NATIVE_FLOAT;
+    case DataType::kFloat64:
+      return H5T_NATIVE_DOUBLE;
+    case DataType::kInt8:
+      return H5T_NATIVE_INT8;
+    case DataType::kUint8:
+      return H5T_NATIVE_UINT8;
+    case DataType::kInt16:
+      return H5T_NATIVE_INT16;
+    case DataType::kUint16:
+      return H5T_NATIVE_UINT16;
+    case DataType::kInt32:
+      return H5T_NATIVE_INT32;
+    case DataType::kUint32:
+      return H5T_NATIVE_UINT32;
+    case DataType::kInt64:
+      return H5T_NATIVE_INT64;
+    case DataType::kUint64:
+      break;
+  }
+  return H5T_NATIVE_UINT64;
+}
+
+/// The type of a dataset in native byte order: nothing is converted.
+hid_t BitsOfType(hid_t dataset) {
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  const hid_t own = H5Tcopy(type.get());
+  if (H5Tget_class(own) == H5T_FLOAT) H5Tset_order(own, H5Tget_order(H5T_NATIVE_FLOAT));
+  return own;
+}
+
+/// float16 of IEEE 754, and bool as h5py and PyTables write it: an enumeration of a byte, FALSE and TRUE.
+GivenType ToGivenType(hid_t type) {
+  if (H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 2) {
+    std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+    const bool is_half =
+        H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 && sign == 15 &&
+        exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
+        H5Tget_ebias(type) == 15;
+    return is_half ? GivenType::kFloat16 : GivenType::kStored;
+  }
+  if (H5Tget_class(type) != H5T_ENUM || H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2)
+    return GivenType::kStored;
+  std::int8_t no = -1;
+  std::int8_t yes = -1;
+  const bool is_bool = H5Tenum_valueof(type, "FALSE", &no) >= 0 && H5Tenum_valueof(type, "TRUE", &yes) >= 0 &&
+                       no == 0 && yes == 1;
+  return is_bool ? GivenType::kBool : GivenType::kStored;
+}
+
+}  // namespace quarry::input::internal
