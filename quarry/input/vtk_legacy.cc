@@ -1,399 +1,21 @@
 // VTK's older files (.vtk) of structured points and rectilinear grids, in text and in binary.
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
 #include <cmath>
-#include <sstream>
 
 #include "quarry/base/file.h"
 #include "quarry/input/dense.h"
 #include "quarry/input/formats.h"
+#include "quarry/input/vtk_legacy_reader.h"
 #include "quarry/input/vtk_text.h"
 
 namespace quarry::input::internal {
 namespace {
 
-/// A type of VTK: its bytes in a binary file, and the type of a field that it can become.
-struct VtkType {
-  const char* name;
-  std::uint64_t bytes;
-  std::optional<DataType> type;
-};
-
-const VtkType* FindType(const std::string& name) {
-  static const std::array<VtkType, 14> kTypes = {{{"float", 4, DataType::kFloat32},
-                                                  {"double", 8, DataType::kFloat64},
-                                                  {"char", 1, DataType::kInt8},
-                                                  {"signed_char", 1, DataType::kInt8},
-                                                  {"unsigned_char", 1, DataType::kUint8},
-                                                  {"short", 2, DataType::kInt16},
-                                                  {"unsigned_short", 2, DataType::kUint16},
-                                                  {"int", 4, DataType::kInt32},
-                                                  {"unsigned_int", 4, DataType::kUint32},
-                                                  {"long", 8, DataType::kInt64},
-                                                  {"unsigned_long", 8, DataType::kUint64},
-                                                  {"vtktypeint64", 8, DataType::kInt64},
-                                                  {"vtktypeuint64", 8, DataType::kUint64},
-                                                  {"vtkidtype", 4, std::nullopt}}};
-  for (const VtkType& type : kTypes) {
-    if (name == type.name) return &type;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> Split(const std::string& line) {
-  std::istringstream stream(line);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-/// "a%20b" -> "a b": names cannot have blanks.
-std::string DecodeName(const std::string& name) {
-  std::string decoded;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    unsigned code = 0;
-    if (name[i] == '%' && i + 2 < name.size() &&
-        std::from_chars(name.data() + i + 1, name.data() + i + 3, code, 16).ptr == name.data() + i + 3) {
-      decoded += static_cast<char>(code);
-      i += 2;
-    } else {
-      decoded += name[i];
-    }
-  }
-  return decoded;
-}
-
-/// Numbers of an array, in the file.
-struct Array {
-  std::string name;
-  std::string type_name;
-  std::optional<DataType> type;
-  std::int64_t components = 1;
-  std::int64_t tuples = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;  ///< of the text, or of the bytes
-  bool of_cells = false;
-};
-
-struct Contents {
-  bool ascii = true;
-  Index3 dims{};  ///< points
-  std::array<double, 3> origin{};
-  std::array<double, 3> spacing = {1, 1, 1};
-  std::array<std::optional<Array>, 3> coordinates;  ///< of a rectilinear grid
-  bool rectilinear = false;
-  std::vector<Array> arrays;
-  std::optional<Array> time;
-  std::optional<double> title_time;
-};
-
-/// Reads the lines of the file, and steps over the numbers between them.
-class LegacyReader {
- public:
-  explicit LegacyReader(const RandomAccessFile& file) : file_(file) {}
-
-  Result<Contents> Read() {
-    QUARRY_RETURN_IF_ERROR(ReadHeader());
-    for (std::vector<std::string> words; NextWords(&words);) {
-      QUARRY_RETURN_IF_ERROR(status_);
-      QUARRY_RETURN_IF_ERROR(TakeLine(words));
-    }
-    QUARRY_RETURN_IF_ERROR(status_);
-    if (contents_.dims[0] < 1) return Damaged("it has no DIMENSIONS");
-    return std::move(contents_);
-  }
-
- private:
-  enum class Section { kNone, kPoints, kCells };
-
-  template <typename... Args>
-  Status Damaged(fmt::format_string<Args...> format, Args&&... args) const {
-    return DataLoss("\"{}\": {}; the file is damaged, or not as VTK writes it", file_.path(),
-                    fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  Status ReadHeader() {
-    if (!Line().starts_with("# vtk DataFile")) return Damaged("its first line is no \"# vtk DataFile\"");
-    TakeTitle(Line());
-    std::vector<std::string> words;
-    if (!NextWords(&words)) return Damaged("it ends behind its title");
-    const std::string encoding = Lower(words[0]);
-    if (encoding != "ascii" && encoding != "binary")
-      return Damaged("\"{}\" is neither ASCII nor BINARY", words[0]);
-    contents_.ascii = encoding == "ascii";
-    return Status::Ok();
-  }
-
-  /// Athena writes its time into the title: "... at time= 1.5e+00, level= 0, domain= 0".
-  void TakeTitle(const std::string& title) {
-    const std::size_t at = title.find("time=");
-    if (at == std::string::npos) return;
-    const std::vector<std::string> words = Split(title.substr(at + 5));
-    const std::string number = words.empty() ? "" : words[0].substr(0, words[0].find(','));
-    if (double time = 0; ToNumber(number, &time) && std::isfinite(time)) contents_.title_time = time;
-  }
-
-  Status TakeLine(const std::vector<std::string>& words) {
-    const std::string key = Lower(words[0]);
-    if (key == "dataset") return TakeDataset(words);
-    if (key == "dimensions") return TakeDimensions(words);
-    if (key == "origin") return TakeTriple(words, &contents_.origin);
-    if (key == "spacing" || key == "aspect_ratio") return TakeTriple(words, &contents_.spacing);
-    if (key.size() == 13 && key.ends_with("_coordinates") && key[0] >= 'x' && key[0] <= 'z')
-      return TakeCoordinates(words, static_cast<std::size_t>(key[0] - 'x'));
-    if (key == "point_data" || key == "cell_data") return TakeSection(words, key == "cell_data");
-    if (key == "field") return TakeField(words);
-    if (key == "metadata") {
-      while (position_ < file_.size() && !Split(Line()).empty()) continue;
-      return Status::Ok();
-    }
-    return TakeAttribute(words, key);
-  }
-
-  Status TakeDataset(const std::vector<std::string>& words) {
-    const std::string kind = words.size() < 2 ? "" : Lower(words[1]);
-    contents_.rectilinear = kind == "rectilinear_grid";
-    if (kind == "structured_points" || contents_.rectilinear) return Status::Ok();
-    return InvalidArgument(
-        "\"{}\" holds {}, which is no regular grid; resample it and save it as .vti, as with ParaView's "
-        "ResampleToImage",
-        file_.path(), words.size() < 2 ? "no data set" : words[1]);
-  }
-
-  Status TakeDimensions(const std::vector<std::string>& words) {
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (words.size() < 4 || !ToNumber(words[a + 1], &contents_.dims[a]) || contents_.dims[a] < 1 ||
-          contents_.dims[a] > (std::int64_t{1} << 31))
-        return Damaged("\"{}\" is no DIMENSIONS", fmt::join(words, " "));
-    }
-    return Status::Ok();
-  }
-
-  Status TakeTriple(const std::vector<std::string>& words, std::array<double, 3>* triple) {
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (words.size() < 4 || !ToNumber(words[a + 1], &(*triple)[a]) || !std::isfinite((*triple)[a]))
-        return Damaged("\"{}\" has no three numbers", fmt::join(words, " "));
-    }
-    return Status::Ok();
-  }
-
-  Status TakeCoordinates(const std::vector<std::string>& words, std::size_t axis) {
-    Array array;
-    if (words.size() < 3 || !ToNumber(words[1], &array.tuples))
-      return Damaged("\"{}\" has no number and type", fmt::join(words, " "));
-    array.type_name = Lower(words[2]);
-    QUARRY_RETURN_IF_ERROR(StepOver(&array));
-    if (array.tuples != contents_.dims[axis])
-      return Damaged("{} {} for {} points", array.tuples, words[0], contents_.dims[axis]);
-    contents_.coordinates[axis] = array;
-    return Status::Ok();
-  }
-
-  Status TakeSection(const std::vector<std::string>& words, bool of_cells) {
-    section_ = of_cells ? Section::kCells : Section::kPoints;
-    if (words.size() < 2 || !ToNumber(words[1], &tuples_) || tuples_ < 0)
-      return Damaged("\"{}\" has no number", fmt::join(words, " "));
-    return Status::Ok();
-  }
-
-  /// Arrays behind a line FIELD: "name components tuples type" before each.
-  Status TakeField(const std::vector<std::string>& words) {
-    std::int64_t count = 0;
-    if (words.size() < 3 || !ToNumber(words[2], &count)) return Damaged("a FIELD without a number");
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<std::string> line;
-      if (!NextWords(&line)) return Damaged("a FIELD of {} arrays ends behind {}", count, i);
-      if (Lower(line[0]) == "metadata") {
-        while (position_ < file_.size() && !Split(Line()).empty()) continue;
-        --i;
-        continue;
-      }
-      Array array;
-      if (line.size() < 4 || !ToNumber(line[1], &array.components) || !ToNumber(line[2], &array.tuples))
-        return Damaged("\"{}\" is no array of a FIELD", fmt::join(line, " "));
-      array.name = DecodeName(line[0]);
-      array.type_name = Lower(line[3]);
-      QUARRY_RETURN_IF_ERROR(StepOver(&array));
-      Keep(std::move(array));
-    }
-    return Status::Ok();
-  }
-
-  /// SCALARS, VECTORS and their like: a kind, a name, a type and, of some kinds, the number of components.
-  Status TakeAttribute(const std::vector<std::string>& words, const std::string& key) {
-    Array array;
-    array.tuples = tuples_;
-    if (words.size() < 3) return Damaged("\"{}\" is not understood", fmt::join(words, " "));
-    array.name = DecodeName(words[1]);
-    array.type_name = Lower(words[2]);
-    bool known = true;
-    if (key == "scalars") {
-      known = words.size() < 4 || ToNumber(words[3], &array.components);
-      QUARRY_RETURN_IF_ERROR(SkipLookupTable());
-    } else if (key == "vectors" || key == "normals") {
-      array.components = 3;
-    } else if (key == "tensors" || key == "tensors6") {
-      array.components = key == "tensors" ? 9 : 6;
-    } else if (key == "texture_coordinates") {
-      known = words.size() >= 4 && ToNumber(words[2], &array.components);
-      array.type_name = known ? Lower(words[3]) : "";
-    } else if (key == "color_scalars" || key == "lookup_table") {
-      // Colours: bytes in binary, numbers up to 1 in text.
-      known = ToNumber(words[2], &array.components);
-      if (key == "lookup_table") {
-        array.tuples = array.components;
-        array.components = 4;
-      }
-      array.type_name = contents_.ascii ? "float" : "unsigned_char";
-      return known ? StepOver(&array) : Damaged("\"{}\" has no number", fmt::join(words, " "));
-    } else {
-      known = key == "global_ids" || key == "pedigree_ids";
-    }
-    if (!known) return Damaged("\"{}\" is not understood", fmt::join(words, " "));
-    QUARRY_RETURN_IF_ERROR(StepOver(&array));
-    Keep(std::move(array));
-    return Status::Ok();
-  }
-
-  /// The line "LOOKUP_TABLE default" behind SCALARS may be missing.
-  Status SkipLookupTable() {
-    const std::uint64_t before = position_;
-    std::vector<std::string> words;
-    const bool there = contents_.ascii ? NextWords(&words) : !(words = Split(Line())).empty();
-    if (!there || Lower(words[0]) != "lookup_table") position_ = before;
-    return status_;
-  }
-
-  void Keep(Array array) {
-    if (section_ == Section::kNone) {
-      const std::string name = Lower(array.name);
-      if ((name == "time" || name == "timevalue") && array.tuples * array.components == 1)
-        contents_.time = std::move(array);
-      return;
-    }
-    array.of_cells = section_ == Section::kCells;
-    contents_.arrays.push_back(std::move(array));
-  }
-
-  /// Finds where the numbers of an array end.
-  Status StepOver(Array* array) {
-    array->offset = position_;
-    std::uint64_t count = 0;
-    if (array->tuples < 0 || array->components < 1 ||
-        __builtin_mul_overflow(static_cast<std::uint64_t>(array->tuples),
-                               static_cast<std::uint64_t>(array->components), &count) ||
-        count > (std::uint64_t{1} << 60))
-      return Damaged("array {} has {} times {} numbers", array->name, array->tuples, array->components);
-    if (array->type_name == "string" || array->type_name == "utf8_string") return StepOverStrings(count);
-    const VtkType* type = FindType(array->type_name);
-    if (type == nullptr && array->type_name != "bit")
-      return Damaged("array {} has the unknown type \"{}\"", array->name, array->type_name);
-    if (type != nullptr) array->type = type->type;
-    if (contents_.ascii) {
-      QUARRY_RETURN_IF_ERROR(StepOverWords(count, array->name));
-    } else {
-      const std::uint64_t bytes = type == nullptr ? (count + 7) / 8 : count * type->bytes;
-      if (bytes > file_.size() - position_)
-        return Damaged("array {} has {} bytes, of which the file holds {}", array->name, bytes,
-                       file_.size() - position_);
-      position_ += bytes;
-    }
-    array->length = position_ - array->offset;
-    return Status::Ok();
-  }
-
-  Status StepOverWords(std::uint64_t count, const std::string& name) {
-    bool inside = false;
-    for (std::uint64_t found = 0; position_ < file_.size(); ++position_) {
-      const char c = At(position_);
-      const bool blank = c == ' ' || (c >= '\t' && c <= '\r');
-      if (!blank && !inside && found == count) return status_;
-      if (!blank && !inside) ++found;
-      inside = !blank;
-      if (position_ + 1 == file_.size() && found < count)
-        return Damaged("array {} has {} numbers, and should have {}", name, found, count);
-    }
-    if (count > 0 && position_ == file_.size() && !status_.ok()) return status_;
-    return status_;
-  }
-
-  /// In text a line for each; in binary the length before each, whose first two bits say how long it is.
-  Status StepOverStrings(std::uint64_t count) {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (position_ >= file_.size()) return Damaged("an array of texts ends behind {}", i);
-      if (contents_.ascii) {
-        Line();
-        continue;
-      }
-      const auto first = static_cast<unsigned char>(At(position_));
-      const int more = first >> 6 == 3 ? 0 : first >> 6 == 2 ? 1 : first >> 6 == 1 ? 3 : 7;
-      std::uint64_t length = first & 0x3f;
-      for (int k = 1; k <= more; ++k)
-        length = length << 8 | static_cast<unsigned char>(At(position_ + static_cast<std::uint64_t>(k)));
-      const std::uint64_t left = file_.size() - position_;
-      if (length > left || length + static_cast<std::uint64_t>(more) + 1 > left)
-        return Damaged("a text of {} bytes is not there", length);
-      position_ += length + static_cast<std::uint64_t>(more) + 1;
-    }
-    return Status::Ok();
-  }
-
-  template <typename T>
-  static bool ToNumber(const std::string& text, T* value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-    return error == std::errc() && end == text.data() + text.size();
-  }
-
-  /// The words of the next line that has any. @returns false at the end of the file
-  bool NextWords(std::vector<std::string>* words) {
-    while (position_ < file_.size()) {
-      *words = Split(Line());
-      if (!words->empty()) return true;
-    }
-    return false;
-  }
-
-  /// A line, of which at most the beginning is kept.
-  std::string Line() {
-    std::string line;
-    constexpr std::size_t kLongest = 4096;
-    while (position_ < file_.size()) {
-      const char c = At(position_++);
-      if (c == '\n') break;
-      if (line.size() < kLongest) line += c;
-    }
-    return line;
-  }
-
-  /// The character at a place; a blank behind the end and after an error.
-  char At(std::uint64_t at) {
-    if (at < begin_ || at >= begin_ + buffer_.size()) {
-      begin_ = at;
-      buffer_.resize(static_cast<std::size_t>(
-          std::min<std::uint64_t>(std::size_t{1} << 18, at < file_.size() ? file_.size() - at : 0)));
-      if (!buffer_.empty() && status_.ok()) status_ = file_.ReadAt(at, buffer_);
-      if (!status_.ok()) std::fill(buffer_.begin(), buffer_.end(), std::byte{' '});
-      if (buffer_.empty()) return ' ';
-    }
-    return static_cast<char>(buffer_[static_cast<std::size_t>(at - begin_)]);
-  }
-
-  const RandomAccessFile& file_;
-  Contents contents_;
-  Section section_ = Section::kNone;
-  std::int64_t tuples_ = 0;  ///< of arrays in this section
-  std::uint64_t position_ = 0;
-  std::uint64_t begin_ = 0;  ///< of the buffer
-  Bytes buffer_;
-  Status status_;
-};
-
 /// Samples that are text.
 class TextInput final : public Input {
  public:
-  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const Array& array,
+  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const LegacyArray& array,
             std::int64_t component)
       : Input(std::move(info)), file_(std::move(file)), array_(array), component_(component) {}
 
@@ -404,12 +26,12 @@ class TextInput final : public Input {
 
  private:
   std::shared_ptr<const RandomAccessFile> file_;
-  Array array_;
+  LegacyArray array_;
   std::int64_t component_;
 };
 
-Result<std::unique_ptr<Input>> OpenArray(const Contents& contents, const Array& array, std::int64_t component,
-                                         InputInfo info, const std::string& file) {
+Result<std::unique_ptr<Input>> OpenArray(const LegacyContents& contents, const LegacyArray& array,
+                                         std::int64_t component, InputInfo info, const std::string& file) {
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> opened, OpenShared(file));
   if (contents.ascii)
     return std::unique_ptr<Input>(std::make_unique<TextInput>(std::move(info), opened, array, component));
@@ -422,7 +44,7 @@ Result<std::unique_ptr<Input>> OpenArray(const Contents& contents, const Array& 
 }
 
 /// The numbers of an array along one axis; empty if it is of a type without fields.
-Result<std::vector<double>> ReadNumbers(const Contents& contents, const Array& array,
+Result<std::vector<double>> ReadNumbers(const LegacyContents& contents, const LegacyArray& array,
                                         const std::string& file) {
   std::vector<double> numbers;
   if (!array.type) return numbers;
@@ -430,7 +52,7 @@ Result<std::vector<double>> ReadNumbers(const Contents& contents, const Array& a
   info.path = file;
   info.dims = {array.tuples * array.components, 1, 1};
   info.type = *array.type;
-  Array plain = array;
+  LegacyArray plain = array;
   plain.components = 1;
   QUARRY_ASSIGN_OR_RETURN(const auto input, OpenArray(contents, plain, 0, info, file));
   QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadBox(*input, {{0, 0, 0}, info.dims}));
@@ -443,13 +65,13 @@ Result<std::vector<double>> ReadNumbers(const Contents& contents, const Array& a
   return numbers;
 }
 
-Index3 DimsOf(const Contents& contents, bool of_cells) {
+Index3 DimsOf(const LegacyContents& contents, bool of_cells) {
   Index3 dims = contents.dims;
   for (std::int64_t& n : dims) n = of_cells ? std::max<std::int64_t>(1, n - 1) : n;
   return dims;
 }
 
-bool HoldsSamples(const Array& array, const Index3& dims) {
+bool HoldsSamples(const LegacyArray& array, const Index3& dims) {
   std::int64_t samples = 1;
   for (const std::int64_t n : dims) {
     if (__builtin_mul_overflow(samples, n, &samples)) return false;
@@ -457,7 +79,7 @@ bool HoldsSamples(const Array& array, const Index3& dims) {
   return array.tuples == samples;
 }
 
-Variable Summarise(const Contents& contents, const Array& array, const InputOptions& options) {
+Variable Summarise(const LegacyContents& contents, const LegacyArray& array, const InputOptions& options) {
   Variable variable;
   variable.name = array.name;
   variable.dims = DimsOf(contents, array.of_cells);
@@ -472,7 +94,7 @@ Variable Summarise(const Contents& contents, const Array& array, const InputOpti
   return variable;
 }
 
-Status PlaceGrid(const Contents& contents, bool of_cells, const std::string& file, InputInfo* info) {
+Status PlaceGrid(const LegacyContents& contents, bool of_cells, const std::string& file, InputInfo* info) {
   for (std::size_t a = 0; a < 3; ++a) {
     const bool shifted = of_cells && contents.dims[a] > 1;
     if (!contents.rectilinear) {
@@ -492,11 +114,11 @@ Status PlaceGrid(const Contents& contents, bool of_cells, const std::string& fil
 
 Result<Inputs> OpenLegacyVtk(const InputName& name, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(name.file));
-  QUARRY_ASSIGN_OR_RETURN(const Contents contents, LegacyReader(file).Read());
+  QUARRY_ASSIGN_OR_RETURN(const LegacyContents contents, ReadLegacy(file));
   std::vector<Variable> variables;
-  for (const Array& array : contents.arrays) variables.push_back(Summarise(contents, array, options));
+  for (const LegacyArray& array : contents.arrays) variables.push_back(Summarise(contents, array, options));
   QUARRY_ASSIGN_OR_RETURN(const std::size_t chosen, ChooseVariable(name, variables));
-  const Array& array = contents.arrays[chosen];
+  const LegacyArray& array = contents.arrays[chosen];
   InputInfo info;
   info.path = name.variable.empty() ? fmt::format("{}:{}", name.file, array.name) : name.path;
   info.source = name.Source(array.name);
