@@ -10,6 +10,7 @@
 #include "quarry/input/hdf5_mesh.h"
 #include "quarry/input/hdf5_parts.h"
 #include "quarry/input/hdf5_types.h"
+#include "quarry/input/stored_values.h"
 
 namespace quarry::input::internal {
 namespace {

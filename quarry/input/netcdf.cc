@@ -12,6 +12,7 @@
 #include "quarry/input/conventions.h"
 #include "quarry/input/hdf5_parts.h"
 #include "quarry/input/netcdf_classic.h"
+#include "quarry/input/stored_values.h"
 
 namespace quarry::input::internal {
 namespace {
