@@ -85,8 +85,8 @@ struct Date {
 /// A text of units taken apart, as far as no calendar is needed.
 struct Units {
   UnitName unit;
-  std::string_view reference;  ///< what follows "since"; empty without one
-  std::optional<Date> date;    ///< of `reference`, unless it is no date
+  std::string_view reference;  ///< text behind "since"; empty without one
+  std::optional<Date> date;    ///< date of `reference`, unless it is no date
 };
 
 /// Units in their calendar.

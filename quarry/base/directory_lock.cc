@@ -42,7 +42,7 @@ Result<Flock> TryFlock(int fd, const fs::path& path) {
   return ErrnoStatus(errno, "lock", path.string());
 }
 
-/// Who wrote an owner file.
+/// Author of an owner file.
 struct Owner {
   std::string host;  ///< empty: the file is not understood, or not written yet
   pid_t process = 0;
@@ -187,7 +187,7 @@ DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
   return *this;
 }
 
-/// Nobody else's owner file is removed, if ours was broken.
+/// Removes our owner file. If our lock was broken, the file of another process stays.
 void DirectoryLock::Release() {
   if (fd_.get() < 0 || owner_.empty()) return;
   const Result<std::optional<std::string>> line = ReadOwnerLine(fd_.get(), path_);

@@ -295,7 +295,7 @@ Status Rename(const fs::path& from, const fs::path& to) {
 
 Status RemoveTree(const fs::path& path) {
   constexpr int kOpenFolders = 8;
-  // What another process removes meanwhile is as good as removed.
+  // An entry that another process removes meanwhile counts as removed.
   const auto remove = [](const char* entry, const struct stat*, int, FTW*) {
     return std::remove(entry) == 0 || errno == ENOENT ? 0 : -1;
   };

@@ -143,7 +143,7 @@ class TemporaryFile {
 /// Flags with which files are opened for reading: what is not a file must not make the caller wait.
 extern const int kReadFlags;
 
-/// What something of this type is called, like "folder" or "FIFO". @param mode  of stat
+/// Name of a type of file, like "folder" or "FIFO". @param mode  of stat
 std::string_view NameOfType(unsigned mode);
 /// The error for a path that is not a regular file: kInvalidArgument. @param what  it is instead
 Status NotAFile(std::string_view path, std::string_view what);

@@ -94,7 +94,7 @@ class SampleValue {
   }
 
   double value_ = 0;
-  std::uint64_t bits_ = 0;  ///< of an integer that float64 does not hold, in two's complement
+  std::uint64_t bits_ = 0;  ///< bits of an integer that float64 does not hold, in two's complement
   Kind kind_ = Kind::kDouble;
 };
 

@@ -10,7 +10,7 @@
 
 namespace quarry {
 
-/// What went wrong, with the numeric values of gRPC's status codes, so that a code crosses the network
+/// Kinds of errors, with the numeric values of gRPC's status codes, so that a code crosses the network
 /// unchanged.
 enum class StatusCode : std::uint8_t {
   kOk = 0,

@@ -9,7 +9,7 @@ namespace quarry {
 /// EndStreaming comes before anybody else reads the bytes.
 void StreamBytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
-/// What this thread streamed comes before its next stores, for all other threads.
+/// Orders this thread's streamed stores before its next stores, for all other threads.
 void EndStreaming();
 
 }  // namespace quarry

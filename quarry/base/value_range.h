@@ -25,8 +25,8 @@ class SampleChoice {
 /// Samples far from all others, which make the range.
 struct OutlyingSamples {
   double value = 0;  ///< the farthest
-  double share = 0;  ///< of the valid samples; 0: fewer than were looked at
-  double low = 0;    ///< of the others
+  double share = 0;  ///< share of the valid samples; 0: fewer than were looked at
+  double low = 0;    ///< smallest of the others
   double high = 0;
 };
 

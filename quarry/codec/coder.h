@@ -19,7 +19,7 @@ enum class CoderId : std::uint8_t {
   kWaveletZfp = 1,
   kInterpolate = 2,
   kLossless = 3,
-  kValidity = 4,  ///< of masks: uint8 samples that are 0 or 1
+  kValidity = 4,  ///< masks: uint8 samples that are 0 or 1
   kInterpolateZeros = 5,
   kInterpolateSigns = 6,
   kInterpolateRelative = 7,
@@ -81,7 +81,7 @@ struct ReferenceLevel {
 /// The same patch at another step, which may help to predict it.
 struct PatchReference {
   std::vector<ByteSpan> layers;  ///< decoded samples of level 0 in each layer of accuracy
-  Validity validity;             ///< of these; at least one is valid
+  Validity validity;             ///< validity of these; at least one is valid
 };
 
 /// Decodes one patch from its coarsest level to its finest, each level refined from the last. One caller at a

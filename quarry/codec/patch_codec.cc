@@ -81,10 +81,10 @@ struct FindMissing {
   }
 };
 
-/// What is seen of a patch in one pass.
+/// Facts about a patch from one pass over its samples.
 struct Survey {
   bool any_missing = false;
-  double min = 0;  ///< of the samples, like the maximum, if none is missing
+  double min = 0;  ///< minimum of the samples, if none is missing; the maximum likewise
   double max = 0;
 };
 
@@ -294,7 +294,7 @@ Bytes MeanOf(DataType type, const ReferenceLevel& a, const ReferenceLevel& b, By
 /// The patch of one step on its way through the levels.
 class StepReader {
  public:
-  /// Those to whose mean it refers.
+  /// The references whose mean a level refers to.
   using References = std::span<const StepReader* const>;
 
   StepReader(const PatchCoder& coder, const PatchLayout& layout, int layers)
@@ -443,7 +443,7 @@ class StepReader {
     return Status::Ok();
   }
 
-  /// What others refer to of a layer.
+  /// The level of a layer that others refer to.
   ReferenceLevel Decoded(std::size_t layer) const { return {decoders_[layer]->samples(), validity()}; }
 
   Status AdvanceLayers(std::span<const ByteSpan> payloads, Validity validity) {
@@ -483,11 +483,11 @@ class StepReader {
   PatchLayout layout_;
   int level_;
   bool failed_ = false;                                  ///< or ended with AdvanceInto
-  std::vector<std::unique_ptr<PatchDecoder>> decoders_;  ///< of the layers
+  std::vector<std::unique_ptr<PatchDecoder>> decoders_;  ///< one for each layer
   std::unique_ptr<PatchDecoder> mask_;                   // null for a patch without missing samples
   std::optional<mask::MissingValuesReader> missing_;
   bool none_valid_ = false;
-  std::vector<Bytes> means_;  ///< of two references, in each layer, until the next level is decoded
+  std::vector<Bytes> means_;  ///< means of two references, in each layer, until the next level is decoded
   Bytes mean_validity_;
 };
 

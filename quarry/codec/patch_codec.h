@@ -31,7 +31,7 @@ struct EncodedPatch {
   std::vector<LevelError> errors;
   bool refers = false;      ///< decoding needs the patch of another step, see EncodePatch
   std::uint64_t valid = 0;  ///< valid samples at level 0
-  double min = 0;           ///< of the valid original samples; +infinity without any
+  double min = 0;           ///< minimum of the valid original samples; +infinity without any
   double max = 0;           ///< -infinity without any
 
   /// Payload of the samples, all levels.
@@ -50,7 +50,7 @@ struct EncodedPatch {
 /// A patch as readers will have it: what the same patch of the next step may refer to.
 struct DecodedPatch {
   std::vector<Bytes> layers;  ///< samples of level 0 in each layer; missing ones are unspecified
-  Bytes validity;             ///< of these; empty if all are valid
+  Bytes validity;             ///< validity of these; empty if all are valid
 
   /// Nothing refers to a patch without a valid sample.
   bool empty() const { return layers.empty(); }
@@ -69,7 +69,7 @@ DecodedPatch MeanOf(DataType type, DecodedPatch first, DecodedPatch second);
 struct EncodeOptions {
   std::optional<std::uint64_t> fill;        ///< bits of one sample as an unsigned integer, or nothing
   Tolerances tolerances;                    ///< see PatchCoder::EncodeLayers
-  const DecodedPatch* reference = nullptr;  ///< of another step, used where that pays; null: none
+  const DecodedPatch* reference = nullptr;  ///< the patch of another step, used where that pays; null: none
   DecodedPatch* decoded = nullptr;          ///< gets the patch for the next step; null: nobody needs it
 };
 
@@ -96,7 +96,7 @@ inline Result<EncodedPatch> EncodePatch(const PatchCoder& coder, const PatchLayo
 
 /// Payload of one level of a patch.
 struct LevelParts {
-  std::span<const ByteSpan> payloads;  ///< of each layer
+  std::span<const ByteSpan> payloads;  ///< one for each layer
   ByteSpan mask;  ///< the patch has missing samples if and only if that of the coarsest level is not empty
 };
 
@@ -143,7 +143,7 @@ class PatchReader {
   /// @errors kDataLoss; the reader is then unusable
   Status AddLayer(std::span<const ByteSpan> payloads);
 
-  /// What the same patch of another step may refer to. At level 0.
+  /// The samples that the same patch of another step may refer to. At level 0.
   DecodedPatch Decoded() const;
 
   int layers() const;

@@ -66,13 +66,13 @@ double RoundingOf(double magnitude) {
                   static_cast<double>(std::numeric_limits<T>::denorm_min()));
 }
 
-/// What is known of the valid samples of a patch, and wanted of their quantum.
+/// Facts about the valid samples of a patch, and requirements for their quantum.
 struct QuantumLimits {
   double least = 0;             ///< sample
   double most = 0;              ///< sample
   double rounding = 0;          ///< distance of the largest magnitude from the next number of its type
   double least_unit = 0;        ///< smaller ones are not sought
-  double largest_multiple = 0;  ///< of |k|
+  double largest_multiple = 0;  ///< largest |k|
   bool exact = false;           ///< samples have to be their multiples bit by bit, not only near them
   std::function<bool(double unit)> pays;  ///< asked before all samples are compared
 };

@@ -118,7 +118,7 @@ class Parser {
   OptionDescription* Remember(const std::string& names, const std::string& value,
                               const std::string& description);
 
-  std::unique_ptr<CLI::App> owned_;  // of a program; a subcommand's belongs to its program's
+  std::unique_ptr<CLI::App> owned_;  // app of a program; a subcommand's belongs to its program's
   CLI::App* app_;
   CommandDescription description_;
   std::vector<std::unique_ptr<Parser>> commands_;

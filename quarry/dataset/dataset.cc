@@ -22,7 +22,7 @@ std::string FieldNames(const std::vector<FieldDescription>& fields) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Of a dataset that is opened without a store.
+/// Memory of a dataset that is opened without a store.
 constexpr std::uint64_t kOwnStoreBytes = 128 << 20;
 
 /// [bytes] to read and parse a manifest: its text, the messages and the structs that it becomes.

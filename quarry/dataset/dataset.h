@@ -96,7 +96,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   const MetadataCache metadata_;
   std::unique_ptr<const TableLocator> tables_;
   mutable std::mutex mutex_;                       ///< never held over a look at the storage
-  mutable std::map<std::uint64_t, Stamp> stamps_;  ///< of each step.json, before it was read first
+  mutable std::map<std::uint64_t, Stamp> stamps_;  ///< stamp of each step.json, taken before its first read
   mutable std::atomic<bool> outdated_ = false;
 };
 

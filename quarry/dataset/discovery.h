@@ -18,14 +18,14 @@ struct FoundDataset {
 struct DiscoveryOptions {
   std::function<bool()> cancelled = [] { return false; };  ///< asked between looks at the storage
   std::uint64_t most_entries = 1'000'000;                  ///< looked at in all folders
-  std::uint64_t most_behind_links = 100'000;               ///< of these, in folders behind symbolic links
+  std::uint64_t most_behind_links = 100'000;               ///< limit of folders behind symbolic links
 };
 
-/// What a search has found.
+/// Result of a search.
 struct Discovery {
   std::vector<FoundDataset> datasets;  ///< by name
   Status incomplete;                   ///< the first error of a folder below the root; Ok if there was none
-  std::string left_out;                ///< what a bound has left out, for the operator; empty: nothing
+  std::string left_out;                ///< folders that a bound has left out, for the operator; empty: none
 };
 
 /// All datasets in the directory tree below `root`; `root` itself when it is one. Skips hidden directories

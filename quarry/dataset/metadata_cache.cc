@@ -6,7 +6,7 @@
 namespace quarry {
 namespace {
 
-/// What the C library, and the maps of the store, add to an object.
+/// Overhead of the C library, and of the maps of the store, for each object.
 constexpr std::uint64_t kObject = 256;
 
 std::uint64_t NextNumber() {

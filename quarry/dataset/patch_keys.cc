@@ -26,7 +26,7 @@ struct Stretch {
   std::size_t length = 0;
 };
 
-/// Of all stretches of a ring that are as long as the ring has true values, one with most of them.
+/// The stretch of a ring with the most true values, among stretches as long as the ring has true values.
 Stretch FullestStretch(const std::vector<bool>& ring) {
   const auto length = static_cast<std::size_t>(std::ranges::count(ring, true));
   if (length == 0) return {};

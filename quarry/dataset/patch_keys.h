@@ -12,8 +12,8 @@ class PatchKeys {
  public:
   PatchKeys(const Dataset& dataset, const query::ReadPlan& plan);
 
-  /// Of a patch; and of what it can be refined from, the best first: this level in the layers before, the
-  /// coarser levels.
+  /// Keys of a patch, and of the stored patches that it can be refined from, the best first: this level in
+  /// the layers before, the coarser levels.
   std::vector<PatchKey> Of(const query::PlannedPatch& patch, const query::LevelChoice& wanted) const;
 
  private:

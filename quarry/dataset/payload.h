@@ -12,7 +12,7 @@
 
 namespace quarry {
 
-/// What was really read for an answer so far.
+/// Bytes and reads of an answer so far.
 struct ReadUsage {
   std::uint64_t reads = 0;
   std::uint64_t bytes = 0;          ///< with the gaps between payloads
@@ -45,7 +45,7 @@ struct FetchedPayload {
 struct LevelPayload {
   int level = 0;
   int layers = 0;                              ///< that were taken
-  std::array<ByteSpan, kMaxLayers> payload{};  ///< of these
+  std::array<ByteSpan, kMaxLayers> payload{};  ///< payload of these
   ByteSpan mask;
 
   std::span<const ByteSpan> payloads() const {

@@ -9,7 +9,7 @@
 
 namespace quarry {
 
-/// What all reads of a process share. Thread-safe.
+/// Shared by all reads of a process. Thread-safe.
 struct ReadEngine {
   /// @param memory_bytes  for all that is decoded or read
   /// @param threads       that decode; 0: one per processor

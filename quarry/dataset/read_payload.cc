@@ -134,7 +134,7 @@ class PayloadExecution {
     return Send(pass, payload, damage);
   }
 
-  /// What is undamaged of a piece.
+  /// The undamaged payload of a piece.
   /// @param[in,out] damage  known damage, in what the piece lacks; that of earlier levels comes first
   StoredPayload TakePiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                           Status* damage) {
@@ -197,11 +197,11 @@ class PayloadExecution {
     return sink_->Deliver(payload);
   }
 
-  /// What was sent of a damaged patch.
+  /// Damage of a patch, and the part of it that was sent.
   struct Damage {
     Status what;
     int level = 0;      ///< the finest
-    int layers = 0;     ///< of it, which finer levels cannot have more of
+    int layers = 0;     ///< layers at that level; finer levels have at most as many
     bool ends = false;  ///< finer levels are useless
   };
 

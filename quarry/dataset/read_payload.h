@@ -12,14 +12,14 @@ namespace quarry {
 
 /// The stored payload that one level of the answer adds to a patch, or one layer of its last level.
 struct StoredPayload {
-  int level = 0;          ///< of the answer
-  int first_layer = 0;    ///< of the payload; above 0, the only one
-  std::size_t patch = 0;  ///< of the plan
+  int level = 0;          ///< level of the answer
+  int first_layer = 0;    ///< first layer of the payload; above 0, the only one
+  std::size_t patch = 0;  ///< number in the plan
   /// Coarse to fine. They end before a damaged one; after one that lacks layers no finer one has them. Of a
   /// further layer all or none.
   std::vector<LevelPayload> levels;
   bool damaged = false;               ///< levels are missing
-  std::shared_ptr<const void> owner;  ///< of the bytes
+  std::shared_ptr<const void> owner;  ///< owner of the bytes
 };
 
 /// Receives payload that is not decoded, on the thread that called ExecutePayloads.

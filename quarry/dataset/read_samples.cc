@@ -111,7 +111,7 @@ class Execution {
     if (level.extent.empty()) return Status::Ok();
     QUARRY_ASSIGN_OR_RETURN(const std::optional<SampleArray> array, sink_->ArrayFor(level));
     if (!array) return Status::Ok();
-    // What would leave the store before it is wanted again, with all else in it, does not enter it.
+    // Patches that would leave the store before their next use do not enter it.
     const bool past_store = last && array->bytes() > store_->FairShare(requester_.client);
     filling_ = std::make_shared<ArrayFilling>(*array, level.level, plan_.patches.size(), past_store);
     return Status::Ok();
@@ -290,7 +290,7 @@ class Execution {
     return true;
   }
 
-  /// What a patch needs beyond what is stored of it.
+  /// The payload that a patch needs beyond its stored one.
   query::Piece PieceAfter(const StoredPatch& base, std::size_t index, int level) const {
     if (!base) return {index, plan_.dataset_levels - 1, level, 0};
     if (base->level() == level) return {index, plan_.dataset_levels - 1, level, base->layers()};
@@ -391,7 +391,7 @@ class Execution {
   const PatchKeys keys_;
   const std::uint64_t delivery_memory_;
   const PatchCoder* coder_ = nullptr;
-  int layer_ = 0;                  ///< of the pass
+  int layer_ = 0;                  ///< layer of the pass
   std::size_t started_ = 0;        ///< patches of the pass requested from the store, in their order
   std::uint64_t ahead_bytes_ = 0;  ///< that decoding takes of those of them that are not delivered yet
   std::size_t ahead_again_ = 0;    ///< no reading ahead before this patch

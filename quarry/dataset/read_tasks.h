@@ -10,7 +10,7 @@
 #include "quarry/query/patch_part.h"
 #include "quarry/store/patch_store.h"
 
-/// What the threads of the pool do for a read.
+/// Tasks of the threads of the pool for a read.
 namespace quarry {
 
 /// The samples of a patch that an array takes.
@@ -75,7 +75,7 @@ class CopyTask {
  public:
   struct Work {
     PatchKey key;
-    Box box;  ///< of the patch's samples at its level
+    Box box;  ///< box of the patch's samples at its level
     ArrayPart to;
   };
 

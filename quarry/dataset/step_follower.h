@@ -47,11 +47,11 @@ class StepFollower {
   const Location root_;
   const std::optional<std::uint64_t> after_;
   std::shared_ptr<const Dataset> dataset_;
-  std::string identity_;  ///< of the directory at the first call
+  std::string identity_;  ///< identity of the directory at the first call
   const std::shared_ptr<PatchStore> store_;
   std::set<std::uint64_t> seen_;
-  std::vector<std::uint64_t> last_;  ///< of `seen_`, from the last Poll
-  StampWatch watch_;                 ///< of the folder of steps
+  std::vector<std::uint64_t> last_;  ///< steps of `seen_` from the last Poll
+  StampWatch watch_;                 ///< watches the folder of steps
 };
 
 }  // namespace quarry

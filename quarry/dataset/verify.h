@@ -7,7 +7,7 @@
 
 namespace quarry {
 
-/// What a check of all checksums found.
+/// Result of a check of all checksums.
 struct VerifyReport {
   std::uint64_t steps = 0;
   std::uint64_t subfiles = 0;

@@ -165,8 +165,8 @@ std::vector<std::string> OtherAttributes(const Attributes& attributes, const Att
 }
 
 bool IsSaidElsewhere(std::string_view name) {
-  // Of NetCDF and CF; then of the libraries of NetCDF, HDF5 and xarray for Zarr. `coordinates` names arrays
-  // beside, which are fields or are not there.
+  // Names of NetCDF and CF; then of the libraries of NetCDF, HDF5 and xarray for Zarr. `coordinates` names
+  // arrays beside, which are fields or are not there.
   static const std::set<std::string_view> kNames = {"units",
                                                     "_FillValue",
                                                     "missing_value",

@@ -10,8 +10,8 @@
 #include "quarry/base/missing.h"
 #include "quarry/base/status.h"
 
-/// What a source says besides of a dataset, a field, an axis or the time: kept as it is, and read by nobody
-/// here.
+/// Attributes from the source, of a dataset, a field, an axis or the time: kept as they are, and not
+/// interpreted.
 namespace quarry {
 
 struct AttributeNumbers {
@@ -42,8 +42,8 @@ using Attributes = std::vector<Attribute>;
 /// Bounds of the attributes of one owner: of a dataset, a field, an axis, the time.
 inline constexpr std::size_t kMaxAttributes = 4096;
 inline constexpr std::size_t kMaxAttributeName = 255;                        ///< [bytes]
-inline constexpr std::size_t kMaxAttributeBytes = std::size_t{1} << 20;      ///< of all of an owner
-inline constexpr std::size_t kMaxAllAttributeBytes = std::size_t{16} << 20;  ///< of a dataset
+inline constexpr std::size_t kMaxAttributeBytes = std::size_t{1} << 20;      ///< limit of one owner
+inline constexpr std::size_t kMaxAllAttributeBytes = std::size_t{16} << 20;  ///< limit of a dataset
 inline constexpr std::size_t kMaxJsonDepth = 32;
 
 /// [bytes] of names and values, as they count for the bounds.

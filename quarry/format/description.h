@@ -15,14 +15,14 @@
 #include "quarry/format/subfile.h"
 #include "quarry/geometry/patch_grid.h"
 
-/// What a dataset says about itself, as plain structs: the same for files, service and clients. The meaning
-/// of each value is written once, in proto/quarry/v1/dataset.proto.
+/// Description of a dataset, as plain structs: the same for files, service and clients. The meaning of each
+/// value is written once, in proto/quarry/v1/dataset.proto.
 namespace quarry {
 
 /// A rectilinear grid, and how it is cut.
 struct GridDescription {
   Index3 dims = {1, 1, 1};                    ///< samples, x, y, z
-  std::array<double, 3> origin = {0, 0, 0};   ///< of sample (0,0,0), in axis units
+  std::array<double, 3> origin = {0, 0, 0};   ///< position of sample (0,0,0), in axis units
   std::array<double, 3> spacing = {1, 1, 1};  ///< in axis units; the mean along an axis with coordinates
   std::array<std::string, 3> axis_names = {"x", "y", "z"};
   std::array<std::string, 3> axis_units = {"", "", ""};
@@ -55,7 +55,7 @@ struct SourceAxis {
   std::vector<double> coordinates;
   bool exists = true;                  ///< false: the source names its axes, and this is none of them
   bool unplaced = false;               ///< the source names the axis, and says no positions
-  DataType type = DataType::kFloat64;  ///< of the positions in the source
+  DataType type = DataType::kFloat64;  ///< type of the positions in the source
   Attributes attributes;
 };
 
@@ -140,8 +140,8 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   bool lossless = false;
   /// Samples with this value, bit by bit, are missing, besides NaN and infinity.
   std::optional<SampleValue> fill;
-  /// Of a field in several layers of accuracy, the tolerances of those before the last, descending; the bound
-  /// above is that of the last.
+  /// Tolerances of the layers before the last, descending, for a field in several layers of accuracy; the
+  /// bound above is that of the last.
   std::vector<double> rougher;
   bool rougher_relative = false;  ///< they are fractions of the value range of each step
   /// Instead of the bounds above: a fraction of the magnitude of each sample.
@@ -192,9 +192,9 @@ struct DatasetDescription {
   std::vector<GridDescription> grids = {GridDescription{}};  ///< at least one
   format::PayloadOrder order = format::PayloadOrder::kPatch;
   std::vector<FieldDescription> fields;
-  TimeUnit time_unit;  ///< of the steps' times
-  /// Of the dimension along which the steps lie, whose coordinate their times are; empty: they lie along
-  /// their numbers.
+  TimeUnit time_unit;  ///< unit of the steps' times
+  /// Name of the dimension of the steps, whose coordinate is their times; empty: the coordinate is their
+  /// numbers.
   std::string time_name;
   Attributes time_attributes;
   Attributes attributes;
@@ -253,7 +253,7 @@ struct FieldStepDescription {
   std::string name;
   std::string source;
   double tolerance = 0;
-  double min = 0;  ///< of the valid samples; +infinity when there is none
+  double min = 0;  ///< minimum of the valid samples; +infinity when there is none
   double max = 0;  ///< -infinity when there is none
   double max_error = 0;
   double rmse = 0;
@@ -268,7 +268,7 @@ struct FieldStepDescription {
   std::vector<LayerRecord> rougher;       ///< the layers before the last, the roughest first
   std::vector<std::uint64_t> references;  ///< the steps to whose mean patches may refer, at most two
 
-  /// Of a layer, 0 the roughest.
+  /// Records of a layer, 0 the roughest.
   const std::vector<LevelRecord>& LevelsOf(int layer) const {
     const auto k = static_cast<std::size_t>(layer);
     return k < rougher.size() ? rougher[k].levels : levels;

@@ -111,7 +111,7 @@ StepNames InOrder(bool along_times, std::string numbers, std::string times) {
 DimensionNames TakeAll(const DatasetDescription& dataset, Taken* taken) {
   DimensionNames names;
   const bool along_times = !dataset.time_name.empty();
-  // What is a dimension is named before the axes.
+  // Dimensions are named before the axes.
   std::string times = taken->Take(dataset.time_name);
   if (along_times && times.empty()) times = taken->TakeUsual("time");
   std::string numbers = along_times ? "" : taken->TakeUsual("step");

@@ -18,10 +18,9 @@ bool IsDimensionName(const std::string& name);
 /// The names of what is along the steps.
 struct StepNames {
   std::string dimension;
+  std::string numbers;  ///< variable with the numbers of the steps: coordinate of the dimension, or auxiliary
   std::string
-      numbers;  ///< of the variable with the numbers of the steps; that of the dimension, or beside it
-  std::string
-      times;  ///< of the one with their times; that of the dimension where the dataset has a name of time
+      times;  ///< variable with their times: coordinate of the dimension where the dataset has a time name
 };
 
 /// The dimensions of all fields. No two that differ have one name, and none has that of a field.
@@ -45,7 +44,7 @@ DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
 std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::array<std::string, 3>& dimensions,
                                     const std::string& name);
 
-/// Those that one field has for itself: "step_NAME" and "time_NAME".
+/// Names that one field has for itself: "step_NAME" and "time_NAME".
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field);
 
 /// An error that speaks of x, y and z, with what the dataset calls them: "... along z; z is depth, y is lat".

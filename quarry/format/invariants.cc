@@ -211,7 +211,7 @@ Status CheckGrids(const std::vector<GridDescription>& grids) {
     for (std::size_t a = 0; a < 3; ++a) {
       if (!grids[g].has_axis[a]) continue;
       const std::string& name = grids[g].axis_names[a];
-      // Nobody has named it: it belongs to its grid alone.
+      // An axis without a name belongs to its grid alone.
       if (name.empty() || name == std::string(1, kAxisNames[a])) continue;
       const auto [known, added] = axes.try_emplace(name, g, a);
       const auto [other, of_other] = known->second;

@@ -25,7 +25,7 @@ constexpr unsigned kErrorShift = 3;
 constexpr unsigned kErrorBytes = 15;
 constexpr unsigned kHasCoverage = 128;
 
-// What has no sign has it at the end, so that its zeros there are left out too.
+// The sign bit moves to the end, so that the zeros there are left out too.
 std::uint64_t BitsOf(double value) { return std::bit_cast<std::uint64_t>(value); }
 std::uint64_t ErrorBits(double error) { return std::rotl(std::bit_cast<std::uint64_t>(error), 1); }
 std::uint64_t ErrorBits(float error) {
@@ -108,7 +108,7 @@ class TableReader {
     return 0;
   }
 
-  /// What PutBits has written, in at most so many bytes.
+  /// Reads the output of PutBits, in at most so many bytes.
   std::uint64_t Bits(unsigned size, unsigned most) {
     ok_ = ok_ && size <= most;
     std::uint64_t bits = 0;

@@ -105,7 +105,7 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
 
 namespace {
 
-/// Of the count of valid samples: no patch has so many.
+/// Flag in the count of valid samples: no patch has so many.
 constexpr std::uint32_t kRefers = std::uint32_t{1} << 31;
 static_assert(PatchGrid::kMaxPatchVolume < kRefers);
 

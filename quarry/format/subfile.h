@@ -32,7 +32,7 @@ constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_ver
 
 /// First bytes of a subfile. They suffice to read it without any other file of the dataset but its mask.
 struct SubfileHeader {
-  /// Of the version that is written, the largest of those that are read.
+  /// Size in the version that is written, the largest of those that are read.
   static constexpr std::size_t kEncodedSize = HeaderSize(kMajorVersion);
 
   std::uint16_t version = kMajorVersion;
@@ -42,7 +42,7 @@ struct SubfileHeader {
   Index3 dims{};                     ///< grid, x, y, z
   Index3 patch{};                    ///< powers of two
   int levels = 1;
-  int layers = 1;  ///< of accuracy
+  int layers = 1;  ///< layers of accuracy
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   PayloadOrder order = PayloadOrder::kPatch;
@@ -80,16 +80,16 @@ struct LevelEntry {
 /// One row of the patch table.
 struct PatchEntry {
   std::uint64_t patch_index = 0;   ///< x + px * (y + py * z)
-  double min = 0;                  ///< of the valid original samples; +infinity when there is none
+  double min = 0;                  ///< minimum of the valid original samples; +infinity when there is none
   double max = 0;                  ///< -infinity when there is none
   std::uint32_t valid = 0;         ///< samples that are not missing
   bool refers = false;             ///< to the patch of the step that step.json names
-  std::vector<LevelEntry> levels;  ///< of every part, see PatchParts; in one layer the finest level first
+  std::vector<LevelEntry> levels;  ///< in the order of PatchParts; in one layer the finest level first
 
   friend bool operator==(const PatchEntry&, const PatchEntry&) = default;
 
-  /// Of a row of equal size: in files before version 4, in the index, and between ranks. No row of version 4
-  /// has more.
+  /// Size of a row of equal size: in files before version 4, in the index, and between ranks. No row of
+  /// version 4 has more.
   static constexpr std::size_t EncodedSize(int parts, std::uint16_t major_version = kMajorVersion) {
     return (major_version == 1 ? 24 : 28) +
            static_cast<std::size_t>(parts) * LevelEntry::EncodedSize(major_version);

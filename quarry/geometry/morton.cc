@@ -27,7 +27,7 @@ std::uint64_t GatherBits(std::uint64_t v) {
   return v;
 }
 
-/// Of the smallest cell at the origin that holds the box.
+/// Level of the smallest cell at the origin that holds the box.
 int LevelThatHolds(const Box& box) {
   const std::int64_t end = std::max({box.end[0], box.end[1], box.end[2]});
   int level = 0;
@@ -110,7 +110,7 @@ std::optional<MortonRun> MortonRuns::NextCell() {
   return std::nullopt;
 }
 
-/// Those with positions in the box and codes that are wanted, the first one on top.
+/// Pushes the children with positions in the box and wanted codes, the first one on top.
 void MortonRuns::PushChildren(const Cell& cell) {
   const int level = cell.level - 1;
   const std::int64_t side = std::int64_t{1} << level;

@@ -272,7 +272,7 @@ class Updater {
   const Dataset& dataset_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   Databases databases_{};
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> checksums_;  ///< of the step.json of each step
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> checksums_;  ///< step.json of each step
   std::set<std::uint64_t> kept_;                                    ///< steps that the old index has
 };
 

@@ -51,12 +51,12 @@ class StoredPages {
   struct Page {
     ByteSpan bytes;
     bool is_leaf = false;
-    std::uint16_t count = 0;  ///< of nodes, at least one
+    std::uint16_t count = 0;  ///< number of nodes, at least one
   };
   struct Node {
     ByteSpan key;
-    ByteSpan value;           ///< of a leaf
-    std::uint64_t child = 0;  ///< of a branch
+    ByteSpan value;           ///< value of a leaf
+    std::uint64_t child = 0;  ///< page of a branch
   };
 
   /// A page of a tree. @errors kDataLoss: there is no such page, or it is damaged

@@ -24,7 +24,7 @@ inline constexpr const char* kMaskBoxes = "mask_boxes";  ///< MaskBoxKey -> the 
 Bytes StepKey(std::uint64_t step);
 Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code);
 
-/// Of the mask with this name.
+/// Key of the mask with this name.
 Bytes MaskKey(std::uint64_t mask);
 Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code);
 

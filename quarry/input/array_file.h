@@ -15,15 +15,15 @@
 #include "quarry/input/axes.h"
 #include "quarry/input/formats.h"
 
-/// What lies in files of arrays with named dimensions and attributes, as NetCDF and HDF5 have them. What it
-/// means is decided in conventions.h.
+/// Files of arrays with named dimensions and attributes, such as NetCDF and HDF5. Their meaning is decided in
+/// conventions.h.
 namespace quarry::input::internal {
 
 /// The value of an attribute: numbers or texts.
 struct FileAttribute {
   std::vector<double> numbers;
   std::vector<std::string> texts;
-  DataType type = DataType::kFloat64;  ///< of the numbers
+  DataType type = DataType::kFloat64;  ///< type of the numbers
   bool is_list = false;                ///< one value is a list of one
   std::vector<SampleValue> exact;      ///< the numbers with all digits, of integers of 64 bits alone
 };
@@ -45,7 +45,7 @@ struct ArrayDimension {
   bool grows = false;  ///< unlimited
   /// The array with the positions along it, by its place in the file's list.
   std::optional<std::size_t> coordinate;
-  /// What the file says of positions without such an array.
+  /// Positions that the file gives without such an array.
   SourceAxis described;
   Role role = Role::kUnknown;  ///< that the format itself tells
 };
@@ -69,20 +69,20 @@ struct ArrayInfo {
   std::string field;  ///< without them
   enum class Kind { kNumbers, kText, kOther };
   Kind kind = Kind::kNumbers;
-  std::optional<DataType> type;            ///< of numbers, unless it is one that fields cannot have
-  GivenType given = GivenType::kStored;    ///< what `type` stands for
+  std::optional<DataType> type;            ///< type of numbers, unless it is one that fields cannot have
+  GivenType given = GivenType::kStored;    ///< meaning of `type`
   bool is_complex = false;                 ///< samples have two parts of `type`
   std::string type_name;                   ///< in the words of the format, for messages
   std::vector<ArrayDimension> dimensions;  ///< slowest first
   FileAttributes attributes;
   std::vector<std::int64_t> chunk;  ///< by dimension; empty: the array lies in one piece
-  /// What the format gives back for samples that nobody has written, if that value then means "missing".
+  /// Value that the format returns for unwritten samples, if that value then means "missing".
   std::optional<SampleValue> unwritten;
   std::optional<double> time;  ///< that the file has for the whole array
   TimeUnit time_unit;
   std::string units;             ///< unless an attribute says so
   bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in whatever order they come
-  bool is_characters = false;    ///< of text: the last dimension counts characters
+  bool is_characters = false;    ///< text: the last dimension counts characters
   bool is_scale = false;         ///< positions along a dimension, or other bookkeeping of the format
 };
 
@@ -109,7 +109,8 @@ class ArrayFile {
   /// @errors kDataLoss: parts are missing, with their names; kUnavailable: a filter is not installed
   virtual Status CheckWhole(std::size_t array, const std::string& path,
                             std::vector<std::string>* warnings) const = 0;
-  /// Of the groups around an array; those of inner ones take the place of outer ones. Some formats have none.
+  /// Attributes of the groups around an array; those of inner groups replace those of outer ones. Some
+  /// formats have none.
   virtual FileAttributes ReadAround(std::size_t /*array*/) const { return {}; }
 
  protected:

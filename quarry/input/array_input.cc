@@ -44,11 +44,11 @@ Layout FindLayout(const ArrayInfo& array, const AxisRoles& roles) {
   return layout;
 }
 
-/// What the inputs of one array have in common.
+/// Shared by the inputs of one array.
 struct Source {
   std::shared_ptr<const ArrayFile> file;
   std::size_t array = 0;
-  std::string path;  ///< of the file alone
+  std::string path;  ///< path of the file alone
   std::uint64_t size = 0;
   DataType stored = DataType::kFloat32;
   MissingRule missing;
@@ -167,7 +167,7 @@ class ArrayInput final : public Input {
 
 // --- which array ---
 
-/// What becomes of an array's dimensions: also by their names, where the format says that these count.
+/// Finds the roles of an array's dimensions, also by their names, where the format says that these count.
 Result<AxisRoles> FindRoles(const std::vector<AxisDimension>& dimensions, const ArrayInfo& array,
                             const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(AxisRoles roles, AssignAxes(dimensions, options));
@@ -222,7 +222,7 @@ std::string FieldOf(const std::vector<ArrayInfo>& arrays, const ArrayInfo& array
   return array.field;
 }
 
-/// What the file says of the field, of the time and of itself.
+/// Attributes of the field, of the time and of the file.
 /// @param time  the coordinate with the times
 Result<std::shared_ptr<const FileWords>> ReadWords(const ArrayFile& file, const Conventions& conventions,
                                                    std::size_t number, const AxisRoles& roles,

@@ -40,10 +40,10 @@ bool IsNoAxis(const std::string& name) {
       "realisation", "number", "channel", "channels", "c", "component", "components", "ncomp", "mode",
       "modes", "band", "bands", "species", "nspecies", "rgb", "rgba", "polarization", "polarisation",
       "stokes",
-      // of cells and of bounds
+      // cells and bounds
       "bnd", "bnds", "bounds", "nbnd", "nbnds", "n_bnds", "nbounds", "nv", "nvert", "nverts", "nvertex",
       "nvertices", "vertex", "vertices", "nface", "min_max",
-      // of lists
+      // lists
       "basin", "basins", "season", "seasons", "scenario", "model", "quantile", "percentile"};
   return kOthers.contains(internal::Lower(name));
 }

@@ -11,7 +11,7 @@
 /// Which dimension of an array is x, y, z or time, and which is chosen by --index.
 namespace quarry::input::internal {
 
-/// What a file says that a dimension is.
+/// Role of a dimension, as the file gives it.
 enum class Role {
   kUnknown,  ///< an axis of the grid, if there are at most three
   kTime,
@@ -24,7 +24,7 @@ struct AxisDimension {
   Role role = Role::kUnknown;
 };
 
-/// What becomes of the dimensions of an array. Those that are neither in `grid` nor `time` have one sample:
+/// Roles of the dimensions of an array. Dimensions that are neither in `grid` nor `time` have one sample:
 /// `first` says which.
 struct AxisRoles {
   std::array<std::optional<std::size_t>, 3> grid;  ///< dimension of x, y, z

@@ -9,13 +9,13 @@
 
 #include "quarry/input/array_file.h"
 
-/// What the attributes of arrays mean, for all formats alike.
+/// Meaning of the attributes of arrays, for all formats alike.
 /// @source CF conventions 1.11; NetCDF Users Guide, "Attribute Conventions"; where they leave a choice, what
 /// netCDF4-python masks by default
 
 namespace quarry::input::internal {
 
-/// What the samples stand for: bool also where xarray says so, in a format without that type.
+/// Original type of the samples: bool also where xarray says so, in a format without that type.
 GivenType GivenTypeOf(const ArrayInfo& array);
 
 /// The type of stored samples: `_Unsigned`, "true" or "false", changes the sign of what a format declares.

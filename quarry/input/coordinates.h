@@ -11,7 +11,7 @@ namespace quarry::input::internal {
 
 struct Beside {
   std::vector<TextCoordinate> texts;  ///< without their grid; axes 0 to 2 are x, y, z of the array's
-  std::vector<std::string> arrays;    ///< of numbers, by their names in the file: fields of their own
+  std::vector<std::string> arrays;    ///< names of numeric arrays in the file: fields of their own
 };
 
 /// The coordinates of an array that a dataset keeps: texts along one axis, and numbers along some axes, or

@@ -21,7 +21,7 @@ struct ExportedCoordinate {
 
 struct ExportedField {
   std::string name;
-  std::vector<std::string> dimensions;  ///< of the samples, slowest first
+  std::vector<std::string> dimensions;  ///< dimensions of the samples, slowest first
   FileAttributes attributes;
 };
 

@@ -181,7 +181,7 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// What the first file of a folder without any TIFF is, if it is something that is known and not read.
+/// Kind of the first file of a folder without any TIFF, if it is a known kind that is not read.
 std::optional<FileKind> KindOfContent(const std::string& path) {
   const Result<std::vector<FolderEntry>> entries = Location(path).List();
   if (!entries.ok()) return std::nullopt;

@@ -3,14 +3,14 @@
 #include <optional>
 #include <string>
 
-/// What a file is: its first bytes say it, not its name.
+/// The kind of a file, by its first bytes and not by its name.
 namespace quarry::input::internal {
 
 /// A kind of file that its bytes tell, or a kind of folder that the names in it tell.
 struct FileKind {
   std::string name;    ///< "GRIB": for messages
   std::string format;  ///< the value of --format that reads it; empty: none does
-  std::string remedy;  ///< what to do with a kind that is not read, as an order without a full stop
+  std::string remedy;  ///< remedy for a kind that is not read, as an order without a full stop
 };
 
 /// @returns nothing if the bytes are nobody's, or cannot be read

@@ -58,7 +58,7 @@ std::span<std::byte> PlaceOfHalves(std::span<std::byte> samples);
 /// Widens what lies there, in native byte order.
 void WidenHalves(std::span<std::byte> samples);
 
-/// What readers of uint16 make of float16: the same input, as float32.
+/// Turns uint16 readings of float16 into samples: the same input, as float32.
 std::unique_ptr<Input> WidenInput(std::unique_ptr<Input> halves);
 
 /// A variable in a file that may hold several.

@@ -305,7 +305,7 @@ class Hdf5File final : public ArrayFile {
     }
   }
 
-  /// Of positions, or of texts, which may be rows of characters.
+  /// A list of positions, or of texts, which may be rows of characters.
   static bool IsList(const ArrayInfo& array) {
     return array.dimensions.size() == (array.is_characters ? 2U : 1U);
   }
@@ -408,7 +408,7 @@ class Hdf5File final : public ArrayFile {
   bool is_netcdf_ = false;
   Handle file_;
   std::vector<Handle> datasets_;
-  std::map<std::string, std::size_t> places_;  ///< of datasets in the list, by path
+  std::map<std::string, std::size_t> places_;  ///< positions of datasets in the list, by path
 };
 
 }  // namespace

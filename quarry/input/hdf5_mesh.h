@@ -18,10 +18,10 @@ struct OpenPmdMesh {
   std::vector<std::string> labels;
   std::vector<double> spacing;
   std::vector<double> offset;
-  std::vector<double> position;  ///< of the sample in its cell, as a part of the spacing
-  double unit = 1;               ///< of spacing and offset, in metres if the mesh is cartesian
+  std::vector<double> position;  ///< position of the sample in its cell, as a fraction of the spacing
+  double unit = 1;               ///< unit of spacing and offset, in metres if the mesh is cartesian
   std::string geometry;
-  std::string units;  ///< of the samples
+  std::string units;  ///< units of the samples
 };
 
 std::optional<OpenPmdMesh> FindMesh(hid_t file, hid_t dataset, const std::string& path, std::size_t rank);

@@ -19,7 +19,7 @@ using Open = Result<internal::Inputs> (*)(const internal::InputName& name, const
 
 struct Format {
   const char* name;
-  std::vector<std::string> endings;  ///< of file names, lower case
+  std::vector<std::string> endings;  ///< endings of file names, lower case
   Open open;                         ///< null if this build lacks the library
   const char* library;               ///< that the reader needs; null: none
 };

@@ -32,12 +32,12 @@ struct IndexChoice {
 /// @errors kInvalidArgument
 Result<IndexChoice> ParseIndexChoice(const std::string& text);
 
-/// What the user said about inputs; all of it may also come from a file's name or from the file itself.
+/// The user's options for inputs; all of it may also come from a file's name or from the file itself.
 struct InputOptions {
   std::string format;  ///< a name of KnownFormats(), or empty: from the file name
   std::optional<Index3> dims;
   std::optional<DataType> type;
-  GivenType given = GivenType::kStored;  ///< what `type` stands for
+  GivenType given = GivenType::kStored;  ///< meaning of `type`
   bool big_endian = false;
   /// Bytes before the first sample; the file may then go on behind the last. Without it the samples are all
   /// of the file.
@@ -51,33 +51,33 @@ struct InputOptions {
   bool single = false;  ///< a single number is a field of one sample, and no mistake
 };
 
-/// What a file says besides samples and places.
+/// Metadata of a file besides samples and positions.
 struct FileWords {
-  Attributes dataset;  ///< of the file as a whole
+  Attributes dataset;  ///< attributes of the file as a whole
   Attributes field;
-  std::string time_name;  ///< of the coordinate of time; empty: there is none
+  std::string time_name;  ///< name of the coordinate of time; empty: there is none
   Attributes time;
   std::vector<TextCoordinate> texts;  ///< without their grid; axes 0 to 2 are x, y, z
   /// Variables of the file that say where the samples are, and stand still: fields of their own.
   std::vector<std::string> coordinates;
 };
 
-/// What a dump holds: one field at one moment.
+/// Contents of a dump: one field at one moment.
 struct InputInfo {
   std::string path;    ///< as the user wrote it, the variable included: for messages
   std::string source;  ///< file name and variable without folders: what step.json keeps
   std::string field;
   Index3 dims{};
   DataType type = DataType::kFloat32;
-  GivenType given = GivenType::kStored;  ///< what `type` stands for
+  GivenType given = GivenType::kStored;  ///< meaning of `type`
   std::optional<ComplexPart> complex;    ///< it is a part of complex samples, `type` that of the part
   std::string units;
   std::optional<SampleValue> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;
-  TimeUnit time_unit;                      ///< of `time`
+  TimeUnit time_unit;                      ///< unit of `time`
   std::array<SourceAxis, 3> axes;          ///< x, y, z
   std::shared_ptr<const FileWords> words;  ///< null: none; all moments of a file share them
-  /// What the file says and this input does not use, or lacks: whole sentences for the user.
+  /// Metadata of the file that this input does not use, or lacks: whole sentences for the user.
   std::vector<std::string> warnings;
   /// Samples x, y, z of the smallest part worth reading on its own (an image of a stack, a chunk); units
   /// begin at sample (0,0,0).
@@ -137,7 +137,7 @@ bool SaysTime(const std::string& axis, const std::string& standard_name, const s
 struct VariableWords {
   std::string name;
   std::vector<std::string> dimensions;
-  std::map<std::string, std::string> attributes;  ///< those that are texts
+  std::map<std::string, std::string> attributes;  ///< attributes that are texts
 };
 
 /// Which variables of one source are never fields: bounds, grid mappings, and coordinates that others name.

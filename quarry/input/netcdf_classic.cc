@@ -60,7 +60,7 @@ std::uint64_t TypeSize(std::uint64_t type) {
 struct ClassicVariable {
   std::string name;
   std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;  ///< of one record, or of the whole variable
+  std::uint64_t bytes = 0;  ///< bytes of one record, or of the whole variable
   bool record = false;
 };
 

@@ -256,7 +256,7 @@ class NpyFile final : public ArrayFile {
   std::vector<std::string> warnings_;
 };
 
-/// What an export has left beside a file.
+/// Metadata that an export has left beside a file.
 Result<std::optional<Exported>> ReadExported(const std::string& path) {
   const Result<RandomAccessFile> file = RandomAccessFile::Open(path);
   if (file.status().code() == StatusCode::kNotFound) return std::optional<Exported>();

@@ -14,7 +14,7 @@ struct NpyHeader {
   std::string type;  ///< NumPy's letters: "<f4"
   bool fortran_order = false;
   std::vector<std::int64_t> shape;  ///< slowest first
-  std::uint64_t bytes = 0;          ///< of the header; the samples follow
+  std::uint64_t bytes = 0;          ///< bytes of the header; the samples follow
 };
 
 /// @param start  of the array: at least its header, if it has one
@@ -31,10 +31,10 @@ std::uint64_t NpyHeaderBytes(std::span<const std::byte> start);
 struct NpyType {
   DataType type = DataType::kFloat32;
   bool big_endian = false;
-  GivenType given = GivenType::kStored;  ///< what `type` stands for
+  GivenType given = GivenType::kStored;  ///< meaning of `type`
   bool is_complex = false;               ///< a sample has two parts of `type`
 
-  /// Of a sample in the file.
+  /// Bytes of a sample in the file.
   std::size_t bytes() const {
     return given == GivenType::kFloat16 ? 2 : is_complex ? 2 * SizeOf(type) : SizeOf(type);
   }
@@ -46,7 +46,7 @@ struct NpyArray {
   std::string name;   ///< in .npz; empty: it has none
   std::string field;  ///< its name if the user gives none
   NpyHeader header;
-  std::uint64_t bytes = 0;  ///< of header and samples, as they are there
+  std::uint64_t bytes = 0;  ///< bytes of header and samples, as they are there
   std::shared_ptr<const SampleBytes> samples;
 };
 

@@ -21,7 +21,7 @@ struct Entry {
   std::uint32_t checksum = 0;
   std::uint64_t packed = 0;  ///< bytes in the archive
   std::uint64_t size = 0;    ///< bytes of the file
-  std::uint64_t offset = 0;  ///< of its header
+  std::uint64_t offset = 0;  ///< offset of its header
 };
 
 class Archive {
@@ -288,7 +288,7 @@ Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAcce
   return std::optional(std::move(array));
 }
 
-/// What an export has left in the archive.
+/// Metadata that an export has left in the archive.
 Result<std::optional<Exported>> ReadExported(const std::shared_ptr<const RandomAccessFile>& file,
                                              const Archive& archive, const std::vector<Entry>& entries) {
   const auto entry = std::ranges::find(entries, "quarry.json", &Entry::name);

@@ -10,7 +10,7 @@ namespace quarry::input::internal {
 /// Where samples lie in records.
 struct RecordPlaces {
   std::vector<Segment> segments;
-  std::uint64_t end = 0;  ///< of the last record, in the file
+  std::uint64_t end = 0;  ///< end of the last record in the file
 };
 
 /// Finds the records that hold an array: one, or one for each run of whole rows.

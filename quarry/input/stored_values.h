@@ -12,7 +12,7 @@
 /// @source CF conventions 1.11, 2.5.1 and 8.1; NetCDF Users Guide, "Attribute Conventions"
 namespace quarry::input::internal {
 
-/// What netCDF writes where nobody has, unless a file says otherwise.
+/// Value of unwritten samples in netCDF, unless a file says otherwise.
 /// @source netCDF library, netcdf.h: NC_FILL_BYTE and so on
 SampleValue NetcdfFill(DataType type);
 
@@ -20,7 +20,7 @@ SampleValue NetcdfFill(DataType type);
 struct MissingRule {
   std::vector<SampleValue> values;   ///< without NaN; exactly as the stored type has them
   bool declared = false;             ///< the first of them is an attribute's, not a default of the format
-  std::optional<SampleValue> least;  ///< of the valid samples
+  std::optional<SampleValue> least;  ///< smallest valid sample
   std::optional<SampleValue> most;
 
   bool empty() const { return values.empty() && !least && !most; }

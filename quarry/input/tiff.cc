@@ -137,7 +137,7 @@ std::string FieldOf(const InputName& name) {
   return FieldFromName(stem);
 }
 
-/// What a stack of one file or several has.
+/// Contents of a stack of one file or several.
 struct Images {
   Stack stack;
   std::vector<ImagePlace> places;  ///< in the order of the stack's dimensions
@@ -190,7 +190,7 @@ Result<Images> ImagesOfPages(TIFF* tiff, const ImageShape& shape, const std::str
   return images;
 }
 
-/// What our own exports say of their samples: names, units, exact positions and times.
+/// Takes the metadata of our own exports: names, units, exact positions and times.
 void TakeExported(const Exported& exported, const InputOptions& options, InputInfo* info, Stack* stack) {
   const ExportedField& field = exported.fields.front();
   if (field.dimensions.size() != 4 || !options.axes.empty()) return;
@@ -233,7 +233,7 @@ void WarnOfSpacing(InputInfo* info) {
 /// Which images make the fields and moments that the user wants.
 struct Choice {
   AxisRoles roles;
-  std::vector<std::size_t> strides;  ///< of the stack's dimensions, in images
+  std::vector<std::size_t> strides;  ///< strides of the stack's dimensions, in images
 
   /// The image of plane z.
   std::size_t ImageOf(std::int64_t field, std::int64_t moment, std::int64_t z) const {

@@ -179,7 +179,7 @@ class TiffInput final : public Input {
   std::uint64_t images_read() const override { return images_read_; }
 
  private:
-  /// Of an image that lies behind others, without tags of its own.
+  /// Reads rows of an image that lies behind others, without tags of its own.
   Status ReadRows(const ImagePlace& image, bool swapped, const Box& plane,
                   std::span<std::byte> samples) const {
     QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(image.path));

@@ -46,7 +46,7 @@ Result<ImageShape> ReadShape(TIFF* tiff, const std::string& path);
 struct ImagePlace {
   std::string path;
   std::uint64_t page_offset = 0;  ///< 0: the first page of the file
-  /// Of the samples, in a file whose one page says only where the first image is; 0: in pages.
+  /// Offset of the samples, in a file whose one page gives only the place of the first image; 0: in pages.
   std::uint64_t sample_offset = 0;
 };
 

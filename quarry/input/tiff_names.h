@@ -5,7 +5,7 @@
 
 #include "quarry/base/status.h"
 
-/// What the names of the images of a stack say of it. Pure functions of names.
+/// Structure of a stack from the names of its images. Pure functions of names.
 namespace quarry::input::internal {
 
 /// Checks that images are numbered as one stack is: by one number, which grows by one.

@@ -256,7 +256,7 @@ Result<std::vector<std::int64_t>> PlacePages(const OmePixels& pixels, const std:
   return places;
 }
 
-/// What an image of OME has: tags between <Image> and the next one.
+/// An image of OME: its tags between <Image> and the next one.
 struct OmeImage {
   std::optional<Tag> pixels;
   std::vector<TiffData> data;

@@ -9,8 +9,8 @@
 #include "quarry/input/axes.h"
 #include "quarry/input/input.h"
 
-/// What the description in a TIFF file says of its images: which of them are planes, times and channels, and
-/// where voxels lie. Text alone: nothing here knows libtiff.
+/// Structure of a TIFF file from its description: which images are planes, times and channels, and where
+/// voxels lie. Text alone: nothing here knows libtiff.
 /// @source ImageJ's FileInfo and TiffDecoder; OME-TIFF specification 6; tifffile's "shaped" descriptions
 namespace quarry::input::internal {
 
@@ -22,7 +22,7 @@ struct Resolution {
 };
 
 struct Stack {
-  std::string writer;  ///< who wrote the description, for messages; empty: there is none
+  std::string writer;  ///< author of the description, for messages; empty: there is none
   /// Dimensions of the images, slowest first, without y and x. Empty: unknown, the images are planes of z.
   std::vector<AxisDimension> dimensions;
   /// The page of each image, in the order of the dimensions. Empty: image i is page i.
@@ -30,7 +30,7 @@ struct Stack {
   /// Whether all images may lie behind each other where one page says that its own is.
   bool may_be_contiguous = false;
   std::array<SourceAxis, 3> axes;
-  std::vector<double> times;  ///< of each index of the dimension of time; empty: unknown
+  std::vector<double> times;  ///< time of each index of the dimension of time; empty: unknown
   TimeUnit time_unit;
   std::vector<std::string> channels;  ///< names; empty: unknown
   std::vector<std::string> warnings;

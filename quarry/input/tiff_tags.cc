@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kMetaMorph = 33629;   // UIC2: planes of a .stk file
 constexpr std::uint32_t kFluoView = 34361;    // MM_Header
 constexpr std::uint32_t kZeissLsm = 34412;    // CZ_LSMINFO
-constexpr std::uint32_t kImageDepth = 32997;  // of SGI: planes in a page
+constexpr std::uint32_t kImageDepth = 32997;  // tag of SGI: planes in a page
 constexpr std::uint32_t kModelPixelScale = 33550;
 constexpr std::uint32_t kModelTiepoint = 33922;
 constexpr std::uint32_t kModelTransformation = 34264;
@@ -198,7 +198,7 @@ Resolution ResolutionOf(TIFF* tiff) {
   Resolution resolution;
   float x = 0;
   float y = 0;
-  std::uint16_t unit = RESUNIT_INCH;  // what the tag is if it is not there
+  std::uint16_t unit = RESUNIT_INCH;  // default of a missing tag
   if (TIFFGetField(tiff, TIFFTAG_XRESOLUTION, &x) != 0 && std::isfinite(x)) resolution.x = Shortest(x);
   if (TIFFGetField(tiff, TIFFTAG_YRESOLUTION, &y) != 0 && std::isfinite(y)) resolution.y = Shortest(y);
   TIFFGetField(tiff, TIFFTAG_RESOLUTIONUNIT, &unit);

@@ -5,7 +5,7 @@
 #include "quarry/input/input.h"
 #include "quarry/input/tiff_stack.h"
 
-/// What tags of the first page say of samples and of where they lie.
+/// Samples and their positions, from the tags of the first page.
 namespace quarry::input::internal {
 
 std::string DescriptionOf(TIFF* tiff);

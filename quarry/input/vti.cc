@@ -243,7 +243,7 @@ std::string FindText(const Grid& grid, const std::string& name) {
   return text;
 }
 
-/// What the exports of Quarry keep in FieldData, where VTK has no place for it.
+/// Takes the metadata that exports of Quarry keep in FieldData, where VTK has no place for it.
 void DescribeFromFieldData(const Grid& grid, const std::string& array, InputInfo* info) {
   const std::optional<double> time = FindNumber(grid, "TimeValue");
   if (time) info->time = time;

@@ -15,16 +15,16 @@ struct Encoding {
   bool base64 = false;
   bool compressed = false;
   bool big_endian = false;
-  std::size_t header_bytes = 4;  ///< of each number in front of the samples
-  std::uint64_t offset = 0;      ///< of the first character or byte, in the file
-  std::uint64_t length = 0;      ///< of the text; 0 for appended data
+  std::size_t header_bytes = 4;  ///< bytes of each number in front of the samples
+  std::uint64_t offset = 0;      ///< offset of the first character or byte in the file
+  std::uint64_t length = 0;      ///< length of the text; 0 for appended data
   std::int64_t components = 1;   ///< numbers of one sample, of which the field is one
   std::int64_t component = 0;
 };
 
 /// Samples in blocks of zlib: their places in the source after the header.
 struct Blocks {
-  std::uint64_t block_bytes = 0;       ///< of a block before compression; the last may be shorter
+  std::uint64_t block_bytes = 0;       ///< bytes of a block before compression; the last may be shorter
   std::vector<std::uint64_t> offsets;  ///< one more than blocks
 };
 
@@ -60,7 +60,7 @@ class ArrayReader {
   InputInfo info_;
   RandomAccessFile file_;
   Encoding encoding_;
-  std::uint64_t bytes_ = 0;  ///< of all samples
+  std::uint64_t bytes_ = 0;  ///< size of all samples
   std::optional<ByteSource> data_;
   Blocks blocks_;
 };

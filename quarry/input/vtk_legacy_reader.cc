@@ -356,9 +356,9 @@ class LegacyReader {
   const RandomAccessFile& file_;
   LegacyContents contents_;
   Section section_ = Section::kNone;
-  std::int64_t tuples_ = 0;  ///< of arrays in this section
+  std::int64_t tuples_ = 0;  ///< tuples of arrays in this section
   std::uint64_t position_ = 0;
-  std::uint64_t begin_ = 0;  ///< of the buffer
+  std::uint64_t begin_ = 0;  ///< begin of the buffer
   Bytes buffer_;
   Status status_;
 };

@@ -21,7 +21,7 @@ struct LegacyArray {
   std::int64_t components = 1;
   std::int64_t tuples = 0;
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;  ///< of the text, or of the bytes
+  std::uint64_t length = 0;  ///< length of the text, or of the bytes
   bool of_cells = false;
 };
 

@@ -85,7 +85,7 @@ class MarkupReader {
   State state_ = State::kText;
   std::size_t tag_ = 0;  ///< where the current tag begins in the markup
   char quote_ = '"';
-  std::uint64_t begin_ = kNowhere;  ///< of the current text in the file
+  std::uint64_t begin_ = kNowhere;  ///< begin of the current text in the file
   std::uint64_t end_ = 0;
   bool done_ = false;
 };

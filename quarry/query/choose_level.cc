@@ -103,9 +103,10 @@ Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) 
       ToString(all.query.box), max_error, LargestError(all, {0, layers.second}));
 }
 
-/// Of the finest level of each layer whose whole answer, with the coarser levels from first_level on, has at
-/// most `max_bytes` of payload and at most `max_bytes` of samples, the one with the smallest recorded error:
-/// whichever of them travels, no more arrives. Levels without samples in the box are skipped.
+/// Chooses among the finest levels of the layers whose whole answer, with the coarser levels from first_level
+/// on, has at most `max_bytes` of payload and at most `max_bytes` of samples: the one with the smallest
+/// recorded error. The bound holds for payload and for samples, as either may be sent. Levels without samples
+/// in the box are skipped.
 /// @errors kNotFound with the least number of bytes that brings samples
 Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_bytes) {
   const std::pair<int, int> layers = LayersToChooseFrom(all.query);

@@ -11,7 +11,7 @@
 namespace quarry::query {
 namespace {
 
-/// What a coordinate is of a place.
+/// The meaning of a coordinate for positions.
 struct CoordinateRole {
   bool is_x = true;  ///< longitude or x; else latitude or y
   CoordinateKind kind = CoordinateKind::kDegrees;
@@ -88,7 +88,7 @@ struct Candidates {
   bool empty() const { return x.empty() && y.empty(); }
 };
 
-/// Of the first kind that has any.
+/// Candidates of the first kind that has any.
 Candidates FindCandidates(const DatasetDescription& dataset, std::size_t field,
                           const std::vector<std::array<std::string, 3>>& axes) {
   const std::size_t grid = dataset.fields[field].grid;

@@ -30,7 +30,7 @@ struct CoordinateFields {
 Result<std::optional<CoordinateFields>> FindCoordinateFields(const DatasetDescription& dataset,
                                                              std::size_t field);
 
-/// What the three numbers of a position are, x, y, z.
+/// Titles of the three numbers of a position, x, y, z.
 struct PositionTitles {
   std::array<std::string, 3> names;
   std::array<std::string, 3> units;  ///< empty: none

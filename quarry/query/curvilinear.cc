@@ -80,7 +80,7 @@ struct CurvilinearGrid::Search {
   Spot from;
   double outside = kOutside;  ///< [cells]
   double size = 0;            ///< squared diagonal of the cell
-  std::int64_t index = -1;    ///< of the cell: i + nx j
+  std::int64_t index = -1;    ///< index of the cell: i + nx j
   std::array<double, 2> found = {};
 
   bool Improves(double other_outside, double other_size, std::int64_t other_index) const {
@@ -129,7 +129,7 @@ double CurvilinearGrid::turn() const {
   return kind_ == CoordinateKind::kDegrees ? 360 : 2 * std::numbers::pi;
 }
 
-/// Of the unit of the coordinates.
+/// Radians in the unit of the coordinates.
 double CurvilinearGrid::radians() const { return 2 * std::numbers::pi / turn(); }
 
 /// The shorter way round from one longitude to another.
@@ -325,7 +325,7 @@ void CurvilinearGrid::LookIntoCell(const Cell& cell, std::int64_t i, std::int64_
   if (SquaredLength(cell[0].at, search->from.at) > 4 * std::max(size, sides)) return;
   Flat flat;
   if (!Flatten(cell, search->from, &flat)) return;
-  // Of a missing corner, NaN comes here, and goes as far as the fractions.
+  // A missing corner brings NaN, which goes as far as the fractions.
   const std::array<double, 2> fractions = FractionsAtOrigin(flat);
   const double outside = OutsideBy(fractions[0], fractions[1]);
   const std::int64_t index = i + nx_ * j;

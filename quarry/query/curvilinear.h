@@ -11,7 +11,7 @@
 /// Places among samples that lie on no straight axes: each has its own longitude and latitude.
 namespace quarry::query {
 
-/// What two coordinates of a place are.
+/// Kind of the two coordinates of a position.
 enum class CoordinateKind : std::uint8_t {
   kDegrees = 0,  ///< longitude and latitude on a sphere
   kRadians = 1,  ///< the same
@@ -48,7 +48,7 @@ class CurvilinearGrid {
   /// @complexity about O(log(nx ny))
   std::optional<std::array<double, 2>> Find(double x, double y) const;
 
-  /// Of samples that have a place; nothing if none has.
+  /// Ranges of the samples that have a position; nothing if none has.
   const std::optional<std::array<Range, 2>>& ranges() const { return ranges_; }
   /// [bytes] that it keeps.
   std::uint64_t bytes() const;

@@ -35,17 +35,17 @@ struct Piece {
   std::size_t patch = 0;  ///< of the plan
   int coarsest = 0;       ///< coarsest .. finest, inclusive
   int finest = 0;
-  int first_layer = 0;  ///< of the levels, up to the last of the fetch
+  int first_layer = 0;  ///< first layer of the levels; the last is that of the fetch
 };
 
-/// What to read for some patches.
+/// Reads for some patches.
 struct Fetch {
   std::vector<Piece> pieces;
   std::vector<ByteRange> ranges;    ///< by file and offset; no two overlap
-  int layers = 1;                   ///< of a level, from the first
+  int layers = 1;                   ///< layers of a level, from the first
   std::uint64_t payload_bytes = 0;  ///< without the gaps between payloads
 
-  /// Of a piece and level; a slice means nothing where the payload is empty.
+  /// Payload of a piece and level; a slice means nothing where the payload is empty.
   /// @param reference  0: of the patch itself; k: of the k-th that it needs
   const Slice& Payload(std::size_t piece, int level, int layer, std::size_t reference = 0) const {
     return slices[piece][SliceOf(piece, level, reference) + static_cast<std::size_t>(layer)];
@@ -65,7 +65,7 @@ struct Fetch {
     return (reference * levels + at) * per_level;
   }
 
-  std::uint64_t bytes() const;  ///< of all ranges
+  std::uint64_t bytes() const;  ///< sum of all ranges
 };
 
 /// Consecutive patches of a plan that are fetched together if memory allows.
@@ -81,10 +81,10 @@ struct Batch {
 struct Pass {
   int coarsest = 0;     ///< payload levels coarsest .. finest, inclusive, coarse to fine
   int finest = 0;       ///< the level delivered
-  int first_layer = 0;  ///< of the payload, up to `layer`
+  int first_layer = 0;  ///< first layer of the payload; `layer` is the last
   int layer = 0;        ///< the one delivered
 
-  /// Of a patch. In further layers one that refers to other steps is decoded anew.
+  /// Piece of a patch. In further layers one that refers to other steps is decoded anew.
   Piece PieceOf(std::size_t index, const PlannedPatch& patch) const {
     return {index, coarsest, finest, patch.references.empty() ? first_layer : 0};
   }

@@ -18,11 +18,12 @@ std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int 
   return DecodedBytes(samples, plan.type, patch.mask != nullptr);
 }
 
-/// What the C library adds to an allocation.
+/// Overhead of the C library for an allocation.
 constexpr std::uint64_t kAllocation = 16;
-/// Of a plan without patches: its names, levels, passes and open files.
+/// Memory of a plan without patches: its names, levels, passes and open files.
 constexpr std::uint64_t kPlanObjects = 16 << 10;
-/// Of a box that is left out: in the plan, in the header, in its message, and in the bytes of the message.
+/// Memory of a box that is left out: in the plan, in the header, in its message, and in the bytes of the
+/// message.
 constexpr std::uint64_t kLeftOutBytes = 512;
 
 /// Memory of the parts of a row, and of the row of the mask.
@@ -44,8 +45,7 @@ std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
   return kObjects + 3 * layers * (1 + patch.references.size()) * DecodedBytes(plan, patch, piece.finest);
 }
 
-/// What is held of a patch that is delivered, in decoded patches: itself with its layers, and what is cut out
-/// of it.
+/// Memory of a delivered patch, in decoded patches: the patch with its layers, and its cut samples.
 std::uint64_t DeliveredForms(const Query& query) { return 2 * (static_cast<std::uint64_t>(query.layer) + 1); }
 
 /// Memory of the fetches of a batch while they are planned: the batch itself, and a half of it beside it.
@@ -94,7 +94,7 @@ std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& que
   const std::uint64_t patches = MostPatches(dataset, query);
   const FieldDescription& field = dataset.fields[query.field_number];
   const PatchParts parts{dataset.GridOf(field).levels, field.layers()};
-  // Of other steps that are needed, all may miss samples.
+  // All other steps that are needed may have missing samples.
   const bool masked = query.mask != 0 || field.keyframe > 0;
   // The rows as they are located, beside the plan that takes them over.
   std::uint64_t each =
@@ -109,7 +109,7 @@ std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& que
 std::uint64_t PlanMemory(const ReadPlan& plan) {
   const std::size_t steps = 1 + plan.references.steps.size();
   const bool masked = plan.query.mask != 0 || steps > 1;
-  constexpr std::uint64_t kFillingState = 1;  // of a patch, while an array is filled
+  constexpr std::uint64_t kFillingState = 1;  // state of a patch while an array is filled
   std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
                         plan.left_out.size() * kLeftOutBytes;
   for (const PlannedPatch& patch : plan.patches)

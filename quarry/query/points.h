@@ -64,7 +64,7 @@ class PointInterpolator {
   double ValueAt(std::size_t point) const;
 
   std::vector<Point> points_;
-  std::vector<Corner> corners_;     // those of each part of the points by patch
+  std::vector<Corner> corners_;     // corners of each part of the points by patch
   std::vector<std::size_t> parts_;  // where the corners of a part end
   std::vector<std::array<double, 8>> samples_;
 };

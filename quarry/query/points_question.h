@@ -20,7 +20,7 @@ struct PointsRequest {
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::vector<Point> points;          ///< at most kMaxPoints; each inside the grid
   bool price_only = false;            ///< answers without values, and reads nothing
-  std::optional<int> layer;           ///< of accuracy, 0 the roughest; left out: the last
+  std::optional<int> layer;           ///< layer of accuracy, 0 the roughest; left out: the last
 };
 
 /// Most points of one request: they fit into a message and into memory. Clients split larger requests.

@@ -8,8 +8,7 @@
 #include "quarry/base/data_type.h"
 #include "quarry/geometry/box.h"
 
-/// What can be asked of a dataset, and what an answer consists of, in the same words for disk, network and
-/// clients.
+/// Questions to datasets and their answers, in the same terms for disk, network and clients.
 namespace quarry::query {
 
 /// Which level of which layer of accuracy.
@@ -90,9 +89,9 @@ struct StepRange {
 /// The same question of several fields and steps: step by step, and field by field in each step. Each has its
 /// own answer.
 struct SeriesRequest {
-  ReadRequest read;                 ///< of one field of one step if the following are left out
+  ReadRequest read;                 ///< one field of one step if the following are left out
   std::vector<std::string> fields;  ///< none: `read.field`
-  std::optional<StepRange> steps;   ///< those of them that have the field; left out: `read.step`
+  std::optional<StepRange> steps;   ///< range; steps without the field are skipped; left out: `read.step`
 
   bool single() const { return fields.empty() && !steps; }
 };
@@ -114,7 +113,7 @@ struct LevelExtent {
   double coverage = 1;      ///< share of the valid level-0 samples of the touched patches that it can show
 };
 
-/// What an answer costs.
+/// Cost of an answer.
 struct Price {
   std::uint64_t patches = 0;
   std::uint64_t bytes = 0;  ///< payload needed
@@ -129,20 +128,20 @@ struct Price {
   friend bool operator==(const Price&, const Price&) = default;
 };
 
-/// What comes before the first sample.
+/// Header of an answer, before the first sample.
 struct AnswerHeader {
   std::string field;
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
   std::vector<LevelExtent> levels;  ///< in the order of delivery: coarsest first, then roughest first
-  Price price;                      ///< of the whole answer
+  Price price;                      ///< cost of the whole answer
   /// Level-0 samples of the box in patches without the requested values: no level has samples here. No two
   /// overlap
   std::vector<Box> left_out;
-  int layer = 0;             ///< of accuracy, of the last of them
+  int layer = 0;             ///< layer of accuracy of the last level
   bool may_miss = true;      ///< false: no sample of the patches of the answer is missing
-  std::uint64_t number = 0;  ///< of this answer among the answers to the same request, from 0 on
-  std::uint64_t count = 1;   ///< of these answers
+  std::uint64_t number = 0;  ///< number of this answer among the answers to the same request, from 0 on
+  std::uint64_t count = 1;   ///< number of these answers
 };
 
 /// Where a level has no samples, for lack of the requested values: [level samples], none empty.

@@ -46,7 +46,7 @@ struct Position {
 
 /// The same patch at another step.
 struct ReferredPatch {
-  std::size_t step = 0;  ///< of ReadPlan::references
+  std::size_t step = 0;  ///< position in ReadPlan::references
   LocatedPatch entry;
   std::shared_ptr<const LocatedPatch> mask;  ///< as in PlannedPatch
 };
@@ -54,8 +54,8 @@ struct ReferredPatch {
 struct PlannedPatch {
   LocatedPatch entry;
   std::shared_ptr<const LocatedPatch> mask;  ///< if samples of the patch are missing; most have none
-  Box samples;                               ///< of the patch, level 0
-  /// What decoding it needs, in the order of the plan's references. Most need none.
+  Box samples;                               ///< box of the patch, level 0
+  /// Patches that decoding needs, in the order of the plan's references. Most need none.
   std::vector<ReferredPatch> references;
 };
 
@@ -71,7 +71,7 @@ using FindReferences = std::function<Result<std::vector<ReferenceStep>>(std::uin
 /// The steps that decoding needs beside that of the plan.
 struct References {
   std::vector<ReferenceStep> steps;  ///< in the order in which they are decoded
-  /// Of each of them, and last of the step of the plan: the places of those to which it refers.
+  /// For each of `steps`, and last for the step of the plan: positions of the steps to which it refers.
   std::vector<std::vector<std::size_t>> refers_to;
 };
 
@@ -88,15 +88,15 @@ struct ReadPlan {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   int dataset_levels = 1;
-  PatchParts parts;                   ///< of the field
+  PatchParts parts;                   ///< parts of the field
   std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped
   std::vector<LevelExtent> levels;    ///< to deliver, coarsest first, then roughest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
                                       ///< those that hold a sample of the answer at the finest level
-  References references;              ///< of all patches together
+  References references;              ///< references of all patches together
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Price price;
-  RecordedRange recorded;  ///< of the valid original samples
+  RecordedRange recorded;  ///< range of the valid original samples
 };
 
 /// Level-0 samples between neighbours of the answer at one of its levels.

@@ -132,7 +132,7 @@ Result<FoundReferences> FollowReferences(const PatchLocator& locator, const Find
 
 ReferenceGraph GraphOf(const ReadPlan& plan, const PlannedPatch& patch) {
   if (patch.references.empty()) return {};
-  std::map<std::size_t, std::size_t> places;  // of steps among the references of the patch
+  std::map<std::size_t, std::size_t> places;  // positions of steps among the references of the patch
   ReferenceGraph graph;
   const auto add = [&](const format::PatchEntry& row, std::size_t step) {
     std::vector<std::size_t>& refers_to = graph.emplace_back();

@@ -17,7 +17,7 @@ struct BoundedField {
 
 struct SeriesChoice {
   int level = 0;            ///< one for all fields
-  std::vector<int> layers;  ///< of accuracy, of each field
+  std::vector<int> layers;  ///< layer of accuracy of each field
 };
 
 /// Chooses the level, one for all fields, and the layer of each field with the least payload at which whole

@@ -200,7 +200,7 @@ std::size_t StatisticsAccumulator::BinOf(double value) const {
 Totals Together(std::span<const Statistics> parts) {
   Totals all{0, {kNone, kNone, kNone}, {kNone, kNone, kNone}, {kNone, kNone, kNone}};
   double mean = 0;
-  double error = 0;  // of the mean
+  double error = 0;  // rounding error of the mean
   for (const Statistics& part : parts) {
     if (part.valid == 0) continue;
     const bool first = all.valid == 0;

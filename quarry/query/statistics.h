@@ -33,7 +33,7 @@ class StatisticsAccumulator {
  public:
   static constexpr std::size_t kFineBins = std::size_t{1} << 16;
   static constexpr std::uint64_t kAnswerMemory = 384 << 10;
-  /// Of the bins, of their sums at the end, and of the answer with its message.
+  /// Memory of the bins, of their sums at the end, and of the answer with its message.
   static constexpr std::uint64_t kMemory = kFineBins * (3 + 1) * sizeof(double) + kAnswerMemory;
 
   StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request);
@@ -66,7 +66,7 @@ class StatisticsAccumulator {
 
   const StatisticsRequest request_;
   const DataType type_;
-  const std::size_t part_;  ///< of a patch, that the samples are of
+  const std::size_t part_;  ///< part of a patch that has the samples
   const RecordedRange recorded_;
   double fine_begin_ = 0;
   double fine_scale_ = 0;      // fine bins per unit

@@ -15,7 +15,7 @@ namespace quarry::query {
 struct StatisticsRequest {
   ReadRequest read;  ///< the samples: those that a read of the level wanted alone would deliver
   std::vector<double> percentiles;  ///< 0 to 100 each, at most kMaxPercentiles
-  int bins = 0;                     ///< of the histogram; 0: none; at most kMaxBins
+  int bins = 0;                     ///< bins of the histogram; 0: none; at most kMaxBins
   /// [unit of the field] first and last edge of the histogram; left out: the recorded range of the patches
   /// read
   std::optional<std::pair<double, double>> range;
@@ -63,7 +63,7 @@ struct Statistics {
   Bounded min;
   Bounded max;
   Bounded mean;
-  Bounded stddev;  ///< of the samples themselves: divided by their number
+  Bounded stddev;  ///< standard deviation of the samples themselves: divided by their number
   /// Where the smallest and the largest of *all* valid original samples of the box lie, those between the
   /// samples of the level included; from the recorded ranges of patches as well. Infinite if nothing is
   /// known.
@@ -74,12 +74,12 @@ struct Statistics {
 };
 
 struct StatisticsAnswer {
-  AnswerHeader header;  ///< of the samples; none of them is delivered, so price.reply_bytes is 0
+  AnswerHeader header;  ///< header of the samples; none of them is delivered, so price.reply_bytes is 0
   Statistics statistics;
 };
 
-/// What answers to one question of several steps say together: of all decoded samples, and in each interval
-/// that of all originals. Without a valid sample, NaN.
+/// Totals of the answers to one question of several steps: of all decoded samples, with intervals that hold
+/// those of all originals. Without a valid sample, NaN.
 struct Totals {
   std::uint64_t valid = 0;
   Bounded min;

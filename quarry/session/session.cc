@@ -27,7 +27,7 @@ struct ReadSession::Series {
   }
 };
 
-/// What an answer takes beside its plan.
+/// Memory of an answer beside its plan.
 struct ReadSession::Takes {
   enum class Delivery { kNothing, kSamples, kPayload };
   Delivery delivery = Delivery::kNothing;
@@ -160,7 +160,7 @@ Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::ui
   return largest;
 }
 
-/// Of all answers.
+/// Cost of all answers.
 Result<query::Price> ReadSession::PriceOf(const Series& series, RequestControl* control) {
   query::Price sum;
   for (std::size_t i = 0; i < series.size(); ++i) {

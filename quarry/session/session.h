@@ -34,11 +34,11 @@ class DatasetSource {
   virtual Result<std::shared_ptr<const OpenedDataset>> Find(const std::string& name) = 0;
 };
 
-/// What a request takes, for the decision whether to admit it.
+/// Resources of a request, for the decision whether to admit it.
 struct Demand {
   std::uint64_t payload = 0;              ///< [bytes] read from files
   std::uint64_t reply = 0;                ///< [bytes] delivered
-  const query::ReadPlan* plan = nullptr;  ///< of the only answer; null if there are several, or no samples
+  const query::ReadPlan* plan = nullptr;  ///< the only answer's; null if there are several, or no samples
   std::string instead;                    ///< the end of "ask for ..."; empty: whatever the plan allows
 };
 
@@ -68,10 +68,10 @@ inline Requester RequesterOf(RequestControl* control) {
 
 /// How much of a request was answered, so that another call can continue from there.
 struct ResumePoint {
-  std::uint64_t fingerprint = 0;  ///< of the plan, see query::Fingerprint; 0: the beginning
+  std::uint64_t fingerprint = 0;  ///< fingerprint of the plan, see query::Fingerprint; 0: the beginning
   std::size_t answers = 0;        ///< delivered
   query::Position position;       ///< in the answer after them
-  std::size_t parts = 0;          ///< of the patch at `position`, delivered by its sink
+  std::size_t parts = 0;          ///< parts of the patch at `position`, delivered by its sink
 };
 
 /// The beginning of an answer.
@@ -80,15 +80,15 @@ struct AnswerStart {
   const query::ReadPlan& plan;
   query::AnswerHeader header;
   const ResumePoint& from;    ///< complete; an earlier call delivered what comes before it
-  const ReadUsage& usage;     ///< what was read for this answer so far; grows while it is delivered
-  const query::Price& price;  ///< of all answers, those before the resume point too
+  const ReadUsage& usage;     ///< reads for this answer so far; grows while it is delivered
+  const query::Price& price;  ///< cost of all answers, those before the resume point too
 };
 
 /// Receives the answers to a read, on the thread that called ReadSession::Read.
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
-  /// What takes the answer: decoded samples, or stored payload. Used until the next Begin or End.
+  /// Sink of the answer: decoded samples, or stored payload. Used until the next Begin or End.
   using Taker = std::variant<BlockSink*, PayloadSink*>;
   virtual Result<Taker> Begin(const AnswerStart& start) = 0;
   /// Whether the answers go to a PayloadSink.
@@ -137,7 +137,7 @@ class ReadSession {
 
   PatchStore* store() const { return engine_.store.get(); }
 
-  /// What Read would answer and cost, without reading any payload: one header for each answer, at least one.
+  /// The answer to Read and its cost, without reading any payload: one header for each answer, at least one.
   /// @errors those of DatasetSource::Find, Dataset::Expand, Dataset::Plan and of the sink; kCancelled
   Status Plan(const std::string& dataset, const query::SeriesRequest& request, RequestControl* control,
               PlanSink* sink);

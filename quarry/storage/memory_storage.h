@@ -38,7 +38,7 @@ class MemoryStorage final : public Storage {
   struct Node {
     std::shared_ptr<const Bytes> bytes;  ///< null: a folder
     std::uint64_t identity = 0;          ///< unique among all objects ever made
-    std::uint64_t changes = 0;           ///< of a folder: names added, replaced and removed
+    std::uint64_t changes = 0;           ///< changes of a folder: names added, replaced and removed
   };
 
   Status PutNode(const std::string& path, std::shared_ptr<const Bytes> bytes);

@@ -10,7 +10,7 @@ namespace quarry {
 /// Which symbolic links are followed.
 enum class FollowLinks {
   kNo,
-  kOwner,  ///< those whose owner also owns what they lead to
+  kOwner,  ///< links whose owner also owns their target
   kYes,
 };
 

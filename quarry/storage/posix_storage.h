@@ -18,8 +18,8 @@ class PosixStorage final : public Storage {
   static const std::shared_ptr<const Storage>& Instance();
 
   PosixStorage() = default;
-  /// Those below a folder alone: no other path is opened. Links above the folder are followed. Stat follows
-  /// all links: it tells no contents, and is asked all the time.
+  /// Files below a folder alone: no other path is opened. Links above the folder are followed. Stat follows
+  /// all links: it shows no contents, and is called all the time.
   /// @param files  most that are open for reading at a time; more are closed and opened again
   PosixStorage(const std::string& root, FollowLinks links, std::size_t files = SIZE_MAX)
       : opener_(std::in_place, root, links), files_(std::make_shared<FilePool>(files)) {}

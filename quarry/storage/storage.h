@@ -18,7 +18,7 @@ enum class ObjectKind : std::uint8_t { kFile, kFolder, kOther };
 /// A name in a folder.
 struct FolderEntry {
   std::string name;
-  ObjectKind kind = ObjectKind::kOther;  ///< of the target, for a symbolic link
+  ObjectKind kind = ObjectKind::kOther;  ///< kind of the target, for a symbolic link
   bool is_link = false;                  ///< whether it is a symbolic link
 
   friend bool operator==(const FolderEntry&, const FolderEntry&) = default;
@@ -34,7 +34,7 @@ struct Stamp {
   friend bool operator==(const Stamp& a, const Stamp& b) { return a.text == b.text; }
 };
 
-/// What a storage knows about an object without reading it.
+/// Facts about an object that a storage knows without reading it.
 struct ObjectInfo {
   ObjectKind kind = ObjectKind::kOther;
   std::uint64_t size = 0;  ///< [bytes] of a file

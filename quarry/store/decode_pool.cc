@@ -150,7 +150,7 @@ void DecodePool::Work() {
     task.splice(task.end(), begun_, begun_.begin());
     lock.unlock();
     task.front().run();
-    task.clear();  // what it holds may take its time to go
+    task.clear();  // destruction of what it holds may take long
     lock.lock();
     End();
   }

@@ -14,9 +14,9 @@ namespace quarry {
 
 /// Decides which waiting task is next.
 struct DecodePriority {
-  int level = 0;             ///< of one client: coarse levels before fine ones
+  int level = 0;             ///< for one client: coarse levels before fine ones
   std::uint64_t bytes = 0;   ///< then those of the smallest fetches
-  std::uint64_t client = 0;  ///< of the Requester
+  std::uint64_t client = 0;  ///< client of the Requester
   std::uint64_t work = 0;    ///< [bytes] samples that the task decodes: clients have equal parts of it
 };
 
@@ -57,11 +57,11 @@ class DecodePool {
   struct Place {
     int finer = 0;  ///< the negated level
     std::uint64_t bytes = 0;
-    std::uint64_t number = 0;  ///< of the submission
+    std::uint64_t number = 0;  ///< number of the submission
 
     friend auto operator<=>(const Place&, const Place&) = default;  // NOLINT(modernize-use-nullptr)
   };
-  /// Of a thread that computes itself.
+  /// State of a thread that computes itself.
   struct Turn {
     bool begun = false;
     std::condition_variable begins = {};
@@ -76,7 +76,7 @@ class DecodePool {
   /// The tasks of one client.
   struct Queue {
     std::map<Place, TaskNode> waiting;
-    std::map<std::uint64_t, Place> by_age;  ///< of the waiting tasks
+    std::map<std::uint64_t, Place> by_age;  ///< positions of the waiting tasks
     std::uint64_t taken = 0;
     std::uint64_t start = 0;  ///< [bytes] the "start tag" of the next task
 
@@ -95,7 +95,7 @@ class DecodePool {
   const int thread_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, Queue> queues_;  ///< of clients with waiting tasks, or more than others have had
+  std::map<std::uint64_t, Queue> queues_;  ///< clients with waiting tasks, or with more work than others
   std::list<Task> begun_;                  ///< tasks whose turn it is, for the next threads
   int running_ = 0;                        ///< turns that have begun, at most one for each thread
   std::uint64_t now_;  ///< [bytes] "virtual time": the largest start of a task that was taken

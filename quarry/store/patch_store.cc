@@ -341,7 +341,8 @@ std::vector<bool> PatchStore::Has(std::span<const PatchKey> keys) const {
 
 Result<StoredPatch> PatchStore::Take(const PatchKey& key, const std::function<bool()>& cancelled) {
   Lock lock(mutex_);
-  // Whoever takes it claimed it before. Were it newer for that, what others claimed ahead would go first.
+  // The caller claimed the patch before, so Take does not make it more recent: the patches that others
+  // claimed ahead would be evicted first.
   if (const auto place = places_.find(key); place != places_.end()) return place->second->patch();
   const auto found = flights_.find(key);
   if (found == flights_.end()) return StoredPatch();

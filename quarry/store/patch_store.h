@@ -18,7 +18,7 @@
 #include "quarry/codec/patch_codec.h"
 #include "quarry/store/requester.h"
 
-/// What requests share: one memory budget, the recently decoded patches, and the threads that decode.
+/// Shared by all requests: one memory budget, the recently decoded patches, and the threads that decode.
 namespace quarry {
 
 /// One level of one patch, decoded. Shared by all its users, changed by none.
@@ -29,7 +29,7 @@ struct PatchKey {
   std::uint64_t dataset = 0;  ///< checksum of its path
   std::uint64_t step = 0;
   std::uint64_t patch = 0;
-  std::uint64_t content = 0;  ///< of the stored checksums of the level and the coarser ones, masks included
+  std::uint64_t content = 0;  ///< checksum over those of the level and the coarser ones, masks included
   std::uint32_t field = 0;
   std::int32_t level = 0;
 
@@ -47,8 +47,8 @@ struct PatchKey {
 /// batches and manifests that are loaded reserve it; they wait only for files and processors, and end. What
 /// they make stays in the store, and gives way to the other four.
 ///
-/// Nobody waits for ever: who holds memory waits only for a later kind, in the order question, pinned or
-/// small, reserved, and never for more of the same kind.
+/// Free of deadlocks: a holder of memory waits only for a later kind, in the order question, pinned or small,
+/// reserved, and never for more of the same kind.
 ///
 /// No client takes it all: of those who wait, the client that holds least of a kind is next, and a client has
 /// at most half of the questions' and of the pinned memory, unless one request alone needs more.
@@ -93,7 +93,7 @@ class PatchStore {
         : store_(store), kind_(kind), client_(client), bytes_(bytes) {}
 
     PatchStore* store_ = nullptr;
-    Kind* kind_ = nullptr;  ///< of the store, from which the bytes were taken
+    Kind* kind_ = nullptr;  ///< kind of the store from which the bytes were taken
     std::uint64_t client_ = 0;
     std::uint64_t bytes_ = 0;
   };
@@ -216,7 +216,7 @@ class PatchStore {
 
     StoredPatch patch() const { return std::static_pointer_cast<const PatchReader>(object); }
   };
-  /// Of a patch that is being decoded.
+  /// State of a patch that is being decoded.
   struct Flight {
     bool ended = false;
     std::size_t waiting = 0;
@@ -231,7 +231,7 @@ class PatchStore {
     const std::uint64_t bytes;
     std::condition_variable turn;
   };
-  /// What a client holds of a kind.
+  /// Memory of one kind that a client holds.
   struct Holding {
     std::uint64_t bytes = 0;
     std::size_t pieces = 0;  ///< each a Memory
@@ -243,7 +243,7 @@ class PatchStore {
     std::size_t most_waiting = SIZE_MAX;
     std::uint64_t used = 0;  ///< [bytes]
     std::size_t pieces = 0;
-    std::unordered_map<std::uint64_t, Holding> holdings = {};  ///< of the clients that hold a piece
+    std::unordered_map<std::uint64_t, Holding> holdings = {};  ///< holdings of the clients that hold a piece
     std::list<Place> waiting = {};                             ///< in order of arrival
 
     Holding HeldBy(std::uint64_t client) const;
@@ -280,7 +280,7 @@ class PatchStore {
   std::condition_variable ended_;  ///< flights
   Kind questions_;
   Kind pinned_;
-  Kind small_;  ///< what pinned_ has for small requests alone; nobody waits here
+  Kind small_;  ///< memory of pinned_ for small requests alone; no request waits here
   Kind reserved_;
   std::uint64_t stored_ = 0;
   std::list<Entry> entries_;  ///< the one claimed, stored or found last in front

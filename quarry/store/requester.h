@@ -7,7 +7,7 @@
 
 namespace quarry {
 
-/// Who wants memory or work, and whether it still does.
+/// The owner of memory or decoding tasks, and whether it still wants them.
 struct Requester {
   template <std::predicate Cancelled>
   requires(!std::same_as<std::decay_t<Cancelled>, Requester>)

@@ -38,7 +38,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
 /// names them.
 int NumberOf(std::uint32_t value) { return static_cast<int>(std::min<std::uint32_t>(value, 1000)); }
 
-/// Of each field and step.
+/// The question of each field and step.
 Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   query::ReadRequest request;
   request.field = query.field();

@@ -138,7 +138,7 @@ class BitStringReader {
 
 /// One of `count` places, all equally likely: the first ones take one bit less than the others.
 struct PlaceCode {
-  int bits;               ///< of the first ones
+  int bits;               ///< number of the first ones
   std::uint64_t shorter;  ///< how many these are
 
   /// @param count  from 1 to 2^63

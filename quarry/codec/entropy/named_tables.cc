@@ -74,7 +74,7 @@ SymbolTable MakeTable(std::size_t shape, int scale) {
   std::uint32_t left = 1u << kNamedBits;
   for (std::size_t q = 1; q < kMagnitudes; ++q) {
     std::uint64_t frequency = ((weights[q] << (kNamedBits + 1)) + sum) / (2 * sum);
-    // What is left out costs an escape: from an eighth of the smallest frequency on, it is in.
+    // A value that is left out costs an escape: from an eighth of the smallest frequency on, it is in.
     if (frequency == 0 && weights[q] << (kNamedBits + 3) >= sum) frequency = 1;
     table.frequencies[2 * q - 1] = static_cast<std::uint16_t>(frequency);
     table.frequencies[2 * q] = static_cast<std::uint16_t>(frequency);

@@ -176,7 +176,7 @@ SymbolCode MakeCode(std::uint32_t frequency, std::uint32_t begin, int bits) {
   return reciprocal | complement << kComplementAt | bias << kBiasAt | shift << kShiftAt;
 }
 
-/// Of all coded symbols; those of symbols that do not occur are unset.
+/// Codes of all coded symbols; those of symbols that do not occur are unset.
 const SymbolCode* MakeCodes(std::span<const SymbolTable> tables, int bits) {
   static const PerThread<std::vector<SymbolCode>> scratch;
   std::vector<SymbolCode>& codes = *scratch;

@@ -67,7 +67,7 @@ struct RansWriter {
   std::array<std::uint32_t, kMostLanes> states{};
   std::size_t lanes = kFewLanes;
   int bits = 11;
-  const SymbolCode* codes = nullptr;  ///< of all coded symbols
+  const SymbolCode* codes = nullptr;  ///< codes of all coded symbols
   std::uint16_t* next = nullptr;      ///< the next word goes before it: decoding reverses encoding
 };
 

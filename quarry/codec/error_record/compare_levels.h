@@ -58,10 +58,10 @@ template <typename Real>
 struct Level {
   int level = 0;
   Index3 shape{};       // extended by one sample after the last along every axis
-  Weighted<Real> grid;  // of that shape
+  Weighted<Real> grid;  // grid of that shape
   Real largest = 0;     // magnitude in the grid
 
-  // Of the current tile: its rows of level samples, interpolated to full resolution along x, in two planes of
+  // The current tile: its rows of level samples, interpolated to full resolution along x, in two planes of
   // level samples and between them.
   std::int64_t plane = -1;  // the first of the two
   std::array<Weighted<Real>, 2> planes;

@@ -4,11 +4,11 @@
 
 namespace quarry::interpolate {
 
-/// What predictors are judged by: some samples of the three bands with one odd axis.
+/// Samples for the choice of a predictor: some of the three bands with one odd axis.
 template <typename T>
 struct PredictionSample {
-  Index3 shape{};                                   ///< of the level
-  std::array<const T*, kBands> originals{};         ///< of the bands, null where one is empty
+  Index3 shape{};                                   ///< shape of the level
+  std::array<const T*, kBands> originals{};         ///< samples of the bands, null where one is empty
   std::array<const std::uint8_t*, kBands> valid{};  ///< null where every sample is valid
   double step = 1;
 };

@@ -37,9 +37,9 @@ struct Group {
   std::uint64_t count = 0;
   std::uint64_t magnitudes = 0;  ///< their sum
   std::size_t symbols = 0;       ///< one more than the largest that occurs
-  Histogram histogram;           ///< of these; the rest is unset
+  Histogram histogram;           ///< counts of the symbols; the rest is unset
   float bits = 0;
-  entropy::TableName name = 0;  ///< of the best named table, where these are chosen
+  entropy::TableName name = 0;  ///< the best named table, where these are chosen
 };
 
 /// Increments of the same counter wait for each other: neighbours count in turns.
@@ -102,11 +102,11 @@ void AddHistogram(const Group& from, Group* to) {
     to->histogram[Coarser(s, to->shift - from.shift)] += from.histogram[s];
 }
 
-/// What symbols cost in named tables, in 1/kCostUnit bits.
+/// Costs of symbols in named tables, in 1/kCostUnit bits.
 class NamedCosts {
  public:
   static constexpr std::uint32_t kCostUnit = 64;
-  /// Of an index that has no symbol: position and value.
+  /// Cost of an index that has no symbol: position and value.
   static constexpr std::uint32_t kEscape = 32 * kCostUnit;
   using Costs = std::array<std::uint32_t, entropy::kSymbols>;
 

@@ -13,9 +13,9 @@ namespace quarry::interpolate {
 /// Which contexts share a table, and how many bits of their indices are stored beside the symbols.
 struct TableChoice {
   ContextMap contexts;
-  bool has_classes = false;               ///< of contexts; otherwise they are bins
-  std::vector<std::uint8_t> shifts;       ///< of every table
-  std::vector<entropy::TableName> names;  ///< of every table, or none: the tables are stored
+  bool has_classes = false;               ///< contexts are classes; otherwise they are bins
+  std::vector<std::uint8_t> shifts;       ///< one for every table
+  std::vector<entropy::TableName> names;  ///< one for every table, or none: the tables are stored
   double bits = 0;                        ///< estimate of everything: symbols, low bits, tables
 };
 

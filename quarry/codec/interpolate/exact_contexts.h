@@ -11,11 +11,11 @@ namespace quarry::interpolate {
 /// One plane of a band.
 struct ExactPlane {
   const float* predicted = nullptr;
-  const float* values = nullptr;            ///< of the layer before
+  const float* values = nullptr;            ///< values of the layer before
   const std::uint8_t* validity = nullptr;   ///< or null: all are valid
-  const std::uint16_t* activity = nullptr;  ///< of the errors of predictions nearby
+  const std::uint16_t* activity = nullptr;  ///< errors of predictions nearby
   std::size_t count = 0;
-  float half_width = 0;      ///< of the intervals, above 0
+  float half_width = 0;      ///< half width of the intervals, above 0
   float relative_width = 0;  ///< see IntervalArgs
   bool integral = false;
   float* clamped = nullptr;          ///< predictions inside the intervals, times the signs

@@ -15,7 +15,7 @@ namespace {
 /// Payload from which 32 and 64 states of four bytes are worth it.
 constexpr double kManyLanesBits = 8.0 * 4000;
 constexpr double kMostLanesBits = 8.0 * 16000;
-/// Of the frequencies of stored tables; named ones have the same.
+/// Bits of the frequencies of stored tables; named ones have the same.
 constexpr int kTableBits = entropy::kNamedBits;
 
 /// Writes whether indices are all zero.

@@ -34,7 +34,7 @@ template <typename T>
 struct PredictArgs {
   int band = 0;
   Index3 shape{};
-  std::array<BandSource<T>, 3> sources{};          ///< of the odd axes
+  std::array<BandSource<T>, 3> sources{};          ///< sources of the odd axes
   std::array<std::array<T, 3>, kBands> weights{};  ///< [axes without extrapolation][axis]
   std::array<T*, 3> scratch{};                     ///< a plane each
 };
@@ -43,7 +43,7 @@ struct PredictArgs {
 struct ContextArgs {
   int band = 0;
   Index3 shape{};
-  std::array<const std::uint16_t*, 3> magnitudes{};  ///< of the band without this axis being odd
+  std::array<const std::uint16_t*, 3> magnitudes{};  ///< magnitudes of the band without this axis being odd
   std::array<Index3, 3> source_shapes{};
 };
 
@@ -51,8 +51,8 @@ template <typename T>
 struct QuantiseArgs {
   T step = 1;
   T inverse_step = 1;
-  T max_error = 0;        ///< of a reconstruction; beyond it the sample is an escape
-  T max_index = 0;        ///< of an index; beyond it the sample is an escape
+  T max_error = 0;        ///< largest error of a reconstruction; beyond it the sample is an escape
+  T max_index = 0;        ///< largest index; beyond it the sample is an escape
   bool integral = false;  ///< predictions are rounded: all samples are whole numbers
 };
 
@@ -75,10 +75,10 @@ struct FoldTables {
 
 /// The low bits of a level, in the order of its symbols.
 struct LowBits {
-  std::array<std::uint8_t, 16> widths{};  ///< of each table
+  std::array<std::uint8_t, 16> widths{};  ///< one for each table
   const std::byte* bytes = nullptr;       ///< readable up to kLowBitsPadding bytes beyond the last
   std::size_t limit = 0;                  ///< bits there are
-  std::size_t position = 0;               ///< of the next; above `limit`, there were too few
+  std::size_t position = 0;               ///< position of the next; above `limit`, there were too few
 };
 
 /// A plane of a band, from symbols to samples.
@@ -88,7 +88,7 @@ struct ReconstructArgs {
   bool integral = false;  ///< as in QuantiseArgs
   std::size_t count = 0;
   const std::uint8_t* symbols = nullptr;  ///< 0 where a sample has none
-  const std::uint8_t* tables = nullptr;   ///< of the symbols, or kNoTable; used with low bits only
+  const std::uint8_t* tables = nullptr;   ///< tables of the symbols, or kNoTable; used with low bits only
   LowBits* low_bits = nullptr;            ///< or null; what has been read is counted
   const T* predicted = nullptr;
   T* decoded = nullptr;

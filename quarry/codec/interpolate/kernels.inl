@@ -267,7 +267,7 @@ QUARRY_KERNEL bool Quantise(const QuantiseArgs<T>& args, const T* samples, const
 }
 
 QUARRY_KERNEL inline std::int32_t IndexOf(std::int32_t index) { return index; }
-/// Of a symbol without low bits.
+/// Index of a symbol without low bits.
 QUARRY_KERNEL inline std::int32_t IndexOf(std::uint8_t symbol) {
   return static_cast<std::int8_t>((symbol >> 1) ^ -(symbol & 1));
 }

@@ -124,7 +124,7 @@ void Classify(const std::uint16_t* activity, std::size_t count, std::span<const 
   ClassifyScalar(activity, count, thresholds, out);
 }
 
-/// Of eight samples, a bit for each that is valid.
+/// Bits of eight samples, set for each that is valid.
 inline std::uint32_t ValidSet(const std::uint8_t* valid) {
   const uint8x8_t lane_bits = {1, 2, 4, 8, 16, 32, 64, 128};
   const uint8x8_t eight = vld1_u8(valid);

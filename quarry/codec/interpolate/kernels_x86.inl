@@ -39,7 +39,8 @@ QUARRY_KERNEL inline void StoreEight(const __m256i* symbols, std::uint8_t* out) 
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_packus_epi16(words, words));
 }
 
-/// Of four times eight. Packing keeps to the halves of a vector; the last step puts their parts in order.
+/// Stores four times eight symbols. Packing keeps to the halves of a vector; the last step puts their parts
+/// in order.
 QUARRY_KERNEL inline void StoreFourTimesEight(const __m256i* symbols, std::uint8_t* out) {
   const __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(symbols[0], symbols[1]),
                                             _mm256_packus_epi32(symbols[2], symbols[3]));

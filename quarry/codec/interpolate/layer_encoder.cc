@@ -82,7 +82,7 @@ class Encoder {
     head.ratio = PickRatio();
     const double max_error = head.lattice ? (head.step - 1) / 2 : SafeTolerance();
 
-    // What is coded at level 0, and every coarser level of it.
+    // Samples to code at level 0, and every coarser level of them.
     Buffer<T> working;
     std::vector<const T*> grids = {WorkingValues<S, T>(
         samples_.data(), validity_.empty() ? nullptr : validity_.data(), samples_.size(), head, &working)};
@@ -192,7 +192,7 @@ class Encoder {
       const int smallest = std::max(std::ilogb(largest) - std::ilogb(kLargestWhole<T>) + 1,
                                     std::numeric_limits<S>::min_exponent);
       const double unit = std::ldexp(1.0, smallest);
-      std::uint64_t bits = 0;  // of all samples in that unit
+      std::uint64_t bits = 0;  // bits of all samples in that unit
       for (std::size_t i = 0; i < samples_.size(); ++i) {
         if (!IsValid(i)) continue;
         const double scaled = std::abs(static_cast<double>(samples_[i])) / unit;
@@ -232,7 +232,7 @@ class Encoder {
     const bool exact = tolerance_ == 0;
     const double tolerance = exact ? 0 : tolerance_ - kRoundings * rounding;
     if (!exact && !(tolerance > 0)) return std::nullopt;
-    // Of smaller units, steps have so many that they are no larger than others.
+    // With smaller units, steps have so many units that they are no larger than others.
     constexpr double kMostUnits = 16;
     const std::optional<Quantum> quantum = FindQuantum<S>(
         samples_, validity_,
@@ -296,13 +296,13 @@ class Encoder {
 
   std::size_t PickRatio() const {
     const double range = static_cast<double>(most_) - static_cast<double>(least_);
-    // What more accurate coarse levels cost is no loss where layers follow.
+    // The cost of more accurate coarse levels is no loss where layers follow.
     if (tolerance_ >= 5e-2 * range || !settings_.is_last) return 2;
     return tolerance_ >= 5e-3 * range ? 1 : 0;
   }
 
-  /// What stands for sample (0, 0, 0) where it is missing, in working values: the mean of some samples. It is
-  /// the prediction wherever many are missing.
+  /// Replaces sample (0, 0, 0) where it is missing, in working values: the mean of some samples. It is the
+  /// prediction wherever many are missing.
   T MeanForBase(const PatchHead& head) const {
     constexpr std::size_t kSamples = 4096;
     const std::size_t stride = samples_.size() / kSamples | 1;  // odd, so that not all are from one column
@@ -313,7 +313,7 @@ class Encoder {
       sum += static_cast<double>(samples_[i]);
       count += 1;
     }
-    // Of huge numbers, any will do.
+    // Any mean will do for huge numbers.
     const double mean = std::isfinite(sum) ? sum / count : static_cast<double>(sample_);
     if (head.quantum) return static_cast<T>(MultipleOf(*head.quantum, mean));
     return static_cast<T>(head.lattice ? std::nearbyint(std::ldexp(mean, -head.exponent)) : mean);

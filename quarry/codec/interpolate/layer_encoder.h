@@ -18,7 +18,7 @@ struct CodedLayer {
   ExactLevels exact_levels = 0;
 };
 
-/// What is wanted of a layer.
+/// Settings of a layer.
 struct LayerSettings {
   double tolerance = 0;
   bool is_last = true;

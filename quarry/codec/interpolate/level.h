@@ -41,7 +41,7 @@ template <typename T>
 struct LevelGrid {
   Index3 shape{1, 1, 1};
   PaddedArray<T> values;
-  PaddedArray<std::uint16_t> magnitudes;  ///< of the indices, at most kMaxMagnitude
+  PaddedArray<std::uint16_t> magnitudes;  ///< magnitudes of the indices, at most kMaxMagnitude
   PredictorSpec predictor = PredictorSpec::Default();
   bool exact = false;  ///< its new samples are the original ones bit by bit
 };

@@ -35,12 +35,12 @@ struct LevelScratch {
   std::array<PaddedArray<T>, kBands> values;
   std::array<PaddedArray<std::uint16_t>, kBands> magnitudes;
   std::array<PaddedArray<T>, 4> planes;          ///< predictions along x, y, z, and their average
-  std::vector<std::uint16_t> activity;           ///< of a plane
-  std::vector<T> row;                            ///< of the whole level
-  std::vector<std::uint8_t> validity;            ///< of a band
+  std::vector<std::uint16_t> activity;           ///< one plane
+  std::vector<T> row;                            ///< one row of the whole level
+  std::vector<std::uint8_t> validity;            ///< validity of a band
   std::array<PaddedArray<T>, kBands> reference;  ///< bands of the reference
   PaddedArray<T> reference_plane;                ///< predictions of them
-  std::vector<std::uint16_t> reference_misses;   ///< of a plane
+  std::vector<std::uint16_t> reference_misses;   ///< one plane
 
   static LevelScratch& OfThread() {
     static const PerThread<LevelScratch> scratch;
@@ -98,9 +98,9 @@ void ExtractBand(const U* level, const Index3& shape, int band, U* out) {
 /// The intervals of a plane or a band in the layer before; see IntervalPlane.
 template <typename T>
 struct IntervalScratch {
-  Buffer<T> values;  ///< of the layer before, of all new samples in coding order
+  Buffer<T> values;  ///< values of the layer before, of all new samples in coding order
   Buffer<T> clamped;
-  Buffer<T> unclamped;  ///< of exact levels with tables
+  Buffer<T> unclamped;  ///< for exact levels with tables
   Buffer<T> signs;
   Buffer<std::uint16_t> misses;
 
@@ -135,7 +135,7 @@ IntervalArgs<T> IntervalArgsOf(const Quantiser& quantiser, double half_width) {
   IntervalArgs<T> args;
   const T step = static_cast<T>(quantiser.step);
   args.half_width = static_cast<T>(half_width);
-  // What the layer before has is rounded; whole numbers and exact samples are not.
+  // The values of the layer before are rounded; whole numbers and exact samples are not.
   args.relative_width = quantiser.integral || half_width == 0 ? T(0) : 2 * std::numeric_limits<T>::epsilon();
   args.inverse_step = T(1) / step;
   args.activity_unit = step / T(12);
@@ -311,7 +311,7 @@ class LevelBands {
   template <typename U, typename Use>
   void ForEachRow(U* (LevelBands::*array)(int), Use use) {
     for (std::int64_t z = 0; z < shape_[2]; ++z) {
-      std::array<const U*, 2> evens{};  // of the next row with an even y, and with an odd one
+      std::array<const U*, 2> evens{};  // evens of the next row with an even y, and with an odd one
       std::array<const U*, 2> odds{};
       for (std::size_t y = 0; y < 2; ++y) {
         const int band = static_cast<int>(y << 1) | static_cast<int>((z & 1) << 2);

@@ -66,7 +66,7 @@ struct FindIntervalsKernel {
     std::array<std::int32_t, kBlock> whole;
     for (std::size_t i = 0; i < count; ++i) {
       const T steps = outside[i] * args.inverse_step;
-      // Of anything that is no number, the comparison is false. A hostile patch may have a step below 0.
+      // The comparison is false for NaN. A hostile patch may have a step below 0.
       const T least = steps < kMost ? steps : kMost;
       const T bounded = least > 0 ? least : T(0);
       // To the nearest, ties to even.

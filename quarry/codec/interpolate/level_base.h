@@ -8,7 +8,7 @@
 #include "quarry/codec/interpolate/contexts.h"
 #include "quarry/codec/interpolate/kernels.h"
 
-/// What the layer of accuracy before, and other steps, say about the samples of a level.
+/// Facts about the samples of a level from the layer of accuracy before, and from other steps.
 namespace quarry::interpolate {
 
 /// A prediction as kernels sanitise it before use (Sanitised in kernels.inl).
@@ -20,11 +20,11 @@ T SanitisedPrediction(T predicted, bool integral) {
   return std::abs(predicted) < kRounder / 4 ? (predicted + kRounder) - kRounder : T(0);
 }
 
-/// What is known of a level beside the next coarser one, in working values of this layer.
+/// Facts about a level beside the next coarser one, in working values of this layer.
 template <typename T>
 struct LevelBase {
-  const T* values = nullptr;  ///< of the layer before, dense; null: this is the first layer
-  double half_width = 0;  ///< of the interval around each value that should hold the sample; 0: it is exact
+  const T* values = nullptr;  ///< values of the layer before, dense; null: this is the first layer
+  double half_width = 0;      ///< half width of the interval that should hold the sample; 0: it is exact
   const T* reference =
       nullptr;  ///< the same level at other steps, dense; null: there is none. See reference.h
 };
@@ -39,14 +39,14 @@ struct IntervalArgs {
   T half_width = 0;
   T relative_width = 0;  ///< times the magnitude of the value, in addition
   T inverse_step = 1;
-  T activity_unit = 0;  ///< what an activity of 1 says about the error of a prediction
+  T activity_unit = 0;  ///< error of a prediction that an activity of 1 stands for
 };
 
 /// One plane of a band.
 template <typename T>
 struct IntervalPlane {
   const T* predicted = nullptr;
-  const T* values = nullptr;               ///< of the layer before
+  const T* values = nullptr;               ///< values of the layer before
   const std::uint8_t* validity = nullptr;  ///< or null: all are valid. Missing samples keep their predictions
   const std::uint16_t* activity = nullptr;  ///< or null: no classes
   std::size_t count = 0;

@@ -24,18 +24,18 @@ namespace quarry::interpolate {
 /// Scratch of a thread: everything as large as a level.
 template <typename T>
 struct EncoderScratch {
-  PaddedArray<T> originals;              ///< of all bands, in coding order
-  Buffer<std::uint8_t> valid;            ///< of the same, or empty
-  Buffer<std::int32_t> indices;          ///< of the same
-  Buffer<std::uint8_t> contexts;         ///< of the same: bins, in a further layer with classes
+  PaddedArray<T> originals;              ///< samples of all bands, in coding order
+  Buffer<std::uint8_t> valid;            ///< their validity, or empty
+  Buffer<std::int32_t> indices;          ///< their indices
+  Buffer<std::uint8_t> contexts;         ///< their contexts: bins, in a further layer with classes
   std::vector<std::size_t> raw_escapes;  ///< positions, ascending
-  Buffer<std::int32_t> coded_indices;    ///< of valid samples only, where some are missing
+  Buffer<std::int32_t> coded_indices;    ///< indices of valid samples only, where some are missing
   Buffer<std::uint8_t> coded_contexts;
-  std::vector<std::size_t> coded_ends;  ///< of the bands that are not empty
-  Buffer<std::uint8_t> class_contexts;  ///< of the same, with classes, where coded_contexts has bins
+  std::vector<std::size_t> coded_ends;  ///< ends of the bands that are not empty
+  Buffer<std::uint8_t> class_contexts;  ///< class contexts, where coded_contexts has bins
   std::vector<entropy::CodedSymbol> symbols;
   std::array<std::vector<T>, kBands> kept;
-  Buffer<T> signs;         ///< of all samples, in a further layer
+  Buffer<T> signs;         ///< signs of all samples, in a further layer
   Buffer<T> signed_plane;  ///< originals of a plane, times their signs
 
   static EncoderScratch& OfThread() {
@@ -106,7 +106,7 @@ class LevelSamples {
   /// The result of CollectCoded.
   CodedIndices coded() { return {coded_indices_, coded_contexts_, scratch_.coded_ends}; }
 
-  /// What predictors are judged by.
+  /// Samples for the choice of a predictor.
   PredictionSample<T> Sample() const {
     PredictionSample<T> sample;
     sample.shape = shape_;
@@ -419,7 +419,7 @@ class LevelSamples {
   IntervalScratch<T>& intervals_;
   std::array<std::size_t, kBands> begin_{};
   std::span<const std::int32_t> coded_indices_;  ///< in scratch: what is coded
-  std::span<std::uint8_t> coded_contexts_;       ///< of the same
+  std::span<std::uint8_t> coded_contexts_;       ///< contexts of the coded indices
 };
 
 }  // namespace quarry::interpolate

@@ -35,7 +35,7 @@ void ForEachNew(const Index3& shape, Validity validity, bool is_first, Use use) 
   }
 }
 
-/// What values lie around, where the layer before has this value.
+/// Center of the values around this value of the layer before.
 template <typename S>
 S Center(S before) {
   return SanitisedPrediction(before, /*integral=*/false);
@@ -192,7 +192,7 @@ class Encoder {
     }
   }
 
-  /// Those that are not known yet.
+  /// The magnitudes that are not known yet.
   Words NewOnes(const Words& magnitudes) const {
     Words listed;
     std::set_difference(magnitudes.begin(), magnitudes.end(), list_.magnitudes().begin(),
@@ -303,7 +303,7 @@ class Decoder final : public PatchDecoder {
   Status TakeListed(std::span<const std::uint8_t> lengths, entropy::BitStringReader* bits) {
     constexpr Word kMost = std::bit_cast<Word>(std::numeric_limits<S>::max());
     Words listed(lengths.size());
-    Word least = 0;  // of the next one
+    Word least = 0;  // lower bound of the next one
     for (std::size_t i = 0; i < listed.size(); ++i) {
       const int length = lengths[i];
       if (length > std::numeric_limits<Word>::digits)

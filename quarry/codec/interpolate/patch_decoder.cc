@@ -229,7 +229,7 @@ class Decoder final : public PatchDecoder {
   PatchHead head_;
   S constant_ = 0;
   ExactLevels exact_levels_ = 0;
-  std::optional<ReferenceLevel> reference_;  ///< of the next level
+  std::optional<ReferenceLevel> reference_;  ///< reference of the next level
   LevelGrid<T> grid_;
   Buffer<S> samples_;
 };
@@ -384,7 +384,7 @@ class LayerDecoder final : public PatchDecoder {
   bool repeats_ = false;  ///< a further layer that adds nothing to the one before
   Form form_ = Form::kOwnType;
   std::unique_ptr<PatchDecoder> coded_;      ///< null before the first level
-  std::optional<ReferenceLevel> reference_;  ///< of the next level
+  std::optional<ReferenceLevel> reference_;  ///< reference of the next level
   Float32Samples narrow_reference_;          ///< the same, while that level is decoded
   Bytes widened_;                            ///< samples of float32 numbers
 };

@@ -17,7 +17,7 @@
 #include "quarry/codec/quantum.h"
 #include "quarry/codec/strided.h"
 
-/// What encoder and decoder of a patch share. Payload: docs/format.md, "Payload of interpolate".
+/// Shared by encoder and decoder of a patch. Payload: docs/format.md, "Payload of interpolate".
 namespace quarry::interpolate {
 
 /// Zeros of both signs are equal but not the same.
@@ -29,9 +29,9 @@ bool SameBits(const S& a, const S& b) {
 // First byte of the coarsest payload: one of three forms, or bits.
 /// One sample follows; finer levels are empty.
 inline constexpr std::uint8_t kConstant = 0x00;
-/// Of a further layer: all levels are those of the coder lossless.
+/// Flag of a further layer: all its levels are of the coder lossless.
 inline constexpr std::uint8_t kLossless = 0x02;
-/// Of a further layer: its numbers are listed.
+/// Flag of a further layer: its numbers are listed.
 inline constexpr std::uint8_t kListed = 0x04;
 
 inline constexpr std::uint8_t kCoded = 0x01;
@@ -45,7 +45,7 @@ inline constexpr std::uint8_t kQuantum = 0x08;
 inline constexpr int kRatioShift = 4;
 /// Levels refer to another step.
 inline constexpr std::uint8_t kRefers = 0x40;
-/// Of a float64 patch: all samples are float32 numbers, coded as such.
+/// Flag of a float64 patch: all samples are float32 numbers, coded as such.
 inline constexpr std::uint8_t kFloat32 = 0x80;
 
 /// Tolerance of a level relative to the next finer one: coarse samples are few, and more accurate ones
@@ -59,17 +59,17 @@ inline double LevelFactor(std::size_t ratio, int level) {
   return std::max(factor, kLeastRatio);
 }
 
-/// What a decoder reads from the first bytes of a patch.
+/// Head of a patch: the fields in its first bytes.
 struct PatchHead {
   bool constant = false;
-  double step = 0;  ///< of level 0; 0: samples are coded exactly
+  double step = 0;  ///< step of level 0; 0: samples are coded exactly
   std::size_t ratio = 0;
   bool lattice = false;
   int exponent = 0;                ///< samples are multiples of 2^exponent; only with lattice
   std::optional<Quantum> quantum;  ///< or of this instead
   bool refers = false;             ///< levels refer to another step
 
-  /// What a lattice consists of multiples of.
+  /// The unit of a lattice, whose multiples are the samples.
   double Unit() const { return quantum ? quantum->unit : lattice ? std::ldexp(1.0, exponent) : 1; }
 
   bool HasSameLattice(const PatchHead& other) const {

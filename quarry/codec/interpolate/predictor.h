@@ -44,7 +44,7 @@ template <typename T>
 struct Line {
   LineKind kind = LineKind::kCopy;
   int first = 0;
-  std::array<T, 4> weights{};  ///< of kWeightedN
+  std::array<T, 4> weights{};  ///< weights of kWeightedN
   bool extrapolated = false;   ///< there is no even sample to the right
 
   friend bool operator==(const Line&, const Line&) = default;

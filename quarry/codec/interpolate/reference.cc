@@ -27,7 +27,7 @@ struct CountMissesKernel {
     const T* __restrict predicted = plane->predicted;
     for (std::size_t i = 0; i < plane->count; ++i) {
       const T steps = std::abs(values[i] - predicted[i]) * inverse_step;
-      // Of anything that is no number, the comparison is false.
+      // The comparison is false for NaN.
       const T least = steps < kMost ? steps : kMost;
       const T bounded = least > 0 ? least : T(0);
       out[i] = static_cast<std::uint16_t>(static_cast<std::int32_t>((bounded + kRounder) - kRounder));

@@ -17,8 +17,8 @@ inline constexpr int kWholeShare = 4;
 /// A plane of a band.
 template <typename T>
 struct ReferencePlane {
-  const T* values = nullptr;     ///< of the reference
-  const T* predicted = nullptr;  ///< of these, from the reference's coarser bands
+  const T* values = nullptr;     ///< values of the reference
+  const T* predicted = nullptr;  ///< prediction of these, from the reference's coarser bands
   std::size_t count = 0;
 };
 

@@ -34,14 +34,14 @@ Result<ByteSpan> TakePart(ByteSpan* payload) {
 /// Scratch of a thread, in addition to LevelScratch. Bytes a sample, with room for vectors that overrun.
 struct SymbolDecoder::Scratch {
   std::vector<std::uint8_t> tables;   ///< table or bin of every sample of a band
-  std::vector<std::uint8_t> symbols;  ///< of every sample of a band
+  std::vector<std::uint8_t> symbols;  ///< symbols of every sample of a band
   std::vector<std::uint8_t> valid_tables;
   std::vector<std::uint8_t> valid_symbols;
-  std::vector<std::uint8_t> coded_tables;  ///< of those samples that are in no group of zeros
+  std::vector<std::uint8_t> coded_tables;  ///< tables of those samples that are in no group of zeros
   std::vector<std::uint8_t> coded_symbols;
   std::vector<std::uint32_t> slots;
   std::vector<std::uint16_t> words;
-  std::vector<SampleRun> runs;  ///< of the band
+  std::vector<SampleRun> runs;  ///< runs of the band
   Bytes low_bits;
 
   static Scratch& OfThread() {

@@ -65,7 +65,7 @@ class SymbolDecoder {
   const std::uint8_t* tables() const;
   /// Null: no symbol has any. What is read from it is counted.
   LowBits* low_bits() { return has_low_bits_ ? &low_bits_ : nullptr; }
-  /// Of the last band: indices of adaptive bits that no symbol stands for, by position.
+  /// Indices of adaptive bits in the last band that no symbol stands for, by position.
   const std::vector<Escape>& large() const { return large_; }
 
   /// Checks that all words are used and every lane is back in its initial state.
@@ -99,7 +99,7 @@ class SymbolDecoder {
   std::vector<Escape> large_;
   ContextMap contexts_;
   bool has_classes_ = false;
-  std::vector<std::uint16_t> thresholds_;  ///< of bins
+  std::vector<std::uint16_t> thresholds_;  ///< thresholds of bins
   entropy::RansReader rans_;
   bool has_groups_ = false;
   bool has_low_bits_ = false;

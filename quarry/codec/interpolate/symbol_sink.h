@@ -68,7 +68,7 @@ class SymbolSink {
   }
 
  private:
-  /// What is folded at a time stays in the first cache.
+  /// Symbols per fold: they stay in the first cache.
   static constexpr std::size_t kRun = 1024;
   /// Counters in turn: increments of the same counter wait for each other.
   static constexpr std::size_t kCounters = 4;
@@ -96,7 +96,7 @@ class SymbolSink {
   const Kernels& kernels_;
   FoldTables fold_;
   std::uint8_t largest_shift_ = 0;
-  std::vector<std::array<std::uint32_t, kCounters>> counts_;  ///< of all coded symbols
+  std::vector<std::array<std::uint32_t, kCounters>> counts_;  ///< counts of all coded symbols
   std::vector<entropy::CodedSymbol>* out_;
   std::size_t size_ = 0;
   std::array<std::uint32_t, kRun> low_;

@@ -100,7 +100,7 @@ class ValueList {
   }
 
   Words magnitudes_;
-  std::vector<std::uint32_t, BufferAllocator<std::uint32_t>> starts_;  ///< of each bucket, and the end
+  std::vector<std::uint32_t, BufferAllocator<std::uint32_t>> starts_;  ///< start of each bucket, and the end
   int shift_ = 0;
 };
 

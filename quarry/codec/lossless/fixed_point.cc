@@ -12,7 +12,7 @@ template <typename F>
 struct Format {
   using Word = std::make_unsigned_t<IntegerOf<F>>;
   static constexpr int kMantissaBits = std::numeric_limits<F>::digits - 1;
-  static constexpr int kMaxField = 2 * std::numeric_limits<F>::max_exponent - 1;  // of infinity and NaN
+  static constexpr int kMaxField = 2 * std::numeric_limits<F>::max_exponent - 1;  // infinity and NaN
   static constexpr int kMinExponent = std::numeric_limits<F>::min_exponent - std::numeric_limits<F>::digits;
   static constexpr int kMaxExponent = std::numeric_limits<F>::max_exponent - 1;
 };

@@ -234,7 +234,7 @@ class Encoder {
     return payloads;
   }
 
-  /// What all samples are multiples of, bit by bit.
+  /// The quantum of which all samples are multiples, bit by bit.
   std::optional<Quantum> FindMultiples() const {
     const auto is_finite = [](T sample) { return std::isfinite(sample); };
     if (!std::all_of(samples_.begin(), samples_.end(), is_finite)) return std::nullopt;
@@ -470,9 +470,9 @@ class Decoder final : public PatchDecoder {
   int level_;
   PatchMode mode_ = PatchMode::kConstant;
   T constant_ = 0;
-  int exponent_ = 0;  ///< of PatchMode::kIntegers
-  Quantum quantum_;   ///< of PatchMode::kMultiples
-  Bytes packed_;      ///< of PatchMode::kWhole
+  int exponent_ = 0;  ///< exponent of PatchMode::kIntegers
+  Quantum quantum_;   ///< quantum of PatchMode::kMultiples
+  Bytes packed_;      ///< bytes of PatchMode::kWhole
   std::optional<LevelsDecoder<T>> levels_;
   std::optional<LevelsDecoder<Integer>> integers_;
   Buffer<T> samples_;

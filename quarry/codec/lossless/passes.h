@@ -16,7 +16,7 @@ namespace quarry::lossless {
 template <typename T>
 using Buffer = std::vector<T, BufferAllocator<T>>;
 
-/// Of the even samples.
+/// Shape of the even samples.
 inline Index3 EvenShape(const Index3& shape, int axis) {
   Index3 even = shape;
   std::int64_t& extent = even[static_cast<std::size_t>(axis)];
@@ -24,7 +24,7 @@ inline Index3 EvenShape(const Index3& shape, int axis) {
   return even;
 }
 
-/// Of the odd ones.
+/// Shape of the odd samples.
 inline Index3 OddShape(const Index3& shape, int axis) {
   Index3 odd = shape;
   odd[static_cast<std::size_t>(axis)] /= 2;

@@ -38,13 +38,13 @@ struct PassCode {
 template <typename V>
 struct Pass {
   const V* even = nullptr;  ///< the known samples, EvenShape(shape, axis)
-  Index3 shape{};           ///< of the result
+  Index3 shape{};           ///< shape of the result
   int axis = 0;
   PassCode code;
   /// This many lowest bits are not part of the words: they are zero in every sample, or zero in the ordered
   /// words of samples that are not negative and one in the others (see OrderedWord).
   int dropped_bits = 0;
-  const std::uint8_t* valid = nullptr;  ///< of the result; null when every sample is valid
+  const std::uint8_t* valid = nullptr;  ///< validity of the result; null when every sample is valid
 };
 
 /// Writes the words of the valid odd samples of `samples`, in the order in which ReconstructPass reads them;

@@ -22,7 +22,7 @@ template <typename V>
 struct RankedGrid {
   Buffer<WordOf<V>> table;  ///< ordered words of the values, ascending
   Buffer<std::int32_t> coarse;
-  Buffer<std::int32_t> samples;  ///< of the grid itself; only in the encoder
+  Buffer<std::int32_t> samples;  ///< samples of the grid itself; only in the encoder
 
   /// Samples from their ranks; ranks of missing samples may be outside the table.
   void ToSamples(const Buffer<std::int32_t>& ranks, V* samples) const;

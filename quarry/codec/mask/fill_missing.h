@@ -11,8 +11,8 @@ namespace quarry::mask {
 /// earlier of two equally near ones; a wholly missing line by the nearest filled line along y; a wholly
 /// missing plane by the nearest filled plane along z.
 ///
-/// Of the other fills tried on ocean and foam data (constants, push-pull pyramids, harmonic interpolation),
-/// none was better by more than 7 % with this wavelet; constants were up to 50 % larger.
+/// No other fill tried on ocean and foam data (constants, push-pull pyramids, harmonic interpolation) was
+/// better by more than 7 % with this wavelet; constants were up to 50 % larger.
 ///
 /// @param samples   dense, x fastest, shape `shape`; missing ones can be anything
 /// @param validity  of the samples, not empty; at least one is valid

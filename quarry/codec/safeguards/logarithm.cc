@@ -13,7 +13,7 @@ namespace {
 constexpr int kCodeBits = 30;
 /// Units of the bound beyond which a finer scale gains nothing: rounding takes half a unit of it.
 constexpr double kEnoughUnits = 1024;
-/// Of logarithm and power, far above their rounding errors.
+/// Error bound of logarithm and power, far above their rounding errors.
 constexpr double kArithmeticError = 1e-12;
 constexpr double kLog2OfE = 1.4426950408889634;
 constexpr double kLnOf2 = 0.6931471805599453;

@@ -24,7 +24,7 @@ struct Survey {
   bool any_zero = false;
   bool any_nonzero = false;
   bool any_negative = false;
-  T least = 0;  ///< of the magnitudes that are not zero
+  T least = 0;  ///< smallest magnitude that is not zero
   T most = 0;
 };
 
@@ -54,7 +54,7 @@ Survey<T> SurveyPatch(std::span<const T> samples, Validity validity) {
   return survey;
 }
 
-/// What is coded apart, as payloads and as the levels that a decoder gets.
+/// The planes that are coded apart, as payloads and as the levels that a decoder gets.
 struct CodedPlanes {
   std::optional<CodedPatch> nonzero;
   std::optional<CodedPatch> positive;

@@ -10,7 +10,7 @@
 #include "quarry/codec/safeguards/logarithm.h"
 #include "quarry/codec/safeguards/safeguarded_coder.h"
 
-/// What encoder and decoder of a patch with safeguards share. Payload: docs/format.md, "Safeguards".
+/// Shared by encoder and decoder of a patch with safeguards. Payload: docs/format.md, "Safeguards".
 namespace quarry::safeguards {
 
 /// First byte of the coarsest level.
@@ -21,7 +21,7 @@ enum class PatchMode : std::uint8_t {
   kExact = 3,       ///< interpolate has all samples, bit by bit
 };
 
-/// What a patch says before its levels.
+/// Header of a patch, before its levels.
 template <typename T>
 struct Header {
   PatchMode mode = PatchMode::kZero;

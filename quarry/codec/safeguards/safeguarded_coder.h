@@ -4,7 +4,7 @@
 
 namespace quarry {
 
-/// What a coder keeps of every valid sample, beside the largest error.
+/// Properties of every valid sample that a coder keeps, beside the largest error.
 enum class Safeguard : std::uint8_t {
   kZeros,     ///< zero stays zero
   kSigns,     ///< zero stays zero, positive stays positive, and negative stays negative
