@@ -63,10 +63,10 @@ class AnswerStream {
   MessageStream* const stream_;
   Call* const call_;
   query::Price price_;
-  std::uint64_t number_ = 0;       ///< of the answer
-  std::uint64_t fingerprint_ = 0;  ///< of its plan
+  std::uint64_t number_ = 0;       ///< number of the answer
+  std::uint64_t fingerprint_ = 0;  ///< fingerprint of its plan
   std::size_t start_ = 0;          ///< the patch of the plan with which it begins
-  std::size_t levels_ = 0;         ///< of the answer
+  std::size_t levels_ = 0;         ///< number of levels in the answer
   std::uint64_t count_ = 0;        ///< answers
   bool ended_ = false;
 };
@@ -92,22 +92,22 @@ class SampleSink final : public BlockSink {
   void Add(const SampleBlock& block, const Box& extent, ByteSpan samples);
   void EndSmall();
   Status Flush();
-  /// What is pending, if anything. `pending_` stays until it is sent.
+  /// Takes the pending part, if any. `pending_` stays until it is sent.
   std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
   const std::size_t sample_size_;
-  const std::vector<query::LevelExtent> levels_;  ///< of the answer
-  std::size_t level_index_;                       ///< of the current one
+  const std::vector<query::LevelExtent> levels_;  ///< levels of the answer
+  std::size_t level_index_;                       ///< index of the current level
   std::size_t skip_;                              ///< parts of the first patch that the client already has
-  std::size_t patch_ = 0;                         ///< of the current block
-  std::size_t parts_ = 0;                         ///< of it that are added or skipped
+  std::size_t patch_ = 0;                         ///< patch of the current block
+  std::size_t parts_ = 0;                         ///< parts of it that are added or skipped
   ::quarry::v1::SampleBlocks pending_;
   Message pieces_;
   bool shares_ = false;            ///< a piece is memory of a patch
   std::string small_;              ///< small blocks, which are copied, after the pieces
-  std::size_t pending_bytes_ = 0;  ///< of samples and block extents: tiny blocks have more of the latter
+  std::size_t pending_bytes_ = 0;  ///< samples and block extents: tiny blocks have more of the latter
 };
 
 /// Packs stored payload into messages.
@@ -122,14 +122,14 @@ class PayloadStreamSink final : public PayloadSink {
 
  private:
   Status Flush();
-  /// What is pending, if anything. `pending_` stays until it is sent.
+  /// Takes the pending part, if any. `pending_` stays until it is sent.
   std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
   const std::size_t message_bytes_;
   const query::ReadPlan& plan_;
   std::size_t level_index_;
-  std::size_t patches_ = 0;  ///< of the level, added so far
+  std::size_t patches_ = 0;  ///< patches of the level that are added so far
   ::quarry::v1::PatchPayloads pending_;
   Message pieces_;
   std::size_t pending_bytes_ = 0;

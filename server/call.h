@@ -27,7 +27,8 @@ struct CallLimits {
   std::chrono::milliseconds grace{
       5000};  ///< beyond `time`, for a client that takes no messages to be cut off
   std::chrono::milliseconds stall{60'000};  ///< for a client to take one message
-  std::uint64_t plan_bytes = 16 << 20;  ///< of a plan: with many steps it may list very many boxes left out
+  std::uint64_t plan_bytes =
+      16 << 20;  ///< limit of a plan: with many steps it may list very many boxes left out
 };
 
 /// Shared by all calls of a server: limits, access rights, the log and the metrics.
@@ -105,7 +106,7 @@ class Call final : public RequestControl {
   void CountPatches(std::uint64_t patches) override { record_.patches += patches; }
   void Hold(PatchStore::Memory memory) override { held_ = std::move(memory); }
 
-  /// What the client sees as quarry-request-id.
+  /// The quarry-request-id that the client sees.
   const std::string& id() const { return record_.id; }
 
   /// The status to answer with: a call that was ended for its time, or as its client took nothing, says so.
@@ -128,10 +129,10 @@ class Call final : public RequestControl {
   std::uint64_t client_ = 0;  ///< checksum of Client
   std::shared_ptr<const Access> access_;
   ClientShares::Share share_;
-  PatchStore::Memory held_;  ///< of the answer
+  PatchStore::Memory held_;  ///< memory of the answer
   DeadlineWatch::Entry deadline_;
   std::chrono::steady_clock::time_point asked_;  ///< when the peer was last asked whether it has gone
-  bool gone_ = false;                            ///< what it said
+  bool gone_ = false;                            ///< its last answer
   std::atomic<bool> stalled_ = false;            ///< a message was not taken in time
   bool ended_ = false;
 };

@@ -8,8 +8,8 @@ namespace quarry::server {
 
 /// Files in PEM format.
 struct TlsFiles {
-  std::string certificate;       ///< of the server, with the chain up to its authority
-  std::string key;               ///< of the certificate, not encrypted
+  std::string certificate;       ///< certificate of the server, with the chain up to its authority
+  std::string key;               ///< key of the certificate, not encrypted
   std::string client_authority;  ///< clients must show a certificate of it; empty: they need none
 };
 

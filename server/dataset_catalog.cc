@@ -170,7 +170,7 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
   const bool holds = slot.watch.Holds(stamp, slot.location.storage->stamp_tick());
   if (same && holds) return slot.served;
   if (!same || !HasAllSteps(*slot.served->dataset)) {
-    slot.served = nullptr;  // what cannot be opened now is not what it was before
+    slot.served = nullptr;  // a dataset that cannot be opened now is no longer the earlier one
     QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location));
   }
   slot.watch.Looked();

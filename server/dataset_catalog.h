@@ -52,7 +52,7 @@ class DatasetCatalog final : public DatasetSource {
   /// @errors as List, and that of a folder that could not be searched
   Result<std::optional<std::string>> NameOf(const std::string& asked, const Cancelled& cancelled = Never);
 
-  /// What NameOf may return for `asked`, first the name that comes first.
+  /// Names that NameOf may return for `asked`, first the name that comes first.
   static std::vector<std::string> PossibleNames(const std::string& asked);
 
   /// Opens every dataset anew when it is asked for next, whatever its files say.
@@ -67,7 +67,7 @@ class DatasetCatalog final : public DatasetSource {
 
     const Location location;
     std::mutex mutex;
-    StampWatch watch;                             ///< of the files that Open reads
+    StampWatch watch;                             ///< watches the files that Open reads
     std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
@@ -77,7 +77,7 @@ class DatasetCatalog final : public DatasetSource {
   Result<std::optional<Named>> Lookup(const std::string& asked, const Cancelled& cancelled);
   std::optional<Named> Known(const std::string& asked);
 
-  /// What a search has found that began after the call.
+  /// Result of a search that began after the call.
   Result<Found> Search(const Cancelled& cancelled);
   bool SearchOnce(std::unique_lock<std::mutex>* lock, const Cancelled& cancelled);
   Result<Found> RunSearch(const Cancelled& cancelled);

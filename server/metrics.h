@@ -20,7 +20,7 @@ class Metrics {
   void Begin();
   void End(const RequestRecord& record);
 
-  /// Of a dataset of the catalog.
+  /// Counts damage of a dataset of the catalog.
   void CountDamage(const std::string& dataset);
 
   /// @param state  called at every scrape, from its thread

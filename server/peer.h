@@ -11,7 +11,7 @@
 #include "quarry/base/status.h"
 #include "server/guard/connection.h"
 
-/// What the service knows of a transport. A transport implements both classes for each of its calls.
+/// Interface of a transport to the service. A transport implements both classes for each of its calls.
 namespace quarry::server {
 
 /// The caller. One thread at a time, except for Cut.
@@ -50,7 +50,7 @@ using Message = std::vector<SharedBytes>;
 /// `text` as bytes that own themselves.
 SharedBytes OwnBytes(std::string text);
 
-/// What comes after a message.
+/// The next message after this one.
 enum class Follows {
   kLater,   ///< another one, some time: the message leaves now
   kStatus,  ///< nothing but the status: the message may leave together with it

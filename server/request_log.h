@@ -12,17 +12,17 @@
 
 namespace quarry::server {
 
-/// What is known of a request at its end: one log line, one sample of each metric.
+/// Record of a request at its end: one log line, one sample of each metric.
 struct RequestRecord {
-  std::string id;       ///< what the client sees as quarry-request-id
+  std::string id;       ///< the quarry-request-id that the client sees
   std::string peer;     ///< address of the client, as gRPC writes it
   std::string client;   ///< name of its token, or of its certificate; empty: unknown
   std::string method;   ///< "Read"
   std::string dataset;  ///< as asked for; empty if none was named
   StatusCode code = StatusCode::kOk;
-  std::string message;        ///< of an error
+  std::string message;        ///< message of an error
   double seconds = 0;         ///< until the last message was handed to gRPC
-  std::uint64_t bytes = 0;    ///< of the reply's messages
+  std::uint64_t bytes = 0;    ///< bytes of the reply's messages
   std::uint64_t patches = 0;  ///< read and decoded for it
 };
 

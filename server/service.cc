@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint32_t kDefaultPage = 100;
 constexpr std::uint32_t kLargestPage = 1000;
-constexpr std::size_t kNumbersPage = 100'000;  ///< of numbers of steps alone: at most 1 MB
+constexpr std::size_t kNumbersPage = 100'000;  ///< page of step numbers alone: at most 1 MB
 
 /// [bytes] About so many of a page go into one reply, at least one item.
 /// @param memory  [bytes] of the server
@@ -366,7 +366,7 @@ Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::
       summary->set_name(it->name);
       // A damaged dataset is listed by name: opening it gives the reason. Listing does not need the index.
       const auto dataset = Dataset::Open(it->location, store_, cancelled);
-      // Of many datasets, or a large one: a list that nobody wants any more ends, and with it a drain.
+      // A list of many datasets, or of a large one, ends when its client has gone, and with it a drain.
       if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
       if (dataset.ok()) {
         for (const GridDescription& grid : (*dataset)->description().grids) {

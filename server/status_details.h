@@ -10,7 +10,7 @@ namespace quarry::server {
 /// The end of a call, as every transport sends it.
 struct StatusDetails {
   std::string message;  ///< UTF-8, and short enough for a header
-  std::string bytes;    ///< of the google.rpc.Status; empty for success
+  std::string bytes;    ///< bytes of the google.rpc.Status; empty for success
 };
 
 /// The same code, the same message, and one google.rpc.ErrorInfo of domain "quarry" whose reason is the name

@@ -13,10 +13,10 @@
 
 namespace quarry::server {
 
-/// What the holder of a token may see.
+/// Rights of the holder of a token.
 struct Access {
   std::string client;                 ///< name of the token, for the log
-  std::vector<std::string> patterns;  ///< of dataset names; * stands for any characters, / among them
+  std::vector<std::string> patterns;  ///< dataset names; * stands for any characters, / among them
 
   bool Allows(const std::string& dataset) const;
 };

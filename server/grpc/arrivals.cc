@@ -51,7 +51,7 @@ void Arrivals::Taken(const grpc_auth_context* key, const std::shared_ptr<Connect
 
 void Arrivals::Forget(std::uint64_t arrived) {
   const std::lock_guard lock(mutex_);
-  if (arrived_ != arrived) return;  // of those that have come since then, some may wait
+  if (arrived_ != arrived) return;  // later ones may still wait
   waiting_.clear();
   hosts_.clear();
   calls_ = 0;

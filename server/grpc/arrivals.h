@@ -46,7 +46,7 @@ class Arrivals final : public ArrivalCheck {
  private:
   struct Waiting {
     int calls = 0;
-    int refused = 0;                       ///< of a connection that is not known yet
+    int refused = 0;                       ///< refused calls of a connection that is not known yet
     std::weak_ptr<Connection> connection;  ///< known once a call of it was taken,
     std::string host;                      ///< and its address; until then empty, as that of all such
   };

@@ -58,7 +58,8 @@ void SetArguments(const ListenOptions& options, const CallLimits& limits, grpc::
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  // Of all connections together, beside --memory. Beyond it gRPC reads less, then ends idle connections.
+  // Memory of all connections together, beside --memory. Beyond it gRPC reads less, then ends idle
+  // connections.
   constexpr std::size_t kTransportBytes = 128 << 20;
   grpc::ResourceQuota transport("quarry");
   transport.Resize(kTransportBytes);

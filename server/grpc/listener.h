@@ -47,7 +47,7 @@ class Listener {
 
   /// HOST:PORT with the port that it has got.
   const std::string& address() const { return acceptor_->address(); }
-  /// Of its connections; never null, and still there when the listener has gone.
+  /// Acceptor of its connections; never null, and still there when the listener has gone.
   std::shared_ptr<const Acceptor> acceptor() const { return acceptor_; }
 
   /// Health says NOT_SERVING, new calls are refused with kUnavailable, and running ones have this long; those

@@ -26,7 +26,7 @@ class Tls {
 
   /// For one listener.
   std::shared_ptr<PortCredentials> credentials() const;
-  /// What is in use now.
+  /// The key and certificate in use now.
   Pem pem() const;
   /// [s] since 1970
   double certificate_end() const { return pem().certificate_end; }

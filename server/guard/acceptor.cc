@@ -268,7 +268,7 @@ void Acceptor::TakeWaiting() {
 }
 
 std::optional<Acceptor::Arrival> Acceptor::NextWaiting(Clock::time_point now) {
-  // Those that have gathered do not come at once when the suspicion is over.
+  // Gathered clients do not come at once when the suspicion is over.
   constexpr auto kLater = std::chrono::milliseconds(50);
   const std::lock_guard lock(mutex_);
   for (auto& [name, host] : hosts_) {

@@ -25,7 +25,7 @@ namespace quarry::server {
 /// @errors kInvalidArgument: no HOST:PORT, or not a loopback address
 Status CheckPlainText(const std::string& what, const std::string& address, bool insecure);
 
-/// Who is at the other end of a connection, as Peer::address(); empty if it is closed.
+/// Address of the peer of a connection, as Peer::address(); empty if it is closed.
 std::string PeerNameOf(int connection);
 
 /// Most connections at a time. More are closed as soon as they are accepted; clients try again.
@@ -69,7 +69,7 @@ class Acceptor {
     std::uint64_t accepted = 0;
     std::uint64_t refused = 0;  ///< beyond a limit
     std::uint64_t cut = 0;      ///< against ConnectionRules
-    std::uint64_t waiting = 0;  ///< of the open ones: those that the transport does not have yet
+    std::uint64_t waiting = 0;  ///< open ones that the transport does not have yet
   };
   State state() const;
 

@@ -20,14 +20,14 @@ inline constexpr int kUntaken = 16;
 /// Threads that so many calls of all clients need, with the answers to be taken.
 inline constexpr int ThreadsFor(int calls) { return calls + 2 * kUntaken; }
 
-/// What one client may have in progress at the same time. 0: no limit.
+/// Limits of one client for concurrent work. 0: no limit.
 struct ClientLimits {
   int calls = 0;
   std::uint64_t bytes = 0;      ///< the prices of its reads together
   double calls_per_second = 0;  ///< in the long run, while others call too; twice as many may come at once
 };
 
-/// What every client has in progress, so that none can take the whole server. Clients without a call are
+/// Work in progress of every client, so that none can take the whole server. Clients without a call are
 /// forgotten, a moment later where they came often. Thread-safe.
 class ClientShares {
  public:
@@ -49,7 +49,7 @@ class ClientShares {
     /// added
     Status Add(std::uint64_t bytes, const std::string& advice);
 
-    /// What Add would take now; without a limit the largest number.
+    /// Bytes that Add would accept now; without a limit the largest number.
     std::uint64_t Left() const;
 
     /// The call has its answer, which is yet to be taken: until the share is destroyed.

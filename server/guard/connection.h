@@ -9,7 +9,7 @@
 
 namespace quarry::server {
 
-/// What a client may do on one connection before it is closed. Good clients stay far below.
+/// Limits of one connection, which is closed beyond them. Good clients stay far below.
 struct ConnectionRules {
   /// [bytes] that may be read while no question comes, none is expected, and no message leaves: an endless
   /// header, frames that mean nothing, or calls that end before they have begun. A transport may need time
@@ -149,7 +149,7 @@ class Connection {
   bool HasVanished(RateLimit::Clock::time_point now);
 
   const int descriptor_;       ///< the transport's: it may be closed, and be another file, at any moment
-  const std::uint64_t inode_;  ///< of the socket, which tells
+  const std::uint64_t inode_;  ///< inode of the socket, to recognise it
   const std::string peer_;
   const ConnectionRules rules_;
   const RateLimit::Clock::time_point opened_;

@@ -49,7 +49,7 @@ void Workers::Loop() {
     waiting_.pop_front();
     lock.unlock();
     work();
-    work = nullptr;  // what it holds may take its time to go
+    work = nullptr;  // destruction of what it holds may take long
     lock.lock();
   }
 }

@@ -70,7 +70,7 @@ bool Channel::WaitFor(State state) const {
     const int ready = ::poll(&polled, 1, -1);
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0 || (polled.revents & (POLLERR | POLLNVAL)) != 0) return false;
-    // What has come before the end can still be read; nobody takes what is written.
+    // Bytes that came before the end can still be read; the peer takes none.
     return state == State::kWantRead || (polled.revents & (POLLRDHUP | POLLHUP)) == 0;
   }
   return false;

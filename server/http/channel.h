@@ -27,7 +27,7 @@ struct Transferred {
   std::size_t bytes = 0;
 };
 
-/// What has been sent of a message in pieces.
+/// Progress of a message that is sent in pieces.
 class Outgoing {
  public:
   void Add(SharedBytes piece) {

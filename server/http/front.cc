@@ -17,7 +17,7 @@ Answer NoMethod(std::string_view method, const char* allowed) {
                      {{"allow", allowed}});
 }
 
-/// What a page cannot know of the server that it comes from.
+/// Facts about the server that its page cannot know.
 Answer DescribeServer(int grpc_port) {
   Headers headers{{"content-type", "application/json"},
                   {"cache-control", "no-store"},
@@ -107,7 +107,7 @@ void Front::AddCrossOrigin(const Request& request, Headers* headers) const {
                         "grpc-status-details-bin, quarry-request-id");
 }
 
-/// What a browser asks before it lets a page of another origin ask.
+/// Answers a browser's preflight request for a page of another origin.
 Answer Front::AnswerPreflight(const Request& request) const {
   Answer answer{204, {}, {}};
   answer.headers.emplace_back("allow", kMethods);

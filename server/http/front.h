@@ -16,8 +16,8 @@ namespace quarry::server::http {
 struct FrontOptions {
   bool mutual = false;               ///< clients show certificates
   bool loopback = true;              ///< only programs of this machine connect, and use its own names
-  int grpc_port = 0;                 ///< of the same service; 0: there is none
-  std::vector<std::string> origins;  ///< whose pages may ask, "https://example.org"; "*": all
+  int grpc_port = 0;                 ///< gRPC port of the same service; 0: there is none
+  std::vector<std::string> origins;  ///< origins whose pages may ask, "https://example.org"; "*": all
 };
 
 /// Decides what a request is, and who may ask it. Thread-safe.

@@ -23,7 +23,7 @@ bool IsGrpcWeb(std::string_view content_type);
 /// The bytes before a message of this length.
 std::string FrameHead(std::size_t size);
 
-/// What the first bytes of a body announce.
+/// Frame that the first bytes of a body announce.
 struct Frame {
   std::uint8_t flags = 0;
   std::uint32_t size = 0;

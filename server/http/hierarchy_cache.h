@@ -37,7 +37,7 @@ class HierarchyCache {
   using Opened = std::shared_ptr<const OpenedDataset>;
   using Made = std::shared_ptr<const zarr::Hierarchy>;
 
-  /// What was kept of a dataset; null: nothing, or of what it was before.
+  /// The cached hierarchy of a dataset; null: none, or it is out of date.
   Made Find(const std::string& name, const Opened& opened);
   /// Whether anything is kept under a name.
   bool Has(const std::string& name) const;

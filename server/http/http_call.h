@@ -20,9 +20,9 @@ struct Exchange {
   std::string* input = nullptr;  ///< bytes that have arrived beyond the head
   std::string peer;              ///< see Peer::address()
   std::shared_ptr<Connection> connection;
-  Headers headers;          ///< of every answer on this connection to this request
+  Headers headers;          ///< headers of every answer on this connection to this request
   bool keep_alive = false;  ///< for another request; cleared where the connection cannot carry one
-  Outgoing unsent;          ///< what is left to send without a thread, when the call has ended
+  Outgoing unsent;          ///< rest of the message, to be sent without a thread when the call has ended
 };
 
 /// The client of an exchange.

@@ -18,8 +18,8 @@ struct HttpOptions {
   std::string address;            ///< HOST:PORT; port 0 picks a free one
   std::optional<Pem> tls;         ///< nothing: plain text
   bool insecure = false;          ///< plain text also where others than this machine listen
-  ConnectionLimits connections;   ///< of this port
-  int grpc_port = 0;              ///< of the same service, told to the page; 0: there is none
+  ConnectionLimits connections;   ///< limits of this port
+  int grpc_port = 0;              ///< gRPC port of the same service, told to the page; 0: there is none
   std::string page;               ///< folder of the web page; empty: none
   std::vector<std::string> cors;  ///< origins whose pages may ask; "*": all
   /// How long a connection may be idle, and the head of a request may take from its first byte on.
@@ -38,7 +38,7 @@ class HttpListener {
 
   /// HOST:PORT with the port that it has got.
   const std::string& address() const;
-  /// Of its connections; never null, and still there when the listener has gone.
+  /// Acceptor of its connections; never null, and still there when the listener has gone.
   std::shared_ptr<const Acceptor> acceptor() const;
 
   /// For later connections. @errors kInvalidArgument: the certificate cannot be used; the old one stays

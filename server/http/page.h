@@ -37,7 +37,7 @@ class Page {
   std::map<std::string, File> files_;  ///< by path
 };
 
-/// What a browser may do with a page of this server.
+/// Headers that restrict a page of this server in a browser.
 Headers PageHeaders();
 
 }  // namespace quarry::server::http

@@ -35,7 +35,7 @@ class Request {
   /// Whether the whole body has come.
   bool is_done() const;
 
-  // Of the head, when it is complete:
+  // Parts of the head, when it is complete:
 
   std::string_view method() const;
   std::string_view target() const;
@@ -45,12 +45,12 @@ class Request {
   std::optional<std::string_view> Header(std::string_view name) const;
   /// How many headers have a name.
   std::size_t Count(std::string_view name) const;
-  /// Of the body, if it was announced.
+  /// Length of the body, if it was announced.
   std::optional<std::uint64_t> content_length() const;
 
   /// Most bytes of the body that Put takes from now on.
   void LimitBody(std::uint64_t bytes);
-  /// What has come of it.
+  /// The body so far.
   std::string& body();
 
  private:

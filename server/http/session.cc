@@ -96,7 +96,7 @@ void Session::Dispatch() {
   BeginCall();
 }
 
-/// What is no request ends the connection: nobody knows where the next one begins.
+/// An invalid request ends the connection: the begin of the next one is unknown.
 void Session::RefuseRequest(const Status& status) {
   SetAnswering(true);
   const int code = status.code() == StatusCode::kResourceExhausted ? 431
@@ -172,7 +172,7 @@ void Session::Answered() {
   });
 }
 
-/// Of a request that was answered without it.
+/// Skips the body of a request that was answered without it.
 void Session::SkipBody() {
   while (true) {
     const Result<std::size_t> used = request_->Put(input_);

@@ -20,13 +20,13 @@ namespace quarry::server::http {
 struct Patience {
   std::chrono::milliseconds idle{60'000};   ///< between requests
   std::chrono::milliseconds head{10'000};   ///< from its first byte; for the handshake of TLS, too
-  std::chrono::milliseconds body{10'000};   ///< of a request that was answered without it
+  std::chrono::milliseconds body{10'000};   ///< time for the body of a request that was answered without it
   std::chrono::milliseconds linger{2'000};  ///< for a client that still sends to read why it is closed
 };
 
 class Session;
 
-/// What the sessions of a listener share. Outlives them.
+/// Shared by the sessions of a listener. Outlives them.
 struct SessionContext {
   boost::asio::io_context* io = nullptr;
   Front* front = nullptr;

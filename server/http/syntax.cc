@@ -237,7 +237,7 @@ std::string HeadOf(int status, const Headers& headers) {
   for (const auto& [name, value] : headers) {
     head += name;
     head += ": ";
-    // What comes from elsewhere must not begin another header.
+    // A value from elsewhere must not begin another header.
     for (const char c : value) head += c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
     head += "\r\n";
   }

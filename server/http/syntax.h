@@ -27,8 +27,8 @@ struct ByteRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
-/// What the header Range asks for, of a value of `size` bytes; nothing: all of it, also where the header is
-/// not understood or has several ranges. An empty one is outside the value.
+/// The byte range of the header Range, in a value of `size` bytes; nothing: all of it, also where the header
+/// is not understood or has several ranges. An empty one is outside the value.
 std::optional<ByteRange> ParseRange(std::string_view header, std::uint64_t size);
 
 /// Whether the header If-None-Match has this tag, which stands in quotes.

@@ -214,7 +214,7 @@ bool ZarrFront::WantsField(const zarr::Hierarchy& hierarchy, const std::string& 
   return entry && entry->is_of_field() && WantedOf(*peer.exchange()->request, entry).bytes;
 }
 
-/// What a request wants of a value.
+/// The part of a value that a request wants.
 ZarrFront::Wanted ZarrFront::WantedOf(const Request& request, const std::optional<zarr::Entry>& entry) {
   Wanted wanted;
   if (!entry) return wanted;
@@ -246,7 +246,7 @@ Answer ZarrFront::Begin(const zarr::Entry& entry, const Wanted& wanted) const {
   return answer;
 }
 
-/// What is at hand: a document, texts, and whatever is said without a body.
+/// Answers without reading the dataset: a document, texts, and all answers without a body.
 Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) const {
   if (wanted.known) {
     Answer answer = Begin(entry, {});
@@ -262,7 +262,7 @@ Answer ZarrFront::AnswerKnown(const zarr::Entry& entry, const Wanted& wanted) co
     const ByteSpan all = std::as_bytes(std::span(*entry.value));
     answer.body = {all.subspan(part.begin, part.end - part.begin), entry.value};
   } else {
-    answer.announced = entry.size;  // of a HEAD
+    answer.announced = entry.size;  // length of a HEAD
   }
   return answer;
 }

@@ -27,7 +27,7 @@ class ZarrFront {
   void Run(const std::string& path, Exchange* exchange);
 
  private:
-  /// What a request wants of a value.
+  /// The part of a value that a request wants.
   struct Wanted {
     std::optional<ByteRange> part;  ///< nothing: all of it
     bool known = false;             ///< the client has it
