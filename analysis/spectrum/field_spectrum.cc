@@ -20,7 +20,7 @@ constexpr std::int64_t kSamplesPerRead = std::int64_t{1} << 22;
 /// [bytes] Decoded patches that a rank keeps: each is needed by one or two reads that follow each other.
 constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
 
-/// What the ranks agree on before they read.
+/// Facts that all ranks agree on before they read.
 struct Source {
   std::unique_ptr<client::Dataset> dataset;
   std::uint64_t step = 0;

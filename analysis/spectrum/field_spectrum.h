@@ -13,12 +13,12 @@
 /// Energy spectra of the fields of a dataset.
 namespace quarry::spectrum {
 
-/// What to transform.
+/// Input and bounds of a transform.
 struct SpectrumRequest {
   std::string dataset;                ///< a directory, which every rank can read
   std::vector<std::string> fields;    ///< components: their energies add up. At least one, none twice
   std::optional<std::uint64_t> step;  ///< left out: the first that has the first field
-  int level = 0;                      ///< of resolution; 0 is the finest
+  int level = 0;                      ///< level of resolution; 0 is the finest
   std::optional<double> max_error;    ///< [unit of the fields] instead of `level`: the coarsest within it
   std::optional<PencilGrid> ranks;    ///< left out: ChoosePencilGrid
   bool progress = false;              ///< on stderr of rank 0

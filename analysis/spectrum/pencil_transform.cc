@@ -93,7 +93,7 @@ Result<Redistribution> Transpose(MPI_Comm comm, const Index3& dims, const Pencil
 
 struct PencilTransform::State {
   Box real;
-  std::array<Box, 3> pencils;  ///< of the transform, by the axis of whole lines
+  std::array<Box, 3> pencils;  ///< boxes of this rank during the transform, by the axis of whole lines
   // The transform moves from one to the other with each transpose; the real samples begin in the second.
   Buffer first;
   Buffer second;

@@ -50,7 +50,7 @@ class PencilTransform {
   /// Valid after Run until the next Run; dense, x fastest.
   std::span<const std::complex<double>> output() const;
 
-  /// Of all runs so far.
+  /// Sum over all runs so far.
   const TransformSeconds& seconds() const;
 
  private:

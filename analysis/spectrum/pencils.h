@@ -24,9 +24,9 @@ constexpr std::int64_t HalfOf(std::int64_t n) { return n / 2 + 1; }
 /// Samples of the transform of `dims` real samples.
 constexpr Index3 TransformDims(const Index3& dims) { return {HalfOf(dims[0]), dims[1], dims[2]}; }
 
-/// Of the grids of `ranks` ranks that leave at most a tenth more samples on the busiest rank than the most
-/// even one, the one that moves the fewest: the two transposes keep a share of 1 / first and 1 / second on
-/// their rank. So slabs, 1 x ranks, as long as there are planes enough.
+/// Chooses the grid of `ranks` ranks that moves the fewest samples, among those whose busiest rank has at
+/// most a tenth more samples than in the most even grid. The two transposes keep a share of 1 / first and 1 /
+/// second on their rank. So slabs, 1 x ranks, as long as there are planes enough.
 /// @param dims  real samples
 PencilGrid ChoosePencilGrid(const Index3& dims, int ranks);
 

@@ -27,7 +27,7 @@ std::vector<Waves> WavesAlong(std::size_t axis, std::int64_t begin, std::int64_t
   return waves;
 }
 
-/// Of mean 0 and deviation 1, nearly normal: the sum of four uniform numbers from the bits of a hash.
+/// Nearly normal noise of mean 0 and deviation 1: the sum of four uniform numbers from the bits of a hash.
 double NoiseAt(std::int64_t x, std::int64_t y, std::int64_t z) {
   const auto mix = [](std::uint64_t value) {  // SplitMix64
     value += 0x9E3779B97F4A7C15U;

@@ -29,7 +29,7 @@ struct FftQuestion {
   Index3 dims{};
   std::int64_t bytes = 0;
   std::int64_t ranks_per_node = 1;
-  std::string description;  ///< of the system
+  std::string description;  ///< description of the system
   model::FftSystem system;
 };
 

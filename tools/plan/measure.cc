@@ -375,7 +375,7 @@ Status MeasureCreates(const fs::path& folder, int cores, model::Machine* machine
       }
       return Status::Ok();
     }));
-    // What is left beyond the writers' own time for their files is what they wait for each other.
+    // The time beyond the writers' own time for their files is their waiting for each other.
     const double waiting = WallSeconds() - begin - each * machine->file_create_s;
     const double made = each * cores;
     machine->file_creates_per_s = waiting > 0.05 * each * machine->file_create_s ? made / waiting : 0;
@@ -461,7 +461,7 @@ Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
 struct Field {
   DataType type = DataType::kFloat32;
   double tolerance = 0;
-  Index3 shape{};              ///< of one patch
+  Index3 shape{};              ///< shape of one patch
   std::vector<Bytes> patches;  ///< whole ones
 };
 
@@ -547,7 +547,7 @@ Status MeasureCoder(const Sample& sample, int cores, model::Machine* machine) {
   return Status::Ok();
 }
 
-/// What every rank computes for every patch of the grid.
+/// Measures the computation of every rank for every patch of the grid.
 Status MeasurePlanning(model::Machine* machine) {
   using namespace quarry::distribution;
   const Index3 dims = {3000, 3000, 3000};

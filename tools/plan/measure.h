@@ -18,7 +18,7 @@ struct Sample {
   std::filesystem::path path;  ///< empty: a generated field
   Index3 dims{};
   DataType type = DataType::kFloat32;
-  double relative_tolerance = 1e-4;  ///< of the value range
+  double relative_tolerance = 1e-4;  ///< tolerance as a fraction of the value range
 };
 
 struct CalibrationOptions {

@@ -46,7 +46,7 @@ struct Setting {
   std::string files_note;  ///< why --files auto has chosen this number
 };
 
-/// What all combinations have in common.
+/// Settings that all combinations share.
 struct Question {
   Index3 dims{};
   DataType type = DataType::kFloat32;
@@ -309,7 +309,7 @@ void PrintJson(const PredictOptions& options, const Question& question,
   PrintOut("{}\n", json.dump());
 }
 
-/// What most of a phase is spent on.
+/// The resource that limits a phase.
 std::string_view Limit(const model::PhaseSeconds& phase) {
   const double inside = std::max(phase.cores, phase.memory);
   if (phase.file_system > inside && phase.file_system > phase.network) return "file system";

@@ -87,7 +87,7 @@ struct QuestionOptions {
   Result<query::SeriesRequest> ResolveSeries(const DatasetDescription& dataset) const;
 };
 
-/// What Print shows of an argument: text from datasets and servers without control characters.
+/// The form in which Print shows an argument: text from datasets and servers without control characters.
 template <typename T>
 using Shown = std::conditional_t<std::is_convertible_v<const T&, std::string_view>, std::string, T>;
 

@@ -26,7 +26,7 @@ struct FieldSummary {
   double max_error = 0;
   double psnr = 0;  ///< the lowest of any step
   std::uint64_t samples = 0;
-  std::uint64_t valid = 0;                       ///< of them
+  std::uint64_t valid = 0;                       ///< valid samples among them
   std::map<std::uint64_t, std::uint64_t> masks;  ///< bytes of each, by name; shared ones counted once
   std::vector<LevelRecord> levels;
   std::vector<LayerRecord> rougher;  ///< the layers before the last

@@ -76,7 +76,7 @@ struct Comparison {
   std::uint64_t different_missing = 0;  ///< samples that are missing in the source, with other bits
   std::vector<double> chosen;           ///< valid samples of the source, see SampleChoice
   std::optional<OutlyingSamples> outlying;
-  bool kept = true;  ///< what the coder promises beside the largest error
+  bool kept = true;  ///< the coder's guarantees beside the largest error hold
 
   double psnr() const {
     return valid == 0 ? Psnr(low, high, 0) : Psnr(low, high, std::sqrt(squares / static_cast<double>(valid)));

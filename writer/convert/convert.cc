@@ -300,7 +300,7 @@ class Run {
   const int ranks_;
   const bool root_;
   Jobs jobs_;
-  TimeUnit unit_;  ///< of the dataset's times
+  TimeUnit unit_;  ///< unit of the dataset's times
   std::size_t left_out_ = 0;
   std::uint64_t images_read_ = 0;  ///< for the field written last
   std::unique_ptr<DatasetWriter> writer_;

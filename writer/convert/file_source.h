@@ -33,7 +33,7 @@ class FileSource final : public FieldSource {
   const distribution::ReadingOrder order_;
   const Index3 patch_;
   const std::optional<Wider> wider_;
-  Bytes samples_;  ///< of all loaded boxes, one after the other
+  Bytes samples_;  ///< samples of all loaded boxes, one after the other
 };
 
 }  // namespace quarry::writer

@@ -165,7 +165,7 @@ class Coordinates {
       for (const Job& job : inputs) fields_.try_emplace(job.info.field, job.info.path);
   }
 
-  /// Of a field that is converted. @param info  gets a warning for what is not kept
+  /// Adds the attributes of a field that is converted. @param info  gets a warning for what is not kept
   /// @errors those of OpenInputs but kInvalidArgument: a variable that cannot be a field is none on any rank
   Status Add(input::InputInfo* info) {
     if (!info->words || !seen_.insert(info->words.get()).second) return Status::Ok();
@@ -198,7 +198,7 @@ class Coordinates {
     if (!inputs.ok()) return leave(inputs.status().message());
     if (inputs->size() != 1) return leave("it changes with time, or is complex");
     input::InputInfo coordinate = inputs->front()->info();
-    // What stands still has no moment, whatever the file says of it.
+    // A still field has no moment, whatever the file says of it.
     coordinate.time.reset();
     coordinate.time_unit = {};
     const auto [known, is_new] = fields_.try_emplace(coordinate.field, coordinate.path);
@@ -350,7 +350,7 @@ TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs) {
 
 namespace {
 
-/// What the first file says that says anything: of itself, and of the time.
+/// Takes the metadata of the first file that has any: of the dataset, and of the time.
 void TakeWords(const WriteOptions& options, const Jobs& jobs, DatasetDescription* dataset) {
   bool has_time = options.time.has_value();
   for (const auto& [step, inputs] : jobs) {

@@ -21,7 +21,7 @@ struct Job {
   input::InputInfo info;
   std::size_t moment = 0;  ///< position in the answer of OpenInputs for info.path
   bool done = false;       ///< published by an earlier run
-  /// Of a coordinate of other fields, which nobody has asked for; null: those of the run.
+  /// Options of an implied coordinate field; null: those of the run.
   std::shared_ptr<const WriteOptions> own;
 
   bool is_coordinate() const { return own != nullptr; }
@@ -51,8 +51,8 @@ std::set<std::string> FieldsOf(const Jobs& jobs, bool coordinates);
 /// Without the coordinates that a dataset has already. @returns  their names
 std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jobs* jobs);
 
-/// What the user should know before the run: warnings of the inputs, each once; a series whose order is not
-/// that of its names or times.
+/// Warnings for the user before the run: warnings of the inputs, each once; a series whose order is not that
+/// of its names or times.
 std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& jobs);
 
 /// The dataset.json after the run, based on the existing one when appending.
@@ -62,7 +62,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
                                           const std::optional<DatasetDescription>& existing,
                                           const TimeUnit& unit);
 
-/// What the dataset does not keep of the attributes of the inputs: those in which they differ.
+/// Attributes of the inputs that the dataset does not keep, because the inputs differ.
 std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset);
 
 /// How the times of the inputs count: as the first says that has one.

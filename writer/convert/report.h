@@ -26,8 +26,8 @@ struct FieldReport {
   std::uint64_t step = 0;
   std::string field;
   std::uint64_t bytes_in = 0;
-  std::uint64_t bytes_out = 0;      ///< of subfiles, and of the mask if this field added it
-  std::uint64_t payload_bytes = 0;  ///< of all levels, without masks
+  std::uint64_t bytes_out = 0;      ///< bytes of subfiles, and of the mask if this field added it
+  std::uint64_t payload_bytes = 0;  ///< bytes of all levels, without masks
   std::uint64_t mask_bytes = 0;     ///< part of bytes_out; 0 if the mask already existed
   double valid_fraction = 1;        ///< share of samples that are not missing
   bool lossless = false;
@@ -36,14 +36,14 @@ struct FieldReport {
   double psnr = 0;
   bool outlying = false;  ///< few samples make the range: the PSNR, relative to it, says nothing
   std::vector<std::uint64_t> bytes_per_file;
-  std::uint64_t images_read = 0;  ///< of a stack, by all ranks together; 0 for other inputs
+  std::uint64_t images_read = 0;  ///< images of a stack, by all ranks together; 0 for other inputs
 };
 
-/// What a run of the writer did: the closing table, and --report.
+/// Report of a run of the writer: the closing table, and --report.
 struct WriteReport {
   int ranks = 1;
   std::vector<FieldReport> fields;
-  std::vector<std::string> warnings;  ///< what the inputs say and the dataset does not hold
+  std::vector<std::string> warnings;  ///< metadata of the inputs that the dataset does not hold
   /// Seconds of the slowest rank.
   PhaseSeconds seconds{};
   double total_seconds = 0;
@@ -66,7 +66,8 @@ struct WriteReport {
   /// The lowest over all fields.
   double psnr() const;
 
-  /// Of the field and step whose files differ most: fields are not balanced against each other.
+  /// Bytes per file of the field and step whose files differ most: fields are not balanced against each
+  /// other.
   Balance bytes_per_file() const;
 
   std::string ToTable() const;

@@ -12,7 +12,7 @@ std::vector<std::size_t> RunsNeeded(std::span<const std::uint64_t> sizes, std::u
   const std::size_t n = sizes.size();
   std::vector<std::size_t> needed(n + 1, 0);
   std::size_t end = n;
-  std::uint64_t sum = 0;  // of [i, end)
+  std::uint64_t sum = 0;  // sum over [i, end)
   for (std::size_t i = n; i-- > 0;) {
     sum += sizes[i];
     while (sum > limit) sum -= sizes[--end];

@@ -46,7 +46,7 @@ Result<Index3> ParseGridShape(const Json& json, const std::string& where) {
 struct Between {
   std::int64_t low = 0;
   std::int64_t high = 0;
-  double weight = 0;  ///< of `high`
+  double weight = 0;  ///< weight of `high`
 };
 
 /// Cell `j` of `m` is centred at (j + 1/2) / m of the axis, which is (j + 1/2) n / m - 1/2 in units of old

@@ -15,7 +15,7 @@ namespace quarry::distribution {
 /// Bytes in the cells of a regular division of the domain: cells are patches, or the ranks of a process grid.
 struct SizeGrid {
   Index3 shape{};                    ///< cells along x, y, z
-  std::vector<std::uint64_t> bytes;  ///< of each cell, x fastest; Volume(shape) of them
+  std::vector<std::uint64_t> bytes;  ///< bytes of each cell, x fastest; Volume(shape) of them
 
   std::uint64_t at(const Index3& cell) const {
     return bytes[static_cast<std::size_t>(cell[0] + shape[0] * (cell[1] + shape[1] * cell[2]))];
@@ -47,7 +47,7 @@ Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where);
 ///          -> 10, 12.5, 17.5, 20 -> 10, 13, 18, 20
 SizeGrid Extrapolate(const SizeGrid& grid, const Index3& shape);
 
-/// What each rank of a process grid has: the sum of its even share of the cells, from floor(n i / p) up to
+/// Bytes of each rank of a process grid: the sum of its even share of the cells, from floor(n i / p) up to
 /// floor(n (i + 1) / p) on every axis. Ranks beyond the cells have nothing.
 SizeGrid SumToProcessGrid(const SizeGrid& grid, const Index3& process_grid);
 

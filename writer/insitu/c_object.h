@@ -10,7 +10,7 @@
 #include "writer/insitu/insitu.h"
 #include "writer/insitu/quarry_insitu.h"
 
-/// What stands behind a quarry_insitu of the C interface: datasets of any kind.
+/// The object behind a quarry_insitu of the C interface: datasets of any kind.
 namespace quarry::insitu::internal {
 
 /// A dataset that takes steps; the calls are those of Dataset.

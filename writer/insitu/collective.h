@@ -11,7 +11,7 @@
 #include "writer/distribution/ownership.h"
 #include "writer/insitu/setup.h"
 
-/// What the calls of a simulation share, whether its ranks write themselves or hand over to others.
+/// Shared by the calls of a simulation, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
 
 /// kFailedPrecondition: a call out of order.

@@ -9,7 +9,7 @@
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/exchange.h"
 
-/// What a simulation says about its data before the first step.
+/// Declaration of a simulation's data, before the first step.
 namespace quarry::insitu {
 
 using writer::BoxView;
@@ -28,8 +28,8 @@ struct Declaration {
   /// Names, units, positions and attributes of x, y and z. `origin` and `spacing` overrule theirs.
   std::array<SourceAxis, 3> axes;
   std::vector<Field> fields;
-  TimeUnit time_unit;  ///< of the times of BeginStep, which become times in the unit of a continued dataset
-  Attributes attributes;              ///< of the dataset; a continued one keeps its own
+  TimeUnit time_unit;     ///< unit of BeginStep's times; a continued dataset converts them to its own
+  Attributes attributes;  ///< attributes of the dataset; a continued one keeps its own
   std::vector<TextCoordinate> texts;  ///< on the declared grid: their number of a grid is not read
 };
 

@@ -34,11 +34,11 @@ extern "C" {
 
 typedef struct quarry_insitu quarry_insitu;
 
-/* What went wrong. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone,
- * and the next one may be tried. Published steps always stay as they are. */
+/* Error codes. Up to FAILED_PRECONDITION the call has changed nothing; after the others the step is gone, and
+ * the next one may be tried. Published steps always stay as they are. */
 enum {
   QUARRY_INSITU_OK = 0,
-  QUARRY_INSITU_UNKNOWN = 2, /* of end_step: the step is published, but may not survive a power cut */
+  QUARRY_INSITU_UNKNOWN = 2, /* from end_step: the step is published, but may not survive a power cut */
   QUARRY_INSITU_INVALID_ARGUMENT = 3,
   QUARRY_INSITU_NOT_FOUND = 5,           /* no dataset to append to */
   QUARRY_INSITU_ALREADY_EXISTS = 6,      /* dataset or step */
@@ -67,7 +67,7 @@ enum {
   QUARRY_UINT64 = 10
 };
 
-/* What may be lost. */
+/* Permitted loss. */
 enum {
   QUARRY_LOSSLESS = 0,
   QUARRY_TOLERANCE = 1,         /* largest absolute error, in units of the field */
@@ -97,7 +97,7 @@ int quarry_insitu_set_axis(quarry_insitu* run, int axis, const char* name, const
 /* Positions of all samples along an axis that is not evenly spaced, ascending or descending. count: samples
  * of the grid along it. */
 int quarry_insitu_set_positions(quarry_insitu* run, int axis, int64_t count, const double* positions);
-/* What the times of begin_step mean: "s", or "days since 2001-01-01" in a calendar of the CF conventions, as
+/* Unit of the times of begin_step: "s", or "days since 2001-01-01" in a calendar of the CF conventions, as
  * "noleap"; NULL: the standard one. Else they are numbers. */
 int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const char* calendar);
 /* Samples of a patch, powers of two, and resolution levels; else those of quarry-write. levels 0: those.

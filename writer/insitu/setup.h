@@ -13,7 +13,7 @@ using writer::PipelineOptions;
 
 /// Everything but the boxes: the same on every rank.
 struct Setup {
-  std::string path;  ///< of the dataset, NAME.quarry
+  std::string path;  ///< path of the dataset, NAME.quarry
   OpenMode mode = OpenMode::kCreate;
   Declaration declaration;
   PipelineOptions pipeline;

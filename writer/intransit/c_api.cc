@@ -29,7 +29,7 @@ struct quarry_intransit {
   std::optional<intransit::Roles> roles;
   intransit::Transport transport;
   std::string message;
-  std::string failure;  ///< what a consumer says about the error that it returns
+  std::string failure;  ///< error text of a consumer
 
   int Report(const Status& status) {
     if (!status.ok()) message = status.message();

@@ -13,7 +13,7 @@
 
 namespace quarry::intransit {
 
-/// What a rank of Serve needs of one field in every step.
+/// The boxes of one field that a rank of Serve gets in every step.
 struct Need {
   std::string field;
   std::vector<Box> boxes;  ///< inside the grid, any number; may overlap, leave gaps, and be empty
@@ -24,7 +24,7 @@ struct ArrivedField {
   std::string name;
   DataType type{};
   std::vector<Box> boxes;                             ///< as in Need
-  std::vector<std::span<const std::byte>> samples{};  ///< of each box: dense, x fastest
+  std::vector<std::span<const std::byte>> samples{};  ///< samples of each box: dense, x fastest
 
   /// The samples of a box with the type of the field.
   /// @param box  number of the box in Need
@@ -39,7 +39,7 @@ struct ArrivedStep {
   const insitu::Setup& setup;  ///< that the simulation opened the dataset with
   std::uint64_t number = 0;
   std::optional<double> time;
-  /// What this rank needs of the fields that the simulation has put, in the order of the needs.
+  /// Fields that this rank needs and the simulation has put, in the order of the needs.
   const std::vector<ArrivedField>& fields;
 
   /// Null for a field that is not needed here, or was not put.

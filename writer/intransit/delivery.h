@@ -45,7 +45,7 @@ class Delivery {
   /// A field that some rank needs.
   struct Target {
     std::optional<redistribute::Redistribution> redistribution;  ///< nothing where no rank needs the field
-    std::optional<std::size_t> need;                             ///< of this rank
+    std::optional<std::size_t> need;                             ///< need of this rank
     std::vector<Box> boxes;
     std::vector<redistribute::MutableBoxView> views;
     std::vector<std::span<const std::byte>> samples;

@@ -344,7 +344,8 @@ void Dataset::Release() {
   if (comm_ == MPI_COMM_NULL) return;
   step_.reset();
   if (staging_ && (!broken_.ok() || redistribute::CannotAgree(agreement_.broken()))) {
-    // Nobody receives messages of a step that did not leave on every rank: MPI may still read its memory.
+    // The memory is kept when a step has not left on every rank: MPI may still read it, as its messages are
+    // not received.
     (void)staging_.release();
   } else if (staging_) {
     for (std::size_t p = 0; p < staging_->places(); ++p) {

@@ -109,7 +109,7 @@ class Dataset {
   /// rank.
   const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
 
-  /// Of this rank; also after Close.
+  /// Seconds of this rank; also after Close.
   const SimulationSeconds& seconds() const { return seconds_; }
   /// How often BeginStep had to wait.
   std::uint64_t waits() const { return waits_; }
@@ -150,7 +150,7 @@ class Dataset {
   insitu::CallAgreement agreement_;
   std::unique_ptr<internal::Staging> staging_;
   int writer_ = 0;   ///< that this rank sends to, in link_->all
-  int number_ = -1;  ///< of the dataset at the writers; -1 where it is not open
+  int number_ = -1;  ///< number of the dataset at the writers; -1 where it is not open
   std::optional<insitu::OpenStep> step_;
   // All of these are the same on every rank.
   std::uint64_t handed_over_ = 0;

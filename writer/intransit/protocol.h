@@ -43,7 +43,7 @@ struct StepCommand {
 /// No more steps. Answered.
 struct CloseCommand {
   int dataset = 0;
-  double waiting_seconds = 0;  ///< of the simulation rank that has waited longest
+  double waiting_seconds = 0;  ///< time of the simulation rank that has waited longest
 };
 
 /// No more commands from this rank. Every simulation rank sends this. Not answered.

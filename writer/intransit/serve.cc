@@ -43,7 +43,7 @@ struct Session {
   int root = 0;  ///< that gives the commands, in Link::all
   std::uint64_t message_bytes = 0;
   std::vector<Source> sources;
-  std::vector<insitu::OwnedBox> boxes;  ///< of all sources
+  std::vector<insitu::OwnedBox> boxes;  ///< boxes of all sources
   Bytes buffer;                         ///< a field of all sources
   /// Set once samples did not arrive: later ones cannot be told apart, so all later steps are lost.
   Status broken;
@@ -329,7 +329,7 @@ class Server {
   int next_number_ = 0;
   std::map<int, Session> sessions_;
   std::list<SentAnswer> answers_;   ///< oldest first
-  std::uint64_t buffer_bytes_ = 0;  ///< of all sessions now
+  std::uint64_t buffer_bytes_ = 0;  ///< buffers of all sessions now
   std::uint64_t consumer_bytes_ = 0;
   Status ended_;  ///< the error that ended everything; the same on every writer
   Served served_;

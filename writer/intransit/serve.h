@@ -19,7 +19,7 @@ struct ServeOptions {
   bool writes = true;
 };
 
-/// What a writer has done.
+/// Counters of a writer.
 struct Served {
   std::uint64_t datasets = 0;
   std::uint64_t steps = 0;           ///< published
@@ -29,11 +29,10 @@ struct Served {
   double receiving_seconds = 0;      ///< waiting for samples and receiving them
   double writing_seconds = 0;        ///< all of the pipeline
   double delivering_seconds = 0;     ///< redistribution to the boxes of the consumers
-  double consuming_seconds = 0;      ///< of the consumer of this rank, and waiting for the others
-  double simulation_waiting_seconds =
-      0;                             ///< of the simulation rank that has waited longest, over all datasets
-  std::uint64_t buffer_bytes = 0;    ///< most memory for received samples
-  std::uint64_t consumer_bytes = 0;  ///< most memory for the boxes of the consumer
+  double consuming_seconds = 0;      ///< time of the consumer of this rank, and of waiting for the others
+  double simulation_waiting_seconds = 0;  ///< longest wait of a simulation rank, over all datasets
+  std::uint64_t buffer_bytes = 0;         ///< most memory for received samples
+  std::uint64_t consumer_bytes = 0;       ///< most memory for the boxes of the consumer
 };
 
 /// Writes what the simulation hands over, or brings it to consumers, or both, until every simulation rank has

@@ -56,7 +56,7 @@ class Staging {
 
   std::vector<Box> boxes_;
   std::vector<std::size_t> sample_bytes_;  ///< by field
-  std::vector<std::size_t> offsets_;       ///< of each field in a place, and where the last one ends
+  std::vector<std::size_t> offsets_;       ///< offset of each field in a place, and the end of the last one
   std::size_t step_bytes_ = 0;
   std::vector<Place> places_;
   Bytes memory_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMostInMessage = std::numeric_limits<int>::max();
 
-/// What each rank sends first in a gather: two numbers.
+/// Header of each rank in a gather: two numbers.
 struct Header {
   std::uint64_t count = 0;  ///< elements
   std::uint64_t checksum = 0;

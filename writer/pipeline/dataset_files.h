@@ -12,7 +12,7 @@
 /// The files of a dataset on a disk, for those who change it. docs/format.md, "Publishing", is the protocol.
 namespace quarry::writer {
 
-/// Of names in "steps" that no reader sees: what has one is not published yet, or no more.
+/// Prefix of names in "steps" that no reader sees: such a step is not published yet, or no longer.
 inline constexpr std::string_view kStagingPrefix = ".partial-";
 
 /// step.json of a step. @param folder  of the step

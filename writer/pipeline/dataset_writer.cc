@@ -40,7 +40,7 @@ namespace {
 constexpr std::uint64_t kPayloadShare = 2;  // encoded patches, before they go to a file
 constexpr std::uint64_t kPatchShare = 4;    // patches that fill or wait for a thread, of two chunks
 constexpr std::uint64_t kChunkShare = 8;    // the samples of a chunk
-constexpr std::uint64_t kHeldShare = 4;     // those of a whole field, beside the patches of one chunk
+constexpr std::uint64_t kHeldShare = 4;     // samples of a whole field, beside the patches of one chunk
 constexpr std::uint64_t kEarlierShare = 8;  // decoded patches, for the next step
 
 /// Patches that wait for a thread, where nothing else bounds them: more would not be in the processor's
@@ -187,10 +187,10 @@ class DatasetWriter::FieldRun {
     return Status::Ok();
   }
 
-  /// Of the layers.
+  /// Tolerances of the layers.
   const std::vector<double>& tolerances() const { return tolerances_; }
   const std::optional<OutlyingSamples>& outlying() const { return outlying_; }
-  /// Of all patches of the grid.
+  /// Placement of all patches of the grid.
   const distribution::Placement& placement() const { return placement_; }
   std::uint64_t raw_bytes() const { return w_.dataset_.GridOf(field_).samples() * source_sample_bytes(); }
 
@@ -418,11 +418,11 @@ class DatasetWriter::FieldRun {
   const GridPlan& grid_;
   std::optional<FieldSource::Wider> wider_;
   std::vector<Chunk> chunks_;
-  std::vector<double> tolerances_;  ///< of the layers
+  std::vector<double> tolerances_;  ///< tolerances of the layers
   std::vector<double> chosen_;      ///< samples for the look at the range
   std::optional<OutlyingSamples> outlying_;
   bool held_ = false;            ///< all of the field is loaded at once, and stays
-  std::vector<BoxView> views_;   ///< of the boxes that were loaded last, if not in pieces
+  std::vector<BoxView> views_;   ///< views of the last loaded boxes, if not in pieces
   std::vector<float> rounded_;   ///< a piece of a wider source
   std::vector<double> changes_;  ///< by rounding, of each patch of the chunk, over all ranks
   distribution::Placement placement_;

@@ -20,7 +20,7 @@
 
 namespace quarry::writer {
 
-/// What the caller's language calls the ways out of a refused range.
+/// Names, in the caller's language, of the ways out of a refused range.
 struct RangeWords {
   const char* fill = "--fill ";  ///< before the value
   const char* tolerance = "--tolerance";
@@ -53,7 +53,7 @@ enum class OpenMode {
 struct FieldOutcome {
   FieldStepDescription description;
   std::uint64_t new_mask_bytes = 0;         ///< 0 if the mask already existed
-  std::vector<std::uint64_t> stored_bytes;  ///< of each patch, by patch index
+  std::vector<std::uint64_t> stored_bytes;  ///< bytes of each patch, by patch index
   /// Samples that make the range all the same, of a field with a tolerance relative to it. On rank 0.
   std::optional<OutlyingSamples> outlying;
 };
@@ -61,7 +61,7 @@ struct FieldOutcome {
 /// Subfiles per field and step: as asked for, or one for every 8 ranks; never more than patches.
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks);
 
-/// What the coder of a field gets for each layer: absolute tolerances, or one that is relative (see
+/// Tolerances for the coder of a field, one for each layer: absolute ones, or one that is relative (see
 /// PatchCoder::BoundIsRelative).
 /// @param min, max  of the valid samples; min above max if there are none
 std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max);
@@ -87,7 +87,7 @@ class DatasetWriter {
 
   /// The description of a dataset that already existed.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
-  /// What is published of a step; nothing if there is no such step.
+  /// The published fields of a step; nothing if there is no such step.
   Result<PublishedStep> Published(std::uint64_t step);
   /// The last step that has a field; nothing if none has.
   Result<std::optional<std::uint64_t>> LastStep(const std::string& field);
@@ -124,7 +124,7 @@ class DatasetWriter {
   /// Removes what is not published.
   void Abandon();
 
-  /// Of this rank.
+  /// Seconds of this rank.
   const PhaseSeconds& seconds() const { return seconds_; }
   PhaseSeconds* mutable_seconds() { return &seconds_; }
   /// Patches that each rank encoded in the last field.
@@ -158,7 +158,7 @@ class DatasetWriter {
   PhaseSeconds seconds_{};
   std::vector<std::int64_t> patches_per_rank_;
   StepPlan plan_;
-  std::map<std::size_t, EarlierPatches> earlier_;  ///< of the fields that have keyframes
+  std::map<std::size_t, EarlierPatches> earlier_;  ///< earlier patches of the fields that have keyframes
 };
 
 }  // namespace quarry::writer

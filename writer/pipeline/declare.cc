@@ -112,7 +112,7 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
   return coder;
 }
 
-/// What is stored without loss or not at all.
+/// Checks fields that are stored without loss or not at all.
 Status CheckExact(const FieldRequest& field, bool bounded, const FieldWords& words) {
   if (field.given != GivenType::kStored && field.type != StoredTypeOf(field.given))
     return InvalidArgument("field \"{}\" is {}, which is stored as {}, not as {}", field.name,
@@ -131,8 +131,8 @@ Status CheckExact(const FieldRequest& field, bool bounded, const FieldWords& wor
       field.name, Name(field.type), bound);
 }
 
-/// What comes back as it was given: with a bound float16 is float32, of which the bound is, and bool, which
-/// has two values, is uint8 where a third one means missing.
+/// The type that readers get back: with a bound, float16 becomes float32, for which the bound holds, and bool
+/// becomes uint8 where a third value means missing.
 GivenType GivenTypeOf(const FieldRequest& field, bool lossless) {
   const bool is_two_values = field.given != GivenType::kBool || !field.fill;
   return lossless && is_two_values ? field.given : GivenType::kStored;

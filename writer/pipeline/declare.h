@@ -32,8 +32,8 @@ struct FieldRequest {  // NOLINT(clang-analyzer-optin.performance.Padding): by s
   std::optional<double> pointwise_relative;
   /// Steps may refer to earlier ones; at least one in so many refers to none. Default: none does.
   std::optional<int> keyframe;
-  /// What the samples stand for. float16 comes back as float16 where nothing is lost: with a tolerance as
-  /// float32, of which the tolerance is.
+  /// Original type of the samples. float16 comes back as float16 without loss, and as float32 with a
+  /// tolerance, which holds for that.
   GivenType given = GivenType::kStored;
   Attributes attributes;
   bool still = false;       ///< one step has it, and stands for all
@@ -50,7 +50,7 @@ struct LayoutRequest {
   std::optional<format::PayloadOrder> order;
 };
 
-/// What the user calls the parts of a field.
+/// Names of the parts of a field in the caller's language.
 struct FieldWords {
   const char* tolerance = "tolerance";
   const char* relative = "relative";

@@ -127,7 +127,7 @@ void EarlierPatches::Begin(std::uint64_t step, std::vector<std::uint64_t> refere
   for (const auto& [number, patches] : steps_) {
     for (const auto& [patch, decoded] : patches) bytes_ += BytesOf(*decoded);
   }
-  reader_ = nullptr;  // of what was published when it was made
+  reader_ = nullptr;  // it reads an earlier state of the dataset
 }
 
 Result<DecodedPatch> EarlierPatches::Find(std::int64_t patch, const Box& box) {

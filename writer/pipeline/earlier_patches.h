@@ -12,8 +12,7 @@
 #include "quarry/format/description.h"
 #include "quarry/storage/location.h"
 
-/// What patches of a new step may refer to: the same patches of steps that are published, as readers have
-/// them.
+/// References for patches of a new step: the same patches of steps that are published, as readers have them.
 namespace quarry::writer {
 
 /// The steps to which a field of a new step may refer: those that were planned, if they have the field;
@@ -64,9 +63,9 @@ class EarlierPatches {
   std::uint64_t step_ = 0;
   std::vector<std::uint64_t> references_;
   bool needed_later_ = false;
-  std::mutex mutex_;  ///< of those below
+  std::mutex mutex_;  ///< guards the members below
   std::map<std::uint64_t, Patches> steps_;
-  std::uint64_t bytes_ = 0;  ///< of all patches
+  std::uint64_t bytes_ = 0;  ///< size of all patches
   std::shared_ptr<Reader> reader_;
 };
 

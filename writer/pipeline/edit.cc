@@ -23,7 +23,7 @@ namespace {
 
 using Steps = std::map<std::uint64_t, StepDescription>;
 
-/// Of the name of a step that is removed, behind kStagingPrefix and before its number.
+/// The name of a removed step has this behind kStagingPrefix and before its number.
 constexpr std::string_view kRemoved = "removed-";
 
 /// A dataset that nobody else writes.
@@ -134,7 +134,7 @@ Status Unset(const std::string& name, const Owned& owned) {
 
 // ---- Steps and fields
 
-/// What one call removes, and what stays.
+/// The steps and fields that one call removes, and the rest.
 class Removing {
  public:
   Removing(fs::path path, Locked locked, const Removal& removal)
@@ -194,7 +194,7 @@ class Removing {
             fmt::format("no field of \"{}\" would stay; remove the whole directory instead", path_.string())};
   }
 
-  /// What stays may need what is to be removed.
+  /// Remaining steps may need the ones to be removed.
   Status CheckNeeded() const {
     for (const FieldDescription& field : locked_.dataset.fields) {
       if (fields_.contains(field.name) || !field.complex) continue;
@@ -239,7 +239,7 @@ class Removing {
   }
 
   void CountBytes() {
-    std::map<std::uint64_t, std::uint64_t> masks;  // of what is removed: bytes by name
+    std::map<std::uint64_t, std::uint64_t> masks;  // masks of the removed fields: bytes by name
     for (const auto& [number, step] : all_) {
       for (const FieldStepDescription& field : step.fields) {
         if (Stays(number, field)) {
@@ -300,7 +300,7 @@ class Removing {
   const fs::path path_;
   Locked locked_;
   std::set<std::uint64_t> steps_;
-  std::set<std::uint64_t> gone_;  ///< of those wanted, what an interrupted removal has hidden
+  std::set<std::uint64_t> gone_;  ///< subset of `steps_` that an interrupted removal has hidden
   const std::set<std::string> fields_;
   Steps all_;
   std::set<std::uint64_t> masks_;  ///< that stay

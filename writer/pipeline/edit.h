@@ -13,7 +13,7 @@
 /// again completes it. Readers that have the dataset open may miss what was removed until they open it again.
 namespace quarry::writer {
 
-/// Of what attributes speak.
+/// Owner of attributes.
 struct AttributeOwner {
   enum class Kind : std::uint8_t { kDataset, kField, kAxis, kTime };
   Kind kind = Kind::kDataset;
@@ -29,16 +29,16 @@ Result<DatasetDescription> EditAttributes(const std::filesystem::path& dataset, 
                                           const Attributes& set, const std::vector<std::string>& removed,
                                           const LockOptions& locking = {});
 
-/// What is to be removed.
+/// Steps and fields to be removed.
 struct Removal {
   std::vector<std::uint64_t> steps;
   std::vector<std::string> fields;  ///< from all steps
 };
 
-/// What was removed.
+/// Result of a removal.
 struct RemovalReport {
-  std::vector<std::uint64_t> steps;  ///< those that had nothing but removed fields as well, ascending
-  std::uint64_t bytes = 0;           ///< of payloads and masks that no step has any more
+  std::vector<std::uint64_t> steps;  ///< with those that had nothing but removed fields; ascending
+  std::uint64_t bytes = 0;           ///< size of payloads and masks that no step has any more
 };
 
 /// Removes steps and fields, and the masks that no step needs any more.

@@ -57,7 +57,7 @@ class EncoderPool {
   const Work work_;
   const Report report_;
   double waited_ = 0;
-  mutable std::mutex mutex_;  ///< of everything below
+  mutable std::mutex mutex_;  ///< guards everything below
   std::condition_variable submitted_;
   std::condition_variable encoded_;
   std::deque<PatchSamples> queue_;

@@ -143,7 +143,7 @@ redistribute::RankSchedule PatchGathering::Messages() const {
   }
   for (redistribute::Part& part : messages.receives) part.needed_box = number[part.needed_box];
   if (lasting_) return messages;
-  // What is sent has been copied to arrays of its own.
+  // The sent samples have been copied to arrays of their own.
   messages.owned.clear();
   for (redistribute::Part& part : messages.sends) {
     part.owned_box = messages.owned.size();

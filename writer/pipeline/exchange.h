@@ -52,7 +52,7 @@ class PatchExchange {
   /// @collective
   Status Run(const std::vector<BoxView>& samples, std::vector<PatchSamples>* patches);
 
-  /// What moves the samples: its schedule, its messages, and the seconds of the last run.
+  /// Redistribution of the samples: its schedule, its messages, and the seconds of the last run.
   const redistribute::Redistribution& redistribution() const { return redistribution_; }
 
  private:
@@ -66,7 +66,7 @@ class PatchExchange {
   redistribute::Redistribution redistribution_;
   PatchGrid grid_;
   std::size_t sample_bytes_;
-  std::vector<std::int64_t> patches_;  ///< of this rank
+  std::vector<std::int64_t> patches_;  ///< patches of this rank
 };
 
 /// Whole patches of a region, from what each rank loads of it, piece by piece. What stays on a rank is copied
@@ -78,7 +78,7 @@ class PatchExchange {
 /// and its future work: contained patches first
 class PatchGathering {
  public:
-  /// What becomes of the patches of a rank.
+  /// Callbacks for the patches of a rank.
   struct Owner {
     std::function<void(std::uint64_t)> reserve;  ///< before the bytes of a patch are allocated
     std::function<void(PatchSamples)> take;      ///< a whole patch, by its index in the grid
@@ -124,7 +124,7 @@ class PatchGathering {
   redistribute::RankSchedule schedule_;
   std::vector<Target> targets_;         ///< patches of this rank, by ascending index
   std::vector<std::size_t> target_of_;  ///< by patch of the grid; kElsewhere on other ranks
-  std::vector<BoxView> lasting_views_;  ///< of the boxes, if lasting
+  std::vector<BoxView> lasting_views_;  ///< views of the boxes, if lasting
   std::vector<Bytes> outgoing_;         ///< by number of the send; empty if lasting
   std::vector<std::map<std::int64_t, std::size_t>> sends_of_box_;  ///< by box, patch: number of the send
 };

@@ -15,11 +15,11 @@
 
 namespace quarry::writer {
 
-/// What the files of all fields have in common.
+/// Shared by the files of all fields.
 struct FileSetting {
   MPI_Comm comm;
   const DatasetDescription& dataset;
-  std::size_t grid_number;  ///< of the fields
+  std::size_t grid_number;  ///< grid of the fields
   const PatchGrid& grid;
   const std::vector<std::int64_t>& morton_order;
   std::size_t files;  ///< for each field and step, and for each mask

@@ -12,7 +12,7 @@
 
 namespace quarry::writer {
 
-/// What every rank knows of all patches of a field before they are written; by patch index.
+/// Facts that every rank knows about all patches of a field before they are written; by patch index.
 struct PatchSizes {
   std::vector<std::uint64_t> samples;       ///< stored bytes
   std::vector<std::uint64_t> masks;         ///< the same of the mask
@@ -30,7 +30,7 @@ class OwnPatches {
 
   std::size_t size() const { return patches_.size(); }
   const PayloadStore& store() const { return store_; }
-  /// Of the valid samples; without any, min() is infinity and max() minus infinity.
+  /// Range of the valid samples; without any, min() is infinity and max() minus infinity.
   double min() const { return min_; }
   double max() const { return max_; }
   /// Whether any of them refers to an earlier step.
@@ -56,7 +56,7 @@ class OwnPatches {
     bool masked = false;
   };
 
-  std::mutex mutex_;  ///< of Add
+  std::mutex mutex_;  ///< serialises Add
   PayloadStore store_;
   std::vector<Own> patches_;
   bool any_refers_ = false;

@@ -10,7 +10,7 @@
 
 namespace quarry::writer {
 
-/// What a published step holds.
+/// Contents of a published step.
 struct PublishedStep {
   std::optional<double> time;
   std::map<std::string, std::string> sources;  ///< by field: the name of the input that it was made from
@@ -46,7 +46,7 @@ class Publisher {
 
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
-  /// What is published of a step; nothing if there is no such step.
+  /// The published fields of a step; nothing if there is no such step.
   Result<PublishedStep> Published(std::uint64_t step) const;
   /// The last step that has a field, without lock or change; nothing if none has.
   static Result<std::optional<std::uint64_t>> LastStep(const std::filesystem::path& dataset,

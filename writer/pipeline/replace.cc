@@ -41,7 +41,7 @@ Status CheckIsDataset(const fs::path& dataset) {
                   dataset.string())};
 }
 
-/// What was at `staged` is at `dataset` then, and the other way round or at `aside`.
+/// Moves `staged` to `dataset`, and the old dataset to `staged` or `aside`.
 /// @returns where the old one is
 Result<fs::path> SwapFolders(const fs::path& staged, const fs::path& dataset, const fs::path& aside) {
   if (::renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, dataset.c_str(), RENAME_EXCHANGE) == 0) return staged;
@@ -61,7 +61,7 @@ Result<Replacement> Replacement::Begin(const fs::path& path, const LockOptions& 
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Replacement(path, path, std::nullopt);
   std::error_code error;
-  const fs::path dataset = fs::canonical(path, error);  // of a link, what it leads to is replaced
+  const fs::path dataset = fs::canonical(path, error);  // the target of a link is replaced
   if (error) return ErrnoStatus(error.value(), "find", path.string());
   if (!fs::is_directory(dataset, ignored)) {
     return Status(StatusCode::kFailedPrecondition,

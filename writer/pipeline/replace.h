@@ -37,7 +37,7 @@ class Replacement {
 
   std::filesystem::path dataset_;
   std::filesystem::path staged_;
-  std::optional<DirectoryLock> lock_;  ///< of the old one; none: there is nothing to do
+  std::optional<DirectoryLock> lock_;  ///< lock of the old one; none: there is nothing to do
 };
 
 }  // namespace quarry::writer

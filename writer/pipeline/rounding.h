@@ -28,7 +28,7 @@ class Float32Rounding {
   Status Round(const BoxView& samples, const Box& box, const PatchGrid& grid, const Index3& origin,
                std::span<double> changes, std::span<float> out);
 
-  /// Of the samples before rounding.
+  /// Scan of the samples before rounding.
   const SampleScan& scan() const { return scan_; }
 
  private:

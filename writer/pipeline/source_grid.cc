@@ -10,7 +10,7 @@
 namespace quarry::writer {
 namespace {
 
-/// What the source says of its axes, as far as the layout does not overrule it.
+/// The axes of the source, as far as the layout does not overrule them.
 SourceGrid Overruled(SourceGrid source, const LayoutRequest& layout) {
   for (std::size_t a = 0; a < 3; ++a) {
     SourceAxis& axis = source.axes[a];

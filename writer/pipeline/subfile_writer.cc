@@ -24,7 +24,7 @@ float StoredRmse(double rmse) {
   return stored == 0 && rmse > 0 ? Limits::denorm_min() : stored;
 }
 
-/// Of a coarse level: rounded up to four digits, which take three bytes of a row.
+/// Error of a coarse level, rounded up to four digits, which take three bytes of a row.
 double StoredError(double error) {
   constexpr std::uint64_t kDropped = (std::uint64_t{1} << 39) - 1;
   const auto stored = std::bit_cast<double>((std::bit_cast<std::uint64_t>(error) + kDropped) & ~kDropped);
@@ -41,7 +41,7 @@ float StoredCoverage(double coverage) {
 constexpr std::size_t kSmallPayload = 64 << 10;
 constexpr std::size_t kWriteBytes = 1 << 20;
 
-/// What a subfile with these rows has, without the bytes and checksum of the file.
+/// Summary of a subfile with these rows, without the bytes and checksum of the file.
 SubfileSummary Summarize(const PatchGrid& grid, int parts, const std::vector<format::PatchEntry>& rows) {
   SubfileSummary summary;
   summary.patches = rows.size();

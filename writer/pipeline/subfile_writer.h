@@ -20,7 +20,7 @@ format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples
 /// Bytes that a patch takes in a subfile, its row included.
 std::uint64_t StoredBytes(const format::PatchEntry& row);
 
-/// What a subfile contributes to step.json.
+/// Summary of a subfile for step.json.
 struct SubfileSummary {
   std::uint64_t bytes = 0;
   std::uint64_t patches = 0;
@@ -30,7 +30,7 @@ struct SubfileSummary {
   /// Per part, see PatchParts.
   struct Level {
     double max_error = 0;
-    double sum_of_squares = 0;  ///< of differences over the covered samples; a fixed order of summation
+    double sum_of_squares = 0;  ///< differences over the covered samples; a fixed order of summation
     double covered = 0;         ///< samples; a sum of rounded shares, so not a whole number
     std::uint64_t bytes = 0;
   };

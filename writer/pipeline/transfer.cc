@@ -202,7 +202,7 @@ class Transfer {
       const PhaseTimer timer(seconds, Phase::kWrite);
       status = Guarded([&] { return CreateFiles(folder, &writers); });
     }
-    std::future<Status> writing;  // of the round before
+    std::future<Status> writing;  // writes the round before
     for (std::size_t round = 0; round < rounds; ++round) {
       Arrived arrived;
       {
@@ -234,7 +234,7 @@ class Transfer {
   }
 
  private:
-  /// What aggregators get from other ranks in a round, by file and encoder.
+  /// Bytes that aggregators get from other ranks in a round, by file and encoder.
   using Arrived = std::map<std::pair<std::size_t, int>, Bytes>;
 
   /// Waits for a task; success if there is none.
@@ -385,7 +385,7 @@ class Transfer {
   const std::vector<OutgoingPatch>& mine_;
   const PayloadStore& store_;
   const int rank_;
-  std::map<std::size_t, std::vector<format::PatchEntry>> rows_;  ///< of the files of this rank
+  std::map<std::size_t, std::vector<format::PatchEntry>> rows_;  ///< rows of the files of this rank
 };
 
 }  // namespace

@@ -227,7 +227,7 @@ Result<Mapping> MapLayout(const Layout& layout) {
 TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes) {
   TrafficTable table{CountRounds(layout.owned), layout.owned.size(), {}};
   table.rows.resize(table.rounds * table.ranks);
-  std::tuple<std::size_t, int, int> message;  // of the previous part
+  std::tuple<std::size_t, int, int> message;  // message of the previous part
   bool any = false;
   ForEachPart(layout, [&](const Part& part) {
     const std::int64_t bytes = part.box.volume() * static_cast<std::int64_t>(sample_bytes);

@@ -73,7 +73,7 @@ struct Mapping {
 /// @errors kInvalidArgument as CheckLayout
 Result<Mapping> MapLayout(const Layout& layout);
 
-/// What one rank exchanges with others in one round.
+/// Traffic of one rank with others in one round.
 struct Traffic {
   std::int64_t messages_sent = 0;  ///< ranks that get something: one message each
   std::int64_t bytes_sent = 0;
@@ -99,7 +99,7 @@ TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes);
 /// by needed box.
 struct RankSchedule {
   int rank = 0;
-  std::size_t rounds = 0;      ///< of the whole mapping, the same on every rank
+  std::size_t rounds = 0;      ///< rounds of the whole mapping, the same on every rank
   std::vector<Box> owned;      ///< boxes of this rank
   std::vector<Box> needed;     ///< boxes of this rank
   std::vector<Part> sends;     ///< to other ranks, by target

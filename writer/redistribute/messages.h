@@ -12,7 +12,7 @@ namespace quarry::redistribute {
 /// The parts that travel together: [first, last) of the sends or the receives of a schedule.
 struct Message {
   int peer = 0;
-  std::size_t round = 0;  ///< of the first part
+  std::size_t round = 0;  ///< round of the first part
   std::size_t first = 0;
   std::size_t last = 0;
 };

@@ -57,9 +57,9 @@ int quarry_redistribute_create(MPI_Comm comm, int axes, const int64_t* domain, s
 int quarry_redistribute_create_with(MPI_Comm comm, int axes, const int64_t* domain, size_t element_bytes,
                                     int method, int64_t batch, quarry_redistribution** out);
 
-/* What this rank owns and needs: sizes and offsets of its boxes, one after the other. Owned boxes of all
- * ranks cover the domain once; needed boxes may overlap and leave gaps. Arrays may be NULL where a count is
- * 0. */
+/* Boxes that this rank owns and needs: sizes and offsets of its boxes, one after the other. Owned boxes of
+ * all ranks cover the domain once; needed boxes may overlap and leave gaps. Arrays may be NULL where a count
+ * is 0. */
 int quarry_redistribute_map(quarry_redistribution* r, int owned_count, const int64_t* owned_sizes,
                             const int64_t* owned_offsets, int needed_count, const int64_t* needed_sizes,
                             const int64_t* needed_offsets);

@@ -220,7 +220,7 @@ struct Redistribution::State {
   std::vector<Datatype> send_types;
   std::vector<Datatype> receive_types;
 
-  double seconds = 0;  // of the last Exchange
+  double seconds = 0;  // seconds of the last Exchange
 };
 
 void Redistribution::State::SetSchedule(RankSchedule new_schedule, std::int64_t messages) {

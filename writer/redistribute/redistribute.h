@@ -29,10 +29,10 @@ using Batch = std::int64_t;
 inline constexpr Batch kOnePerPart = 1;
 inline constexpr Batch kOnePerRankPair = 0;
 
-/// What is the same for all ranks and all exchanges.
+/// Settings of all ranks and all exchanges.
 struct Description {
   Index3 dims{};                 ///< samples of the domain, x, y, z; 1 along axes that it does not have
-  std::size_t sample_bytes = 0;  ///< of one element of the arrays, of any fixed size
+  std::size_t sample_bytes = 0;  ///< bytes of one element of the arrays, of any fixed size
   Method method = Method::kAutomatic;
   Batch batch = kOnePerPart;  ///< parts in a message; kOnePerRankPair for all
 };
@@ -84,7 +84,7 @@ class Redistribution {
   /// errors of their own to agree on. @collective
   Status Agree(const Status& local) const;
 
-  /// What this rank sends, receives and keeps; null before Map or Use.
+  /// Schedule of this rank: boxes sent, received and kept; null before Map or Use.
   const RankSchedule* schedule() const;
 
   /// kPointToPoint or kAlltoallw: what Exchange uses.

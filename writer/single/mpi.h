@@ -165,7 +165,7 @@ inline int MPI_Waitall(int requests, MPI_Request*, MPI_Status*) {
   return requests == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
-// What only messages to another rank need.
+// Functions that only messages to another rank need.
 inline int MPI_Isend(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) {
   return MPI_ERR_OTHER;
 }
