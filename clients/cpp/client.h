@@ -38,7 +38,7 @@ namespace quarry::client {
 struct DamagedBox {
   Box extent;           ///< as in LevelSamples
   int shown_level = 0;  ///< a coarser one, each sample repeats the one at or before it; or the level itself
-  int shown_layer = 0;  ///< of accuracy: a rougher one, or that of the answer
+  int shown_layer = 0;  ///< layer of accuracy: a rougher one, or that of the answer
 };
 
 /// The samples of one level of an answer.
@@ -46,15 +46,15 @@ struct LevelSamples {
   std::string field;
   std::uint64_t step = 0;
   int level = 0;
-  int layer = 0;  ///< of accuracy
+  int layer = 0;  ///< layer of accuracy
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
   /// [unit of the field] what a viewer of this level misses at most, see LevelRecord; infinite if damaged
   /// samples are shown, whose error has no known bound
   double max_error = 0;
   double coverage = 1;              ///< share of the valid samples that it can show, see LevelRecord
-  int finest_level = 0;             ///< of the answer: `level` of the last call
-  int last_layer = 0;               ///< of the answer: `layer` of the last call
+  int finest_level = 0;             ///< finest level of the answer: `level` of the last call
+  int last_layer = 0;               ///< last layer of the answer: `layer` of the last call
   Index3 spacing{1, 1, 1};          ///< 2^level along every axis, or the requested stride
   bool may_miss = true;             ///< false: no sample of the patches that were read is missing
   std::vector<DamagedBox> damaged;  ///< empty unless the request allows damage
@@ -76,9 +76,9 @@ struct LevelSamples {
   }
 };
 
-/// What an answer costs, and what has come so far.
+/// Cost of an answer, and its progress so far.
 struct ReadCost {
-  query::Price price;                ///< of the whole answer for one field and step
+  query::Price price;                ///< cost of the whole answer for one field and step
   std::uint64_t bytes_received = 0;  ///< samples or payload from the network; without a server, payload read
 };
 
@@ -103,7 +103,7 @@ using LevelCallback = std::function<Status(LevelSamples* samples, const ReadCost
 struct Security {
   std::string ca_file;           ///< authorities of servers; empty: those of the system
   std::string certificate_file;  ///< our own, if the server requires one
-  std::string key_file;          ///< of our certificate
+  std::string key_file;          ///< key of our certificate
   std::string token;             ///< sent with each call, over TLS or inside this machine only; empty: none
 };
 
@@ -116,7 +116,7 @@ struct WatchRequest {
 /// Called with each published step; false ends the watch.
 using StepCallback = std::function<bool(const StepDescription& step)>;
 
-/// What a server sends.
+/// Encoding of the answers of a server.
 enum class Encoding {
   kAuto,     ///< samples from this machine, patches from others
   kSamples,  ///< decoded by the server, which shares decoded patches between its clients
@@ -130,8 +130,8 @@ struct Options {
   int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
   Security security;            ///< for servers
-  /// Of a directory: bytes for what is read and decoded, of which the next read may need some again; more if
-  /// a patch or a plan needs it. Of a read of more than half of it, nothing is kept. 0: 1 GiB.
+  /// Memory for reads of a directory, which keeps decoded patches for the next read; more if a patch or a
+  /// plan needs it. A read of more than half of it leaves nothing in memory. 0: 1 GiB.
   std::uint64_t memory = 0;
 };
 
@@ -169,7 +169,7 @@ class Dataset {
   /// step.json.
   virtual Result<std::vector<StepDescription>> Steps(const CallOptions& call = {}) const = 0;
 
-  /// What Read would answer and cost, without reading any payload.
+  /// The answer to Read and its cost, without reading any payload.
   Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request, const CallOptions& call = {}) const;
 
   /// Reads level by level, coarsest first; each level is refined from the last. With a first layer, reads the

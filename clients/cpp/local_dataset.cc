@@ -19,7 +19,7 @@ namespace {
 /// @param wanted  0: the usual
 std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted) {
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
-  constexpr std::uint64_t kBytesPerSample = 128;  // of a masked float64 patch while it is decoded, twice
+  constexpr std::uint64_t kBytesPerSample = 128;  // a masked float64 patch while it is decoded, twice
   query::Query all;
   all.mask = 1;
   all.focus.emplace();
@@ -76,9 +76,9 @@ class OneDataset final : public DatasetSource {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const OpenedDataset> opened_;
-  std::string identity_;  ///< of the directory
+  std::string identity_;  ///< identity of the directory
   std::mutex refreshing_;
-  StampWatch watch_;  ///< of the folder of steps
+  StampWatch watch_;  ///< watches the folder of steps
 };
 
 class LocalControl final : public RequestControl {

@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kMaxPlaces = std::uint64_t{64} << 20;
 /// Immutable, and cheap to copy: copies share what was read. Safe from any number of threads.
 class Places {
  public:
-  Places() = default;  ///< of a field that is not there: positions are sample coordinates
+  Places() = default;  ///< for a field without coordinates: positions are sample coordinates
 
   /// Reads the fields with the coordinates, if there are any, at full resolution. A field that is not there
   /// has the places of Places(): reading it says so.
@@ -53,7 +53,7 @@ class Places {
   std::string field_;
   query::PositionTitles titles_;
   std::optional<query::CoordinateFields> fields_;
-  std::optional<std::uint64_t> step_;  ///< of coordinates that change with time
+  std::optional<std::uint64_t> step_;  ///< the step, if coordinates change with time
   std::shared_ptr<const query::CurvilinearGrid> curvilinear_;
 };
 

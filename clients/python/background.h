@@ -71,7 +71,8 @@ auto RunInBackground(const CancelToken& cancel, bool brief, const Work& work) {
   return *std::move(result);
 }
 
-/// What a thread makes one after the other, and the interpreter takes. The thread is at most one ahead.
+/// Values that a thread makes one after the other, and the interpreter takes. The thread is at most one
+/// ahead.
 template <typename T>
 class Feed {
  public:
@@ -119,7 +120,7 @@ class Feed {
       state.changed.notify_all();
       return value;
     }
-    // Who closed it knows why it ended.
+    // The caller that closed it knows why it ended.
     Status status = state.cancel.cancelled() ? Status::Ok() : std::exchange(state.status, Status::Ok());
     lock.unlock();
     Close();

@@ -114,7 +114,7 @@ void MarkMissing(const LevelSamples& samples, std::optional<SampleValue> fill, s
   });
 }
 
-/// What `read` and `stream` return. The array owns the samples.
+/// The result of `read` and `stream`. The array owns the samples.
 struct Answer {
   LevelSamples samples;  ///< without its data
   nb::any array;

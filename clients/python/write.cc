@@ -63,8 +63,8 @@ struct WriteSettings {
   std::optional<int> files;
   bool break_lock;
   bool accept_range;
-  bool goes_on;           ///< nobody has chosen the numbers of the steps
-  Attributes attributes;  ///< of the dataset
+  bool goes_on;           ///< the caller has not chosen the numbers of the steps
+  Attributes attributes;  ///< attributes of the dataset
   std::vector<Text> texts;
 };
 
@@ -81,7 +81,7 @@ using Loader = nb::callable;
 using Written =
     std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
 
-/// What ends the writing from the side of Python.
+/// Ends the writing from the side of Python.
 struct Interruption {
   CancelToken cancel = CancelToken::Create();
   std::exception_ptr raised;  ///< by `load`
@@ -166,7 +166,7 @@ Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<
     dataset.time_name = time.name;
     dataset.time_attributes = time.attributes;
   }
-  std::vector<std::size_t> numbers;  // of the fields' grids
+  std::vector<std::size_t> numbers;  // numbers of the fields' grids
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, {}};
     Result<std::size_t> grid = writer::ChooseGrid(
@@ -211,7 +211,7 @@ Result<std::vector<bool>> FindWritten(writer::OpenMode mode,
   return written;
 }
 
-/// What a call has written.
+/// Result of a call.
 struct Outcome {
   std::vector<Written> written;
   std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
@@ -343,9 +343,9 @@ class Run {
   }
 
   std::vector<Request> requests_;
-  std::vector<writer::FieldRequest> fields_;  ///< of the requests, as they are written
+  std::vector<writer::FieldRequest> fields_;  ///< requests as they are written
   std::vector<Step> steps_;
-  std::vector<bool> there_;  ///< of each field, whether it stands still and the dataset has it
+  std::vector<bool> there_;  ///< for each field, whether it is still and in the dataset already
   const Loader& load_;
   Interruption& interruption_;
   static constexpr const char* kSourceName = "array";

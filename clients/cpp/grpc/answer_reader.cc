@@ -70,7 +70,7 @@ Status ReadPart(CodedInputStream* stream, Add add, Handle handle) {
 
 static_assert(int{pb::SampleBlocks::kBlocksFieldNumber} == int{pb::PatchPayloads::kPatchesFieldNumber});
 
-/// What follows the part of a message. Its fields may come in any order.
+/// The fields that follow the part of a message, in any order.
 struct Ending {
   std::optional<pb::LevelEnd> level_end;
   std::optional<pb::ReadEnd> read_end;

@@ -20,7 +20,8 @@ bool SpacingFits(const GridDescription& grid, const query::ReadRequest& request,
   return fits;
 }
 
-/// What the answer consists of; the server chooses the last level and layer if the question names none.
+/// The levels and layers of the answer; the server chooses the last level and layer if the question names
+/// none.
 std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request,
                                                const query::AnswerHeader& header) {
   const bool chosen = request.max_error || request.max_bytes || request.stride;
@@ -145,7 +146,7 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   return Status::Ok();
 }
 
-/// What a block shows instead of a level that is damaged.
+/// The level that a block shows instead of a damaged one.
 Result<std::optional<query::LevelChoice>> AnswerReceiver::Shown(const pb::BlockExtent& block,
                                                                 std::uint32_t level) const {
   std::optional<query::LevelChoice> shown;

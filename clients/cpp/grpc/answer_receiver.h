@@ -54,11 +54,11 @@ class AnswerReceiver final : public AnswerHandler {
   const LevelCallback& on_level_;
   const BufferCallback& buffer_;
   DecodePool* const pool_;
-  query::AnswerHeader header_;  ///< of the current answer
+  query::AnswerHeader header_;  ///< header of the current answer
   std::optional<LevelAssembler> assembler_;
   std::unique_ptr<PayloadDecoder> decoder_;
   std::string position_;
-  std::uint64_t bytes_received_ = 0;  ///< of this answer
+  std::uint64_t bytes_received_ = 0;  ///< bytes of this answer
   bool begun_ = false;                ///< something came after the first header
   bool ended_ = false;
 };

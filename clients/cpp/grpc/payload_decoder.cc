@@ -20,21 +20,21 @@ constexpr std::size_t kMostUnderWay = 64 << 20;
 struct PayloadDecoder::Task {
   struct Level {
     Bytes mask;
-    std::vector<Bytes> payload;  ///< of each layer
+    std::vector<Bytes> payload;  ///< one for each layer
   };
 
   std::uint64_t patch = 0;
-  int level = 0;          ///< of the answer
+  int level = 0;          ///< level of the answer
   int further_layer = 0;  ///< 0, or the only one that `levels` have, which refines the level
   query::PatchPart part;
-  Box samples;               ///< of the patch, level 0
+  Box samples;               ///< box of the patch, level 0
   query::LevelChoice shown;  ///< to which `levels` lead
   bool last = false;         ///< nothing better follows
   SamplePlace place;         ///< unless the part is empty
   std::vector<Level> levels;
   std::unique_ptr<PatchReader> reader;
   std::size_t sample_size = 0;
-  std::size_t bytes = 0;  ///< of the samples
+  std::size_t bytes = 0;  ///< bytes of the samples
   std::promise<Status> done;
   std::future<Status> result = done.get_future();
 
@@ -155,8 +155,8 @@ Status PayloadDecoder::TakeLevels(const pb::PatchPayload& patch, MessageData* da
   return Status::Ok();
 }
 
-/// What a task leads to. What lies beyond damage is useless: a server that goes on with an answer does not
-/// remember the damage.
+/// Checks the result of a task. Payload beyond damage is useless: a server that goes on with an answer does
+/// not remember the damage.
 Status PayloadDecoder::CheckReached(Task* task) {
   const PatchReader& reader = *task->reader;
   if (task->further_layer > 0) {

@@ -51,7 +51,7 @@ class PayloadDecoder {
   Status Finish();
 
   const int levels_;
-  const int layers_;  ///< of accuracy that are sent with each level
+  const int layers_;  ///< layers of accuracy that are sent with each level
   const PatchGrid grid_;
   const query::Query query_;
   DecodePool* const pool_;

@@ -59,7 +59,7 @@ class RemoteDataset final : public Dataset {
             QUARRY_RETURN_IF_ERROR(pages->TakeItem(number));
             numbers.push_back(number);
           }
-          for (const pb::StepManifest& manifest : page.steps()) {  // of an older server
+          for (const pb::StepManifest& manifest : page.steps()) {  // an older server sends manifests
             QUARRY_RETURN_IF_ERROR(pages->TakeItem(manifest.step()));
             numbers.push_back(manifest.step());
           }
@@ -325,7 +325,7 @@ constexpr std::string_view kTlsScheme = "grpcs://";
 
 struct RemoteTarget {
   ServerAddress server;
-  std::string name;  ///< of the dataset; may be empty
+  std::string name;  ///< name of the dataset; may be empty
 
   std::string scheme() const { return std::string(server.tls ? kTlsScheme : kPlainScheme); }
 };

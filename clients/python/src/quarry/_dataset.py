@@ -208,13 +208,13 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def axis_units(self) -> ByAxis[str]:
-        """Of z, y, x, by the names of the axes."""
+        """Units of z, y, x, by the names of the axes."""
         return ByAxis(zip(self.dims, self.grid.axis_units, strict=True))
 
     @property
     def attrs(self) -> Attributes:
-        """What its source says of the whole: texts, lists of texts, numbers of numpy's types and arrays of them; what
-        JSON holds besides as `json.loads` gives it. Those of a directory can be set, see `Attributes`."""
+        """Attributes of the whole dataset, from its source: texts, lists of texts, numbers of numpy's types and arrays
+        of them; other JSON as `json.loads` gives it. The attributes of a directory can be set, see `Attributes`."""
         return self._attributes(lambda: self.native.attributes, Owner("dataset"))
 
     def _attributes(self, read: Callable[[], Mapping[str, Any]], owner: Owner) -> Attributes:
@@ -228,7 +228,7 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def axis_attrs(self) -> ByAxis[Attributes]:
-        """What its source says of z, y, x, by the names of the axes. Those of a directory can be set."""
+        """Attributes of z, y, x, by the names of the axes. Those of a directory can be set."""
         _ = self.grid  # there is one
         return next(iter(self.values())).axis_attrs
 
@@ -269,22 +269,22 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def times(self) -> builtins.list[float | None]:
-        """Of the steps, where the simulation gave one, in `time_units`."""
+        """Times of the steps, where the simulation gave one, in `time_units`."""
         return [step.time for step in self._steps()]
 
     @property
     def time_units(self) -> str:
-        """What the times mean: "days since 2001-01-01", or "s"; empty if nobody said."""
+        """Unit of the times: "days since 2001-01-01", or "s"; empty if unknown."""
         return self.native.time_units
 
     @property
     def calendar(self) -> str:
-        """Of the times, a name of the CF conventions; empty: the standard one, or nobody said."""
+        """Calendar of the times, a name of the CF conventions; empty: the standard one, or unknown."""
         return self.native.calendar
 
     @property
     def dates(self) -> builtins.list[str | None]:
-        """Of the steps, "2001-02-01 12:00:00" in `calendar`; None without a time, or without a reference date in
+        """Dates of the steps, "2001-02-01 12:00:00" in `calendar`; None without a time, or without a reference date in
         `time_units`."""
         return [None if step.time is None else self.native.date_of(step.time) for step in self._steps()]
 
@@ -305,7 +305,7 @@ class Dataset(Mapping[str, "Field"]):
         return taken_async(explained(self.native.watch, after=after, patience=patience))
 
     def info(self) -> Text:
-        """What it is, as a text of several lines: grid, steps, and a table of the fields."""
+        """Summary as a text of several lines: grid, steps, and a table of the fields."""
         from quarry._info import dataset_info
         return dataset_info(self)
 

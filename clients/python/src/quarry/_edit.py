@@ -15,7 +15,7 @@ from quarry._words import check
 
 @dataclass(frozen=True)
 class Removed:
-    """What `delete` has removed.
+    """Result of `delete`.
 
     Attributes:
         steps: numbers of the steps that are gone, ascending: also those that held nothing but the fields
@@ -60,7 +60,7 @@ def delete(path: str | os.PathLike[str], *, steps: int | Iterable[int] = (), fie
 
 @dataclass(frozen=True)
 class Owner:
-    """Of what attributes speak: the "dataset", a "field", or an "axis", 0 to 2 for z, y, x, of a field.
+    """The owner of attributes: the "dataset", a "field", or an "axis", 0 to 2 for z, y, x, of a field.
 
     Attributes:
         fixed: names of what follows from how samples are stored

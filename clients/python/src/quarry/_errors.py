@@ -8,7 +8,7 @@ _CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
 
 
 class Error(Exception):
-    """What a dataset or its server answers instead of data. Its text says what is wrong, where, and what to do.
+    """Error of a dataset or its server. Its text says what is wrong, where, and what to do.
 
     Attributes:
         code: the name of gRPC's status code: "NOT_FOUND", "DATA_LOSS" (what is stored is damaged), "UNAVAILABLE" (no

@@ -116,7 +116,7 @@ class _Record:
 
     def _read(self) -> None:
         lines = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0).decode(errors="replace").split("\n")
-        if len(lines) < 2:  # what has no end was never finished
+        if len(lines) < 2:  # a line without an end was never finished
             return
         try:
             begun = json.loads(lines[0])
@@ -152,7 +152,7 @@ class _Record:
 
 
 def _identity(layout: Layout) -> dict[str, Any]:
-    """What has to be the same for an export to be continued."""
+    """The settings that must be the same for an export to be continued."""
     variables = [(variable.name, variable.dtype.str, layout.dims_of(variable), variable.grid, variable.held,
                   repr(variable.fill)) for variable in layout.variables]
     errors = [(variable.attrs, variable.missing) for variable in layout.variables]

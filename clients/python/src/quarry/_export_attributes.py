@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
     numbers = value if isinstance(value, list) else [value]
     if numbers and all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in numbers):
         array = np.asarray(value)
-        if array.dtype.kind in "iuf":  # what is too large for them is an object
+        if array.dtype.kind in "iuf":  # numbers too large for them become objects
             return array if array.ndim else array[()]
     return json.dumps(value, ensure_ascii=False)
 
@@ -62,9 +62,9 @@ def is_netcdf_name(name: str) -> bool:
 
 
 def letters_of(axes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What CF calls the axes z, y and x of a grid: "X", "Y" or "Z", as the attributes of each say, or else as its place
-    does. Empty where attributes give two axes one letter, or give another axis that of the place. A row along time has
-    none: its unit says what it is."""
+    """CF's letters for the axes z, y and x of a grid: "X", "Y" or "Z", from the attributes of each, or else from its
+    position. Empty where attributes give two axes one letter, or give another axis the letter of the position. A row
+    along time has none: its unit says what it is."""
     said = [_letter_of(attributes) for attributes in axes]
     letters = [letter or (place if place not in said else "") for letter, place in zip(said, "ZYX", strict=True)]
     return [letter if letter != "T" and letters.count(letter) == 1 else "" for letter in letters]

@@ -1,4 +1,4 @@
-"""What an export holds: fields, the boxes of the grids on which they lie, steps, and what is said of all of them."""
+"""Contents of an export: fields, the boxes of the grids on which they lie, steps, and attributes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class GridBox:
         return z, y, x
 
     def along_axes(self, values: Iterable[T]) -> tuple[T, ...]:
-        """Of what there is for z, y and x, that of the axes that the fields have."""
+        """Picks from the values for z, y and x those of the axes that the fields have."""
         return tuple(itertools.compress(values, self.has_axis))
 
 
@@ -151,7 +151,7 @@ class Coordinate(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What is exported.
+    """Contents of an export, in the terms of all formats.
 
     Attributes:
         grids: on which the fields lie
@@ -222,7 +222,7 @@ class Layout:
         return not all(map(math.isnan, self.times))
 
     def coordinates(self) -> list[Coordinate]:
-        """Of the dimensions, and what lies beside these, behind them."""
+        """Coordinates of the dimensions, and behind them the auxiliary ones."""
         of_texts = {text.name for text in self.texts}
         of_axes = [Coordinate(axis.name, (axis.name,), as_given(axis.positions, axis.dtype), axis.attrs)
                    for axis in self.axes if axis.placed and axis.name not in of_texts]

@@ -176,7 +176,7 @@ class Zarr(Output):
                                fill_value=0 if variable.fill is None else variable.fill,
                                attributes=as_json(attrs))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # who does not know consolidated metadata lists the folder
+            warnings.simplefilter("ignore")  # readers that do not know consolidated metadata list the folder
             self._library.consolidate_metadata(group.store)
         self._touched.update(self._files(self.parts[0]))
         self._use(group)

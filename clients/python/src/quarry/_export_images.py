@@ -64,7 +64,7 @@ class Tiff(Contiguous):
         return said if interval is None else {**said, "finterval": interval}
 
     def _labels(self) -> list[str]:
-        """Of each page."""
+        """A label for each page."""
         labels, z = [], self.layout.grid.axes[0]
         for number, time in zip(self.layout.numbers, self.layout.times, strict=True):
             when = f"step {number}" + ("" if math.isnan(time) else f", time {time!r}")

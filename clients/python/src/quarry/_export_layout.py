@@ -1,4 +1,4 @@
-"""What an export holds: the boxes of the grids, the fields, and what is said about them."""
+"""Layout of an export: the boxes of the grids, the fields, and their attributes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quarry._samples import Box, Region, array_of, positions
 def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
               box: Box | Region | None, level: int | None, max_error: float | Mapping[str, float] | None,
               layer: int | None, kind: type[Output]) -> Layout:
-    """What the arguments of Dataset.export select, for a format."""
+    """The layout that the arguments of Dataset.export select, for a format."""
     selection = select(dataset, fields, steps, kind)
     boxes = selection.boxes(box)
     selection, shown = at_level(selection, level, max_error, layer)
@@ -126,7 +126,7 @@ def _variable(selection: Selection, name: str, grid: int, shown: Shown) -> Varia
         "coverage": None,
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
     own = own_level(field, level)
-    if own == level or not said.coordinate:  # nobody has compared what some are left out of
+    if own == level or not said.coordinate:  # coarser levels have no record of a comparison
         attrs["max_error"], attrs["coverage"] = worst_of(held, own, layer)
     return Variable(said.name, dtype, said.units, fill, tuple(step is not None for step in held),
                     tuple(step is not None and step.has_missing for step in held), said.still, said.coordinate,
@@ -135,7 +135,7 @@ def _variable(selection: Selection, name: str, grid: int, shown: Shown) -> Varia
 
 
 def _provenance(dataset: Dataset, level: int) -> dict[str, Any]:
-    """What Quarry says of the whole."""
+    """Quarry's attributes about the whole dataset."""
     from quarry import __version__
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"Conventions": "CF-1.11", "source": dataset.target, "created_by": dataset.native.created_by,

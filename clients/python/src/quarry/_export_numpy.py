@@ -113,7 +113,7 @@ class Npz(Contiguous):
 
 
 def _lengths(file: BinaryIO, at: int, count: int) -> list[int]:
-    """Of a name and what follows it."""
+    """Lengths of a name and of the field behind it."""
     file.seek(at)
     data = file.read(2 * count)
     return [int.from_bytes(data[2 * i:2 * i + 2], "little") for i in range(count)]

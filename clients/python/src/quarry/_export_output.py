@@ -1,4 +1,4 @@
-"""What `Dataset.export` writes, and what every format of files has in common."""
+"""Output of `Dataset.export`: what all file formats have in common."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WIDENED = {"bool": "uint8", "float16": "float32"}
 
 
 class Output(ABC):
-    """What is being written. It has the name `PATH.part` until it is complete."""
+    """An export in progress. It has the name `PATH.part` until it is complete."""
 
     aligned = True
     """Whether boxes begin at patches of the dataset; otherwise at multiples of a patch from the first sample."""
@@ -98,7 +98,7 @@ class Output(ABC):
         return ""
 
     def _said(self, owner: Owner, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
-        """What the format says of them."""
+        """The attributes in the form of the format."""
         left = [key for key, value in attributes.items() if not self.holds(owner, key, value)]
         if left:
             self.warnings.append(f"attributes {', '.join(map(repr, left))} of {name} are left out: this format cannot "

@@ -1,4 +1,4 @@
-"""What the arguments of `Dataset.export` select: which fields, steps and level, and the box on each grid."""
+"""Selection by the arguments of `Dataset.export`: which fields, steps and level, and the box on each grid."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Selection:
     left: tuple[str, ...] = ()
 
     def number_of_grid(self, name: str) -> int:
-        """Of that on which a field lies."""
+        """Number of the grid on which a field lies."""
         return self.dataset[name]._description.grid
 
     def numbers_of_grids(self, names: Iterable[str]) -> list[int]:
-        """Of those on which these fields lie."""
+        """Numbers of the grids on which these fields lie."""
         return [*dict.fromkeys(map(self.number_of_grid, names))]
 
     def shapes(self, names: Iterable[str]) -> str:
-        """Of these fields, for messages."""
+        """Shapes of these fields, for messages."""
         return ", ".join(f"{name} {self.dataset[name].grid.shape}" for name in names) + " samples (z, y, x)"
 
     def without(self, names: Collection[str], why: str) -> Selection:
@@ -158,7 +158,7 @@ def select(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | It
     chosen = _chosen(dataset, said, steps)
     held = {name: _held(dataset[name], chosen) for name in names}
     if fields is None:
-        names = [name for name in names if any(held[name])]  # what none of the steps has is no part of them
+        names = [name for name in names if any(held[name])]  # a field that none of the steps has is left out
     for name in names:
         if not any(held[name]):
             raise Error("NOT_FOUND", f"none of the steps {[step.step for step in chosen][:10]} of "
@@ -169,7 +169,7 @@ def select(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | It
 
 
 def _fitting(selection: Selection, kind: type[Output]) -> Selection:
-    """What the format can hold. One that holds one field says itself that several are too many."""
+    """The selection that the format can hold. A format that holds one field says itself that several are too many."""
     helping = [name for name in selection.names if name not in selection.leading]
     if kind.of_one:
         return selection if selection.are_named else selection.without(
@@ -212,13 +212,12 @@ def _chosen(dataset: Dataset, said: Mapping[str, _quarry.FieldDescription], numb
 
 
 def _holding(steps: Iterable[_quarry.Step], names: Collection[str]) -> list[_quarry.Step]:
-    """Those that hold one of the fields."""
+    """The steps that hold one of the fields."""
     return [step for step in steps if any(field.name in names for field in step.fields)]
 
 
 def _held(field: Field, chosen: Sequence[_quarry.Step]) -> Held:
-    """What each of the steps says of a field. Of one that does not change, the step that holds it says the same of
-    all."""
+    """Records of a field in each of the steps. The step that holds a still field has the record for all steps."""
     if field.still:
         return [next((said for _, said in field._holding()), None)] * len(chosen)
     return [next((one for one in step.fields if one.name == field.name), None) for step in chosen]
@@ -228,7 +227,7 @@ def _held(field: Field, chosen: Sequence[_quarry.Step]) -> Held:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of the fields.
+    """Level and layers that are shown of the fields.
 
     Attributes:
         level: 0 is full resolution

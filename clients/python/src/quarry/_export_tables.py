@@ -75,7 +75,7 @@ class Csv(Output):
 
     @property
     def sizes(self) -> list[int]:
-        return []  # nobody knows how long the numbers are
+        return []  # the lengths of the numbers are unknown
 
     def create(self) -> None:
         self.parts[0].touch()

@@ -41,7 +41,7 @@ class Conversion:
         return np.array(times, np.float64)[places].reshape(stored.shape)
 
     def length(self, length: float) -> float:
-        """Of a time, as an error is one.
+        """Converts a duration, such as an error of a time.
 
         Raises:
             Error: the units are not of the same kind, or have other calendars (INVALID_ARGUMENT)

@@ -31,7 +31,7 @@ _TAKEN: dict[Owner, tuple[str, ...]] = {"dataset": ("step", "TimeValue"), "axis"
 
 
 class _Vtk(Output):
-    """What all files of VTK have in common: its axes are x, y, z, whatever a dataset calls them."""
+    """Base of all VTK formats: its axes are x, y, z, whatever a dataset calls them."""
 
     only_held = in_four_dimensions = names_axes = True
     widened = WIDENED

@@ -1,4 +1,4 @@
-"""What a thread makes and a loop takes: the answers of a stream, the steps of a watch."""
+"""Queues that a thread fills and a loop empties: the answers of a stream, the steps of a watch."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Field:
 
     @property
     def units(self) -> str:
-        """Of its values; empty if nobody said."""
+        """Unit of its values; empty if unknown."""
         return self._description.units
 
     @property
@@ -91,13 +91,13 @@ class Field:
 
     @property
     def axis_units(self) -> ByAxis[str]:
-        """Of z, y, x, by the names of the axes."""
+        """Units of z, y, x, by the names of the axes."""
         return ByAxis(zip(self.dims[1:], self.grid.axis_units, strict=True))
 
     @property
     def axis_attrs(self) -> ByAxis[Attributes]:
-        """What the source says of z, y, x, by the names of the axes. Those of a directory can be set, for all fields
-        along the axis."""
+        """Attributes of z, y, x from the source, by the names of the axes. Those of a directory can be set, for all
+        fields along the axis."""
         return ByAxis((dim, self._axis_attrs(axis)) for axis, dim in enumerate(self.dims[1:]))
 
     def _axis_attrs(self, axis: int) -> Attributes:
@@ -148,8 +148,9 @@ class Field:
 
     @property
     def coords(self) -> ByAxis[Any]:
-        """Of its steps, and positions along z, y, x, by the names of the axes. Steps have their numbers, or their times
-        in `Dataset.time_units` where the dimension is called as the time is; NaN for a step without one."""
+        """Coordinates: of its steps, and positions along z, y, x, by the names of the axes. Steps have their numbers,
+        or their times in `Dataset.time_units` where the dimension is called as the time is; NaN for a step without
+        one."""
         return ByAxis({self.dims[0]: self._along_steps(self.steps), **coords_of(self.grid)})
 
     def _along_steps(self, numbers: Sequence[int]) -> npt.NDArray[Any]:
@@ -172,7 +173,7 @@ class Field:
         return self._facts() | self._description.attributes
 
     def _facts(self) -> dict[str, Any]:
-        """What Quarry says of it."""
+        """Quarry's own attributes of the field."""
         said = self._description
         attrs = {"units": said.units or None, "coder": said.coder, "lossless": said.lossless or None,
                  "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance,
@@ -183,7 +184,7 @@ class Field:
         return len(self.steps)
 
     def info(self) -> Text:
-        """What it is, as a text of several lines: shape, steps, range of the original samples, bound, sizes."""
+        """Summary as a text of several lines: shape, steps, range of the original samples, bound, sizes."""
         from quarry._info import field_info
         return field_info(self)
 
@@ -385,8 +386,8 @@ class Field:
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              first_level: int | None = None, values: tuple[float, float] | None = None,
              layer: int | None = None, first_layer: int | None = None) -> _quarry.Plan:
-        """What `read`, or `stream` with a `first_level` and a `first_layer`, would answer and cost; reads no data.
-        Arguments and errors are theirs."""
+        """Plan of `read`, or of `stream` with a `first_level` and a `first_layer`: the answer and its cost. Reads no
+        data. Arguments and errors are theirs."""
         return self.dataset.native.plan(self._question(
             step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
             strict=True, first_level=first_level, layer=layer, first_layer=first_layer))

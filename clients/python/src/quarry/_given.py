@@ -1,4 +1,4 @@
-"""What a user hands over to be written: fields of arrays, of labelled arrays and of whole datasets."""
+"""Data that a user gives to be written: fields of arrays, of labelled arrays and of whole datasets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def given(data: Any, name: str | None, select: Selection | None, said: list[str]
 
 
 def _texts_of(data: Dataset, said: list[str]) -> list[tuple[Text, tuple[int, int] | None]]:
-    """Those of another dataset, along axes of its fields."""
+    """The text coordinates of another dataset, along axes of its fields."""
     fields = list(data.values())
     found: list[tuple[Text, tuple[int, int] | None]] = []
     for one in data.native.texts:

@@ -1,4 +1,4 @@
-"""What a dataset and its fields are, as texts for people."""
+"""Summaries of a dataset and its fields, as texts for people."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bound_of(field: Field) -> str:
 
 
 def role_of(field: Field) -> str:
-    """What a field is besides; empty for most."""
+    """The role of a field beside its values; empty for most."""
     part = "imaginary" if field._description.is_imaginary else "real"
     return ", ".join(text for text, holds in (
         ("does not change", field.still), ("coordinate", field.is_coordinate),
@@ -116,7 +116,7 @@ def _attributes(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    """Of an attribute: a text, numbers or texts behind each other, or JSON."""
+    """An attribute as text: a text, numbers or texts behind each other, or JSON."""
     if hasattr(value, "ndim"):
         return ", ".join(map(str, value if value.ndim else [value]))
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -144,13 +144,13 @@ def _steps(numbers: list[int]) -> str:
 
 
 def _times(dataset: Dataset) -> str:
-    """Of the first and the last step that has one."""
+    """Times of the first and the last step that has one."""
     known = [time for time in dataset.times if time is not None]
     return " to ".join(dataset.native.time_text(time) for time in dict.fromkeys((known[0], known[-1]))) if known else ""
 
 
 def _aligned(lines: Iterable[tuple[str, str]]) -> list[str]:
-    """Those that say something."""
+    """Aligned lines, without empty ones."""
     said = [(name, value) for name, value in lines if value]
     width = max(len(name) for name, _ in said)
     return [f"{name:<{width}}  {value}" for name, value in said]

@@ -158,7 +158,7 @@ class Labelled:
             return Axis(str(dim))
         coordinate, said = data.coords[dim], self._said
         positions, units, attributes = None, _units_of(coordinate, str(dim), said), dict(coordinate.attrs)
-        if _times.is_date(coordinate) and (times := _times.of_coordinate(coordinate)):  # of a row
+        if _times.is_date(coordinate) and (times := _times.of_coordinate(coordinate)):  # coordinate of a row
             positions, units = np.array(times.values, np.float64), times.units
             if (np.rint(positions) == positions).all():
                 positions = positions.astype(np.int64)

@@ -116,7 +116,7 @@ class LevelArray(BackendArray):
         return await asyncio.to_thread(self.__getitem__, key)
 
     def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
-        """What numpy.ix_ would select; integers drop their axis."""
+        """Selects like numpy.ix_; integers drop their axis."""
         along = [_positions(index, length) for index, length in zip(key, self.shape, strict=True)]
         ascending, orders = ordered(along)
         read = in_order(self._read(ascending), orders)
@@ -136,7 +136,7 @@ class LevelArray(BackendArray):
         points = np.stack([array.ravel() for array in alike])
         result = np.empty(points.shape[1], self.dtype)
         for members in self._groups(points):
-            # Of each axis: the positions, and which of them each point has.
+            # For each axis: the positions, and which of them each point has.
             unique = [np.unique(row, return_inverse=True) for row in points[:, members]]
             result[members] = self._read([one for one, _ in unique])[tuple(places for _, places in unique)]
         return result.reshape(alike[0].shape)

@@ -47,7 +47,7 @@ def along(array: Any, dims: set[Any]) -> Any:
 
 
 def moments_of(data: Any, steps: Any, used: set[Any], said: list[str]) -> Moments:
-    """What the coordinates of an array say of its steps, or of its one moment.
+    """The moments of the steps, or the one moment, from the coordinates of an array.
 
     Args:
         steps: the dimension that brings the steps, or None

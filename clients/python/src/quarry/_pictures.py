@@ -53,7 +53,7 @@ class Plane:
         return cls(number, index % length)
 
     def axes(self) -> tuple[int, int]:
-        """Those of the picture: up, and to the right."""
+        """The axes of the picture: up, and to the right."""
         up, right = (axis for axis in range(3) if axis != self.axis)
         return up, right
 
@@ -139,7 +139,7 @@ def _level(field: Field, plane: Plane, level: int | None, max_error: float | Non
 
 def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: float | None) -> Samples:
     shape = field.grid.shape
-    if max_error is not None:  # of the plane that a level shows: most planes are in level 0 alone
+    if max_error is not None:  # error of the plane that a level shows: most planes are in level 0 alone
         level = next((coarse for coarse in range(field.levels - 1, 0, -1) if max_error >= field.plan(
             box=plane.box(shape, coarse), step=step, level=coarse).levels[-1].max_error), 0)
     return field.read(box=plane.box(shape, level), step=step, level=level, masked=True)
@@ -175,7 +175,7 @@ def _picture(plane: Plane, samples: Samples) -> Any:
 
 
 def _edges(positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Of the cells around samples."""
+    """Edges of the cells around samples."""
     import numpy as np
     if len(positions) == 1:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])
@@ -303,7 +303,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
 
 @dataclass(frozen=True)
 class Merged:
-    """What a native answer says, of several."""
+    """Several native answers as one."""
 
     field: str
     step: int

@@ -1,4 +1,4 @@
-"""What fields of a dataset are to each other."""
+"""Roles of the fields of a dataset for each other."""
 
 from __future__ import annotations
 

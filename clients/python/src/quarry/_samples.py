@@ -24,8 +24,8 @@ that are left out are whole."""
 
 
 class ByAxis(dict[str, T]):
-    """What there is of each axis, in the order z, y, x, by the name of its dimension: as the dataset calls it. The
-    letters "z", "y" and "x" find the axes too, unless one is called so."""
+    """Values for each axis, in the order z, y, x, by the name of its dimension. The letters "z", "y" and "x" find the
+    axes too, unless another axis has that name."""
 
     def __missing__(self, key: str) -> T:
         if key in ("z", "y", "x"):
@@ -116,7 +116,7 @@ class Samples:
 
     @property
     def layer(self) -> int:
-        """Of accuracy, 0 is the roughest."""
+        """Layer of accuracy, 0 is the roughest."""
         return self._answer.layer
 
     @property
@@ -126,8 +126,8 @@ class Samples:
 
     @property
     def max_error(self) -> float:
-        """What the original field differs by at most from what this level shows, in the field's unit. Infinite where
-        damaged samples are shown."""
+        """Largest difference between the original field and this level, in the field's unit. Infinite where damaged
+        samples are shown."""
         return self._answer.max_error
 
     @property
@@ -148,7 +148,7 @@ class Samples:
 
     @property
     def rougher(self) -> list[tuple[Box, int]]:
-        """Those of `damaged` that show a rougher layer of accuracy, and which."""
+        """The boxes of `damaged` that show a rougher layer of accuracy, each with its layer."""
         return self._answer.rougher
 
     @property
@@ -228,7 +228,7 @@ def coords_of(grid: _quarry.FieldGrid) -> ByAxis[npt.NDArray[np.float64]]:
 
 
 def positions(grid: _quarry.FieldGrid, axis: int) -> npt.NDArray[np.float64]:
-    """Of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
+    """Positions of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
     found: npt.NDArray[np.float64] = grid.positions(axis)
     return found
 

@@ -37,7 +37,7 @@ class Selection:
 
 
 def select(key: Any, shape: tuple[int, ...]) -> Selection:
-    """What `key` selects from an array of this shape: each of its indices from its own axis.
+    """The selection of `key` from an array of this shape: each of its indices from its own axis.
 
     Raises:
         IndexError: too many indices, one outside the array, or one that is of no kind that this module knows
@@ -124,7 +124,7 @@ def ordered(along: Sequence[Indices]) -> tuple[list[Indices], list[Any]]:
 
 
 def in_order(array: npt.NDArray[Any], orders: Sequence[Any]) -> npt.NDArray[Any]:
-    """What was read at ascending positions, at the wanted ones."""
+    """Reorders samples from ascending positions to the wanted ones."""
     for axis, order in enumerate(orders):
         if order is not None:
             array = array[(slice(None),) * axis + (order,)]

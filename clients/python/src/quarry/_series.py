@@ -66,7 +66,7 @@ class Series:
 
     @property
     def samples(self) -> list[Samples]:
-        """Of each step, as `Field.read` gives them for it; in the memory of `array`."""
+        """Samples of each step, as `Field.read` gives them for it; in the memory of `array`."""
         return self._samples
 
     @property
@@ -86,13 +86,13 @@ class Series:
 
     @property
     def layer(self) -> int:
-        """Of accuracy, 0 is the roughest."""
+        """Layer of accuracy, 0 is the roughest."""
         return self._samples[0].layer
 
     @property
     def max_error(self) -> float:
-        """What the original field differs by at most, in any of the steps, from what this level shows, in the field's
-        unit. Infinite where damaged samples are shown."""
+        """Largest difference, in any of the steps, between the original field and this level, in the field's unit.
+        Infinite where damaged samples are shown."""
         return max(one.max_error for one in self._samples)
 
     @property
@@ -107,7 +107,8 @@ class Series:
 
     @property
     def coords(self) -> ByAxis[Any]:
-        """Of the steps, as `Field.coords` has them, and positions along the axes z, y and x, by their names."""
+        """Coordinates of the steps, as `Field.coords` has them, and positions along the axes z, y and x, by their
+        names."""
         return ByAxis({self._field.dims[0]: self._field._along_steps(self.steps), **self._samples[0].coords})
 
     @property

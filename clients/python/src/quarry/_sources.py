@@ -66,7 +66,7 @@ def holds_exactly(positions: npt.NDArray[np.generic]) -> bool:
 
 @dataclass(frozen=True)
 class Moments:
-    """What data say of their steps.
+    """Moments of the steps that come with data.
 
     Attributes:
         numbers: None if nobody counts them
@@ -167,7 +167,7 @@ class Source:
 
     @property
     def step_bytes(self) -> int:
-        """Of the samples of a step."""
+        """Bytes of the samples of a step."""
         z, y, x = self.shape
         return z * y * x * int(self._stored.itemsize)
 
@@ -177,7 +177,7 @@ class Source:
         return [self.has_names and has and not axis.placed for has, axis in zip(self.has_axis, self.axes, strict=True)]
 
     def declare_fill(self, fill: float | int | None) -> None:
-        """What is missing holds this value. Masked integers need one."""
+        """Declares this value as the one of missing samples. Masked integers need one."""
         import numpy as np
         if fill is not None:
             check(fill=fill)

@@ -68,7 +68,7 @@ def of_coordinate(coordinate: Any) -> Times | None:
 
 
 def of_argument(time: Any, units: str, calendar: str) -> Times:
-    """What a caller has said: numbers, or dates of numpy, cftime or pandas."""
+    """The caller's times: numbers, or dates of numpy, cftime or pandas."""
     import numpy as np
     values = np.atleast_1d(np.asarray(time))
     if values.dtype.kind in "SU":

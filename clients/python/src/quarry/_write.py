@@ -29,7 +29,7 @@ Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
 
 @dataclass(frozen=True)
 class Written:
-    """What became of one field of one step.
+    """Result for one field of one step.
 
     Attributes:
         step: its number
@@ -220,7 +220,7 @@ def _text(text: Text, along: tuple[int, int] | None) -> _quarry.Text:
 
 
 def _move(whole: Given, *, goes_on: bool) -> None:
-    """What is of one moment becomes the next step, instead of standing still.
+    """Data of one moment become the next step, instead of a still field.
 
     Args:
         goes_on: whether there may be earlier ones, so that single values beside it are those of this moment
@@ -231,7 +231,7 @@ def _move(whole: Given, *, goes_on: bool) -> None:
 
 
 def _of(value: T | Mapping[str, T] | None, source: Source) -> T | None:
-    """What was said for a field: by its name, or for all that are not exact."""
+    """The option for a field: by its name, or for all that are not exact."""
     if isinstance(value, Mapping):
         whole = value.get(source.complex[0]) if source.complex else None
         return value.get(source.name, whole)
@@ -276,7 +276,7 @@ def _one_series(fields: Sequence[Source]) -> Source:
 
 
 def _moments_of(fields: Sequence[Source]) -> Moments:
-    """What is said of the steps, by the first field that says it."""
+    """The moments of the steps, from the first field that has them."""
     found = [source.moments for source in sorted(fields, key=lambda source: source.still)]
     return next((moments for moments in found if moments.times), found[0])
 

@@ -199,7 +199,7 @@ def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:
 
 def _attributes(said: _quarry.FieldDescription, level: int, max_error: float, coverage: float = 1,
                 comment: str = "", layer: int | None = None) -> dict[str, Any]:
-    """Those of the source, and where what is shown differs from it, how."""
+    """Attributes of the source, and a note where the shown samples differ from it."""
     facts = {"level": level or None, "layer": layer if layer not in (None, said.layers - 1) else None,
              "max_error": max_error or None, "coverage": coverage if coverage < 1 else None, "comment": comment or None,
              "units": said.units or None}
@@ -223,7 +223,7 @@ def _axis(grid: _quarry.FieldGrid, axis: int, values: npt.NDArray[np.float64]) -
 
 @dataclass
 class _Decoding:
-    """What becomes of times, as in xarray.open_dataset."""
+    """Decoding of times, as in xarray.open_dataset."""
 
     dates: bool = True
     lengths: bool | None = None
@@ -293,7 +293,8 @@ class _Moments:
         return coords
 
     def coords_of_one(self, decoding: _Decoding) -> dict[str, xr.Variable]:
-        """Of the only step, which is no dimension: a number that is not 0, and the time if it has a name."""
+        """Coordinates of the only step, which is no dimension: a number that is not 0, and the time if it has a
+        name."""
         if len(self._steps) != 1:
             return {}
         coords = {name: variable[0] for name, variable in self.coords(decoding).items()}
@@ -306,7 +307,7 @@ class _Moments:
 
 @dataclass
 class _Series:
-    """What the steps say about a field.
+    """Records of the steps about a field.
 
     Attributes:
         numbers: of the steps along its axis; of a field that stands still, the one that has it
@@ -421,7 +422,7 @@ class _View:
         return allowed
 
     def root(self) -> xr.Dataset:
-        """What is said of the dataset at all levels."""
+        """The attributes of the dataset at all levels."""
         root = xr.Dataset(attrs=self._native.attributes)
         root.encoding["created_by"] = self._native.created_by
         return root
@@ -529,7 +530,7 @@ class _View:
                            float(series.coverages[series.layer, own]), comment, series.layer)
 
     def _type(self, series: _Series, is_raw: bool) -> np.dtype[Any]:
-        """Of the array."""
+        """Type of the array."""
         said, stored = series.said, np.dtype(series.said.dtype)
         if stored.kind == "f" or (said.fill is None and series.held.all()) or (said.fill is not None and is_raw):
             return stored

@@ -160,7 +160,7 @@ class ZarrStore(Store):
 
 
 def _slice(byte_range: ByteRequest | None, size: int) -> slice:
-    """Of a value of so many bytes."""
+    """Slice of a value of so many bytes."""
     if byte_range is None:
         return slice(0, size)
     if isinstance(byte_range, RangeByteRequest):

@@ -159,7 +159,7 @@ class QuarryReader(VTKPythonAlgorithmBase):
         return [(-(-first // step), -(-end // step)) for (first, end), step in pairs][::-1]
 
     def _times(self) -> list[float]:
-        """Of the steps; their numbers, if the simulation gave no times."""
+        """Times of the steps; their numbers, if the simulation gave no times."""
         dataset = self._open()
         times = [time for time in dataset.times if time is not None]
         ascending = len(times) == len(dataset.steps) and all(a < b for a, b in zip(times, times[1:], strict=False))

@@ -16,7 +16,7 @@ _TRACED = 4096
 
 @dataclass
 class Counts:
-    """What a store has done."""
+    """Counters of a store."""
 
     bytes_moved: int = 0
     """Of all blocks that were loaded."""
@@ -58,7 +58,7 @@ class BlockStore:
         self._pass: list[str] = []
         self._next = 0  # position in the pass of the first block that was not looked at
         self._waiting: set[str] = set()  # blocks whose task of the pass has not begun
-        self._ahead: set[str] = set()  # of these, those that were loaded or found: they stay
+        self._ahead: set[str] = set()  # subset that was loaded or found: it stays
         self._loaded: set[str] = set()  # in this pass
         self._error: BaseException | None = None
         self._closed = False

@@ -46,7 +46,7 @@ class Problem(Protocol):
         """Reads a block."""
 
     def compute(self, kind: str, task: Task, block: Any, vectors: Vectors) -> Iterator[tuple[str, Any]]:
-        """What a task adds to parts of the result."""
+        """Contributions of a task to parts of the result."""
 
     def close(self) -> None:
         """Frees what reading has opened."""
@@ -54,7 +54,7 @@ class Problem(Protocol):
 
 @dataclass
 class Report:
-    """What an analysis moved and took. Of several workers: sums, and for times the longest."""
+    """Traffic and time of an analysis. For several workers: sums, and for times the longest."""
 
     passes: int = 0
     """Over all blocks."""
@@ -219,7 +219,7 @@ _making = threading.Lock()
 
 @dataclass
 class _Share:
-    """What a worker did in a pass."""
+    """Share of a worker in a pass."""
 
     worker: str
     sums: Vectors

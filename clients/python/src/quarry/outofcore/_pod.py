@@ -237,7 +237,7 @@ def _save(folder: Path, made: Pod) -> None:
 
 
 def summary(made: Pod) -> dict[str, Any]:
-    """What a decomposition is, without its arrays, for JSON."""
+    """Summary of a decomposition, without its arrays, for JSON."""
     return {"fields": made.fields, "steps": made.steps, "singular_values": made.singular_values.tolist(),
             "energy": made.energy, "errors": made.errors.tolist(), "converged": made.converged,
             "report": made.report.summary()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quarry._dataset import Dataset
     from quarry.outofcore._engine import Vectors
 
-_TILE_BYTES = 2**20  # of the samples that are computed with at a time, as float64: stays in a core's cache
+_TILE_BYTES = 2**20  # samples in computation at a time, as float64: they stay in a core's cache
 _STORE_PER_SAMPLE = 128  # [bytes] of the library, of a patch that it decodes, and for its plan
 
 
