@@ -1,7 +1,7 @@
 /** Errors that are shown, which of them are worth another try, and when. */
 import { ViewerError } from "./model";
 
-/** Whatever is thrown, as an error with a code. */
+/** Any thrown value, as an error with a code. */
 export function asViewerError(reason: unknown): ViewerError {
   return reason instanceof ViewerError ? reason : new ViewerError("unknown", String(reason));
 }

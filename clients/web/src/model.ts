@@ -1,7 +1,7 @@
 /**
- * What the parts of the viewer share: plain data, and the interfaces between them. Three numbers are x, y, z; boxes are
- * half-open. Level l holds every 2^l-th sample of the grid, from the first on: level sample i lies on level-0 sample
- * i 2^l.
+ * Shared by all rooms of the viewer: plain data, and the interfaces between them. Three numbers are x, y, z; boxes are
+ * half-open. Level l holds every 2^l-th sample of the grid, from the first on: level sample i lies on level-0 sample i
+ * 2^l.
  *
  *     net -> store -> render      net asks servers, store keeps bricks and decides what to ask for, render draws
  *     decode -> store             decode turns payload into samples, in workers
@@ -19,7 +19,7 @@ export interface Box {
 
 export type SampleType =
   | "float32" | "float64" | "int8" | "uint8" | "int16" | "uint16" | "int32" | "uint32" | "int64" | "uint64";
-/** Of int64 and uint64: Float64Array. */
+/** Float64Array for int64 and uint64. */
 export type Samples =
   | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 
@@ -34,7 +34,9 @@ export type AttributeValue =
   /** For what the others do not hold: a JSON text. */
   | { readonly kind: "json"; readonly json: string };
 
-/** What the source of a dataset says besides. The page shows it, and goes by no more than `positive` and two names in words. */
+/**
+ * Attribute from the source of a dataset. The page shows it, and interprets only `positive` and two descriptive names.
+ */
 export interface Attribute {
   readonly name: string;
   readonly value: AttributeValue;
@@ -108,9 +110,9 @@ export interface DatasetInfo {
   readonly attributes: Attributes;
   /** The texts of the whole dataset, one each. */
   readonly texts: readonly TextCoordinate[];
-  /** Of the times of the steps; empty if unknown. */
+  /** Unit of the times of the steps; empty if unknown. */
   readonly timeUnit: string;
-  /** Of the dimension along which the steps lie, whose coordinate their times are; empty: they lie along their numbers. */
+  /** Name of the dimension of the steps, whose coordinate is their times; empty: the coordinate is their numbers. */
   readonly timeName: string;
   readonly timeAttributes: Attributes;
 }
@@ -163,7 +165,7 @@ export interface Brick {
   readonly validity: Uint8Array | null;
 }
 
-/** What a view needs, in the order of its importance; the store decides how to get it. */
+/** The needs of a view, in the order of their importance; the store decides how to get them. */
 export interface Want {
   /** In level-0 samples. One sample thick for a slice. */
   readonly box: Box;
@@ -185,9 +187,9 @@ export type LoadState = "idle" | "opening" | "coarse" | "refining" | "settled" |
 
 export interface LoadStatus {
   readonly state: LoadState;
-  /** What failed, and what happens next. */
+  /** The error, and what happens next. */
   readonly message: string | null;
-  /** Of all visible wants: the finest level that is complete, and the level that is wanted. */
+  /** For all visible wants: the finest level that is complete, and the level that is wanted. */
   readonly level: number | null;
   readonly target: number | null;
   /** Largest error at the complete level, in the unit of the field, and the share that it can show. */
@@ -207,7 +209,7 @@ export interface BrickSource {
   readonly selection: Selection;
   readonly info: DatasetInfo;
   readonly field: FieldInfo;
-  /** Of the field. */
+  /** Grid of the field. */
   readonly grid: GridInfo;
   readonly step: FieldStepInfo;
   /** Patches along each axis. Patch (px, py, pz) has the number px + nx (py + ny pz). */
@@ -227,7 +229,7 @@ export interface BrickSource {
 /** A dataset in a list. */
 export interface DatasetSummary {
   readonly name: string;
-  /** Of the first grid, and how many grids there are. */
+  /** Shape of the first grid, and the number of grids. */
   readonly dims: Vec3;
   readonly grids: number;
   readonly steps: number;
@@ -287,7 +289,7 @@ export interface ViewState {
   readonly step: number | "live";
   /** Level-0 samples of the grid of the field, as all places here. The three slices pass through it. */
   readonly cursor: Vec3;
-  /** What is shown; null: the whole grid. */
+  /** The box that is shown; null: the whole grid. */
   readonly clip: Box | null;
   /** All four panes, or one of them: a slice across an axis, or the volume. */
   readonly pane: "all" | "x" | "y" | "z" | "volume";

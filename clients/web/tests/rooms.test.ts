@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 
 const kWeb = join(import.meta.dirname, "..");
 
-/** Of the table in the document: rooms, and what each may import. Folders end with "/". */
+/** The table in the document: rooms, and what each may import. Folders end with "/". */
 function documented(): ReadonlyMap<string, readonly string[]> {
   const text = readFileSync(join(kWeb, "../../docs/viewer.md"), "utf8");
   const [, section] = text.split("\n## The source\n");

@@ -13,9 +13,9 @@
 #include "quarry/geometry/patch_grid.h"
 #include "xxhash.h"
 
-// What a page calls. Numbers come from messages: each is checked before memory is allocated for it. Payload
-// may be anything. A failed allocation ends the module with a trap, after quarry_error was set: its caller
-// starts another.
+// Functions for the page. Numbers come from messages: each is checked before memory is allocated for it.
+// Payload may be anything. A failed allocation ends the module with a trap, after quarry_error was set: its
+// caller starts another.
 namespace {
 
 using namespace quarry;
@@ -122,5 +122,5 @@ QUARRY_EXPORT std::size_t quarry_reader_memory(const Reader* reader) {
 }
 QUARRY_EXPORT void quarry_reader_close(Reader* reader) { delete reader; }
 
-/// What the last error was.
+/// Text of the last error.
 QUARRY_EXPORT const char* quarry_error() { return error_text; }

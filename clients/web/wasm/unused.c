@@ -1,4 +1,4 @@
-/* What zfp's tables of functions mention and a patch never needs: integers, and arrays of four dimensions. */
+/* Functions that zfp's tables mention and a patch never needs: integers, and arrays of four dimensions. */
 #include <stddef.h>
 
 #include "zfp.h"

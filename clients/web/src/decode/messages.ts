@@ -1,4 +1,4 @@
-/** What a pool and its workers tell each other. */
+/** Messages between a pool and its workers. */
 
 import type { DecodeJob } from "../reading";
 

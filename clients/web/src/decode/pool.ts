@@ -5,7 +5,7 @@ import type { DecodedPatch, DecodeJob, PatchDecoder } from "../reading";
 import { canDecode, samplesOf } from "./decoder";
 import type { DecodeReply, DecodeRequest, Reply, Request } from "./messages";
 
-/** Of Worker, what the pool uses. */
+/** The subset of Worker that the pool uses. */
 export interface WorkerLike {
   onmessage: ((event: MessageEvent<Reply>) => void) | null;
   onmessageerror: ((event: MessageEvent) => void) | null;

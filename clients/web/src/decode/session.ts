@@ -1,4 +1,4 @@
-/** What a worker does: decodes patches one after the other, and keeps those whose finer levels will come. */
+/** Session of a worker: decodes patches one after the other, and keeps those whose finer levels will come. */
 
 import { ViewerError } from "../model";
 import { Decoder, type LevelBytes, type Reader } from "./decoder";
@@ -64,7 +64,7 @@ export class DecodeSession {
     }
   }
 
-  /** What the limits are about. */
+  /** The state that the limits bound. */
   get state(): SessionLimits & { readonly patches: number } {
     const all = [...this.kept.values()];
     return {

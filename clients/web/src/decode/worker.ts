@@ -4,7 +4,7 @@ import { ViewerError } from "../model";
 import type { Reply, Request } from "./messages";
 import { DecodeSession } from "./session";
 
-/** What a worker sees of its own global scope. */
+/** The subset of its global scope that a worker uses. */
 export interface WorkerScope {
   onmessage: ((event: MessageEvent<Request>) => void) | null;
   postMessage(message: Reply, transfer: Transferable[]): void;

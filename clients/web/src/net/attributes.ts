@@ -4,7 +4,7 @@ import type { Attributes, AttributeValue } from "../model";
 import { badAnswer } from "./errors";
 import { sampleType } from "./types";
 
-/** Of one owner: docs/format.md. Texts have at least as many bytes as characters. */
+/** Limits for one owner: docs/format.md. Texts have at least as many bytes as characters. */
 const kMostAttributes = 4096;
 const kMostBytes = 2 ** 20;
 const kMostName = 255;

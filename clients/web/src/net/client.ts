@@ -16,7 +16,7 @@ export interface ClientOptions {
   readonly sleep?: Sleep;
 }
 
-/** What one page lists. Far more than anybody reads, and little enough to hold. */
+/** Limits of one listing: more than a person reads, and little enough to hold. */
 const kMostDatasets = 100_000;
 const kMostSteps = 1_000_000;
 const kMostPoints = 100_000;

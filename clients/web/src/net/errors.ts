@@ -13,7 +13,7 @@ const kNames: ReadonlyMap<Code, string> = new Map([
   [Code.DataLoss, "data_loss"], [Code.Unauthenticated, "unauthenticated"],
 ]);
 
-/** What a server sent is not what the protocol says. */
+/** The server's message contradicts the protocol. */
 export function badAnswer(text: string): CallError {
   return new CallError("internal", `the server's answer is wrong: ${text}; reload the page, it may be of another version`);
 }

@@ -1,4 +1,4 @@
-/** What the page cannot see in its own address: the server's port of gRPC. */
+/** Facts that the page cannot see in its own address: the server's port of gRPC. */
 
 /** Null: the server does not say, or something in front of it answers. */
 export async function askGrpcPort(baseUrl: string, fetch: typeof globalThis.fetch = globalThis.fetch.bind(globalThis)): Promise<number | null> {

@@ -80,7 +80,7 @@ export function gridAxis(grid: GridInfo, axis: Axis): GridAxis {
   return at && at.length > 1 ? unevenAxis(grid, axis, at) : evenAxis(grid, axis);
 }
 
-/** What of an axis is on screen: from its left end to its right one, or from its lower end to its upper one. */
+/** The visible range of an axis: from its left end to its right one, or from its lower end to its upper one. */
 export interface Ends {
   readonly from: number;
   readonly to: number;

@@ -12,7 +12,7 @@ export const kMissing = -1e30;
 /** In composed slices, for a sample of a patch that has not arrived. */
 export const kAbsent = -2e30;
 
-/** What slices are made of: a BrickSource is one. */
+/** Source of slices, such as a BrickSource. */
 export interface Bricks {
   readonly grid: GridInfo;
   readonly patches: Vec3;
@@ -92,7 +92,7 @@ export class Lattice {
     return fz === 0 ? plane(bz) : this.joined(plane(bz), plane(bz + 1), fz);
   }
 
-  /** What has not arrived is taken to be like its neighbour, so that it covers nothing that has. */
+  /** An absent sample takes the value of its neighbour, so that it covers no sample that has arrived. */
   joined(a: number, b: number, share: number): number {
     return b === kAbsent ? a : a === kAbsent ? b : mix(a, b, share);
   }
@@ -111,7 +111,7 @@ export interface SliceFrame {
   readonly axis: Axis;
   /** Level-0 sample that the slice passes through. */
   readonly index: number;
-  /** Of the samples that the frame has; bricks may be coarser. */
+  /** Level of the frame's samples; bricks may be coarser. */
   readonly level: number;
   readonly firstPatch: readonly [number, number];
   readonly patchCount: readonly [number, number];

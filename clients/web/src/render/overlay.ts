@@ -1,4 +1,4 @@
-/** What is drawn over the pictures: axes, titles, cursor, boxes, legend. The same for the screen and for saved pictures. */
+/** Overlay of the pictures: axes, titles, cursor, boxes, legend. The same for the screen and for saved pictures. */
 import { intersect, isEmpty, patchBox } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3 } from "../model";
 import { gridAxis, shareAt, ticksBetween } from "./axes";

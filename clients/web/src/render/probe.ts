@@ -2,7 +2,7 @@ import { patchNumber } from "../geometry";
 import type { Axis, Vec3 } from "../model";
 import type { Bricks } from "./compose";
 
-/** What the sample nearest to a point is, as it is in memory. */
+/** The sample nearest to a point, as it is in memory. */
 export interface Reading {
   readonly value: number;
   readonly missing: boolean;
@@ -57,7 +57,7 @@ export function lineAlong(
   return points;
 }
 
-/** Of neighbours in groups the least and the largest, so that a long line keeps its peaks. NaN for a group without any. */
+/** Minimum and maximum of groups of neighbours, so that a long line keeps its peaks. NaN for a group without any. */
 export function envelope(
   values: readonly number[],
   groups: number,

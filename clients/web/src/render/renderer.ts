@@ -268,7 +268,7 @@ export class Renderer {
       return changed;
     }
     const picture = slot.painter.frame(deadline) ?? (slot.stale ? slot.painter.last : null);
-    // What was there was of something else.
+    // The old picture belongs to another view.
     const blank = slot.stale && slot.painter.picture.isEmpty;
     slot.stale = false;
     if (picture) this.copy(picture, slot.view, stage);

@@ -1,6 +1,6 @@
 /**
- * What the volume knows of each patch: the level that its samples have come to, the level that it shows next to neighbours
- * that are coarser, and the least and the largest value around, so that rays leave out what they cannot see.
+ * Residency of each patch in the volume: the level of its samples, the level that it shows next to coarser neighbours,
+ * and the least and the largest value around, so that rays skip invisible space.
  */
 import type { Vec3 } from "../model";
 

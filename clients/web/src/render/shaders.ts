@@ -86,7 +86,7 @@ void main() { result = vec4(texture(uPicture, (gl_FragCoord.xy - uOrigin) * uSca
 /** At most this many levels of one volume are on the graphics card: the chosen one, and the next coarser ones. */
 export const kVolumeLevels = 7;
 
-/** What a program for volumes draws: compilers take long for all of it at once, above all in software. */
+/** Variant of the program for volumes: compilers take long for all of it at once, above all in software. */
 export interface VolumeVariant {
   /** Textures that the volume has. */
   readonly levels: number;

@@ -5,7 +5,7 @@ import { bind, edit, texture2d } from "./gl";
 import type { Gl } from "./gl";
 import { planeAxes } from "./layout";
 
-/** What a slice shows: everything but the place on screen and the colours. */
+/** Contents of a slice: everything but its position on screen and the colours. */
 export interface SliceWish {
   readonly bricks: Bricks;
   readonly scale: Scale;

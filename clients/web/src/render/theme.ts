@@ -8,7 +8,7 @@ export interface Theme {
   readonly muted: string;
   readonly line: string;
   readonly accent: string;
-  /** Of the axes x, y, z. */
+  /** Colours of the axes x, y, z. */
   readonly axes: readonly [string, string, string];
   readonly font: string;
 }

@@ -22,7 +22,7 @@ const kMostParts = 16;
 const kQuiet = { resting: 120, expecting: 500 };
 const kPart = { card: 20, software: 70 };
 
-/** What does not change unless the picture must be drawn again. */
+/** Key of a picture: it must be drawn again when this changes. */
 function wishText(view: VolumeView, stage: Stage): string {
   const { plot, camera, volume, clip, scene } = view;
   return JSON.stringify([plot, camera, volume, clip, scene.low, scene.high, scene.map, stage.ratio, stage.paper]);
@@ -43,7 +43,7 @@ export class VolumePainter {
   private view: VolumeView | null = null;
   private stage: Stage | null = null;
   private quickStale = true;
-  /** What is stale about it is only that bricks have arrived. */
+  /** The picture is stale only because bricks have arrived. */
   private onlyBricks = false;
   /** More bricks will come. */
   private expecting = false;
@@ -119,7 +119,7 @@ export class VolumePainter {
     return performance.now() - this.quickBegun < Math.max(kBetween, 4 * this.quickTook);
   }
 
-  /** What was shown last, for when the screen is drawn again. */
+  /** The picture shown last, for when the screen is drawn again. */
   get last(): Target | null {
     if (this.picture.isEmpty) return null;
     return this.pass > 0 ? this.done : this.quick;

@@ -24,7 +24,7 @@ export class Address {
     this.written = page.location.hash;
   }
 
-  /** What the address bar asks for. */
+  /** The link in the address bar. */
   read(): Link {
     return this.link;
   }
@@ -52,7 +52,7 @@ export class Address {
   onChange(changed: (link: Link) => void): void {
     this.page.addEventListener("hashchange", () => {
       if (this.page.location.hash === this.written) return;
-      // What was to be written belongs to the view before.
+      // A pending link belongs to the view before.
       this.page.clearTimeout(this.timer);
       this.pending = null;
       this.written = this.page.location.hash;

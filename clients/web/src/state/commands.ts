@@ -1,11 +1,11 @@
-/** What is on screen, as a line for a shell and one for Python. */
+/** The view on screen, as a line for a shell and one for Python. */
 import { boxText } from "../geometry";
 import type { Box, Selection } from "../model";
 
 export interface OnScreen {
   /** With the field as the dataset has it. */
   readonly selection: Selection;
-  /** Of accuracy; left out where there is one. */
+  /** Layer of accuracy; left out where there is one. */
   readonly layer?: number | undefined;
   readonly box: Box;
   readonly level: number;

@@ -1,4 +1,4 @@
-/** What the user wants to see, to a link and back: all of it, in short readable keys. */
+/** Converts a view to a link and back: all of it, in short readable keys. */
 import { boxText } from "../geometry";
 import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
 import { gridOf } from "../model";
@@ -129,7 +129,7 @@ function knownStep({ info, steps }: Opened, name: string, step: number | "live")
 
 export interface Completed {
   readonly state: ViewState;
-  /** What the dataset does not have, a line each. */
+  /** Settings that the dataset does not have, a line each. */
   readonly problems: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** What a source tells those who listen: bricks that have come, and other states. */
+/** Announces changes of a source to its listeners: new bricks, and other states. */
 import type { Brick, LoadStatus } from "../model";
 import { kIdle, type LoadEvent, type Phase, transition } from "./load_state";
 
@@ -47,7 +47,7 @@ export class Announcer {
     for (const listener of [...this.listeners]) listener(bricks.length === 0 ? null : bricks);
   }
 
-  /** What listeners must hear of when no brick has come. */
+  /** State that listeners must hear of when no brick has come. */
   private summary(): string {
     const { state, message, level, target, damagedPatches, expected } = this.status();
     return JSON.stringify([state, message, level, target, damagedPatches, expected]);

@@ -1,4 +1,4 @@
-/** What a source knows, and what it asks of the page's store. */
+/** Facts that a source knows, and requests to the page's store. */
 import type { DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, Selection, ViewerError } from "../model";
 import type { ReadEncoding } from "../reading";
 import type { Holdings, Memory } from "./memory";

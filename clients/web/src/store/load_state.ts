@@ -1,4 +1,4 @@
-/** What loading is doing, as a pure machine: (phase, event) -> phase. All transitions are in one table. */
+/** State of loading, as a pure state machine: (phase, event) -> phase. All transitions are in one table. */
 import type { LoadState } from "../model";
 
 /**
@@ -15,7 +15,7 @@ import type { LoadState } from "../model";
 export type LoadEvent =
   /** Nothing is wanted any more. */
   | { readonly kind: "cleared" }
-  /** Of what is wanted no level is complete. */
+  /** No level is complete for all wants. */
   | { readonly kind: "missing" }
   /** A level of all that is wanted is complete, and finer ones are not. */
   | { readonly kind: "level" }

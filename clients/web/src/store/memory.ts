@@ -13,7 +13,7 @@ export interface Entry {
   used: number;
 }
 
-/** What an entry is to those who use it now. */
+/** Rank of an entry for its current users. */
 export type Rank = "recent" | "prefetch" | "visible";
 
 /** Somebody who uses bricks. */
@@ -156,7 +156,7 @@ export class Memory {
     return true;
   }
 
-  /** Those of smaller rank; of the least rank first the finest levels, then those not looked at for long. */
+  /** Entries of smaller rank. The least rank comes first, in it the finest levels, then the least recently used. */
   private victims(rank: number): Victim[] {
     const out: Victim[] = [];
     for (const holdings of this.pools.values()) {
@@ -171,7 +171,7 @@ export class Memory {
   private remove(holdings: Holdings, entry: Entry): void {
     holdings.remove(entry);
     this.bytes -= entry.bytes;
-    // Of a long run, only the steps that have bricks are remembered.
+    // A long run keeps only the records of steps that have bricks.
     const name = key(holdings.selection);
     if (holdings.isEmpty && holdings.holders.size === 0 && this.pools.get(name) === holdings) this.pools.delete(name);
     for (const holder of holdings.holders) holder.changed(entry, false);

@@ -19,9 +19,9 @@ export interface Need {
 
 export interface Needs {
   readonly patches: ReadonlyMap<number, Need>;
-  /** Of the bricks. [bytes] */
+  /** Bytes of the bricks. */
   readonly bytes: number;
-  /** Of the bricks if all could be had. [bytes] */
+  /** Bytes of the bricks, with enough memory for all. */
   readonly wished: number;
   /** A want is coarser than asked for, or has fewer patches, because more does not fit. */
   readonly limited: boolean;
@@ -31,7 +31,7 @@ export interface Needs {
 const kFirstSamples = 32 ** 3;
 /** Most patches of a source: above, those far from the focus are left out. */
 export const kMostPatches = 2 ** 17;
-/** What a brick takes besides its samples, roughly. [bytes] */
+/** Memory of a brick besides its samples, roughly. [bytes] */
 export const kBrickOverhead = 256;
 
 export interface Subject extends Pick<GridInfo, "dims" | "patch" | "levels"> {

@@ -9,7 +9,7 @@ export interface Question {
   /** Coarsest level and the finest. */
   readonly first: number;
   readonly level: number;
-  /** Those that are asked for; the box may have others, which are there already. */
+  /** Patches to ask for; the box may have others, which are there already. */
   readonly patches: readonly number[];
   readonly focus: Vec3;
   /** Number of the want that it serves first. */

@@ -5,7 +5,7 @@ import type { Need } from "./needs";
 export type Shown = (patch: number, finest: number) => number;
 
 export class Progress {
-  /** Of each level: needs that show less than it. */
+  /** For each level: needs that show less than it. */
   private readonly missing: Int32Array;
   private readonly finest: number;
 

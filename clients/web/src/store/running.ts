@@ -18,7 +18,7 @@ export interface Receiver {
   brick(running: Running, brick: Brick, level: HeaderLevel, payload: number): void;
   /** A level was sent. */
   level(running: Running): void;
-  /** What to show of a patch whose payload is damaged: an undamaged coarser brick; or null. */
+  /** The brick to show for a patch with damaged payload: an undamaged coarser one; or null. */
   coarser(patch: number, level: number): Brick | null;
   /** The decoder has given a patch up for lack of memory: it is to be asked for again. */
   refused(patch: number): void;
@@ -36,12 +36,12 @@ export class Running {
   /** The first level was sent. */
   begun = false;
   readonly answer = ++answers;
-  /** Of each patch that is asked for: the next level. */
+  /** For each patch that is asked for: the next level. */
   private readonly next: Map<number, number>;
-  /** Of each patch: the level to which the decoder has come. */
+  /** For each patch: the level to which the decoder has come. */
   private readonly reached = new Map<number, number>();
   private readonly damaged = new Set<number>();
-  /** Of each patch: its last job. */
+  /** For each patch: its last job. */
   private readonly last = new Map<number, Promise<void>>();
   private levels: readonly HeaderLevel[] = [];
   private decoding = new Set<Promise<void>>();

@@ -41,7 +41,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
   /** Halves of questions that failed for some of their patches. */
   private extra: { readonly question: Question; readonly tier: Tier }[] = [];
   readonly damaged = new Set<number>();
-  /** What the decoder first said of one of them. */
+  /** The decoder's first message about a lost patch. */
   private damage: string | null = null;
   private readonly lostPatches = new Set<number>();
   private readonly refusals = new Map<number, number>();
@@ -136,14 +136,14 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
 
   /** Wants to what is needed. */
   private refit(): void {
-    // What is wished for does not depend on the share, and the share depends on it.
+    // The wishes do not depend on the share, and the share depends on them.
     this.visible = needsOf(this.subject, this.wants, "visible", this.host.memory.budget);
     const share = this.host.share(this);
     this.lastShare = share;
     if (this.visible.bytes > share) this.visible = needsOf(this.subject, this.wants, "visible", share);
     const room = Math.max(0, Math.min(share, this.host.room(this)) - this.visible.bytes);
     const prefetch = needsOf(this.subject, this.wants, "prefetch", room);
-    // What becomes visible anyway, and finer, is not fetched twice.
+    // Patches that become visible anyway, and finer, are not fetched twice.
     const covered = (need: Need): boolean => (this.visible.patches.get(need.patch)?.target ?? Infinity) <= need.target;
     this.prefetch = { ...prefetch, patches: new Map([...prefetch.patches].filter(([, need]) => !covered(need))) };
     this.extra = this.extra.filter(({ question }) => question.patches.some((patch) => this.visible.patches.has(patch)));
@@ -153,7 +153,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     this.apply({ kind: this.progress.kind }, thinned);
   }
 
-  /** What is to be asked for now, coarse first. */
+  /** Questions to send now, coarse first. */
   questions(tier: Tier): readonly Question[] {
     if (this.pause !== "none") return [];
     const needs = tier === "visible" ? this.visible : this.prefetch;
@@ -167,7 +167,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     this.running.add(running);
   }
 
-  /** Whom a running question serves; null: nobody any more. */
+  /** The tier that a running question serves; null: none any more. */
   tierOf(running: Running): Tier | null {
     let [due, visible, prefetch] = [0, 0, 0];
     for (const [patch, next] of running.due()) {
@@ -275,7 +275,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     return this.holdings.best(patch, finest)?.brick.level ?? Infinity;
   };
 
-  /** What a patch shows but for an entry that has just come, or gone. */
+  /** The level that a patch shows without an entry that has just come, or gone. */
   private shownWithout(entry: Entry, finest: number): number {
     const best = this.holdings.best(entry.brick.patch, finest);
     if (best === null || this.lostPatches.has(entry.brick.patch)) return this.shown(entry.brick.patch, finest);
@@ -348,7 +348,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     }
   }
 
-  /** Whatever may pass is tried again, the rest when something else is wanted. */
+  /** Transient errors are tried again, the others when something else is wanted. */
   private fail(error: ViewerError): void {
     const passes = isTransient(error) || ["internal", "failed_precondition", "unknown"].includes(error.code);
     const waits = passes && this.pause === "waiting";

@@ -58,7 +58,7 @@ export class BrickStore implements Host {
     const decodes = this.options.decoder !== null && this.options.canDecode(field.coder, field.type) && field.layer === 0 && !field.refers;
     const encoding = decodes ? "patches" : "samples";
     const holdings = this.memory.holdings(selection, stamp);
-    // What does not change with time is never out of date.
+    // A still field is never out of date.
     const isNewest = !field.still && opened.steps.at(-1)?.step === selection.step;
     const source = new PageBricks({ info, field, grid, step, selection, holdings, encoding, isNewest }, this);
     this.sources.add(source);
@@ -94,7 +94,7 @@ export class BrickStore implements Host {
     const all: readonly MemoryUser[] = [...this.sources];
     const older = all.slice(0, all.indexOf(source));
     const visible = all.reduce((sum, one) => (one === source ? sum : sum + one.visibleBytes), 0);
-    // Who prefetches first keeps what it has: a later one would ask for bricks that find no room.
+    // The first source to prefetch keeps its bricks: a later one would ask for bricks that find no room.
     return this.memory.budget - visible - older.reduce((sum, one) => sum + one.prefetchBytes, 0);
   }
 
@@ -148,7 +148,10 @@ export class BrickStore implements Host {
     }
   }
 
-  /** Of each source what may start: finer levels wait for the first picture of the coarser ones. Sources take turns. */
+  /**
+   * Questions that may start, for each source: finer levels wait for the first picture of the coarser ones. Sources
+   * take turns.
+   */
   private ready(tier: Tier): Ready[] {
     const lists = [...this.sources].map((source) => {
       const all = source.questions(tier);

@@ -10,7 +10,7 @@ import type { Shown } from "./progress";
 export class Traffic {
   /** Payload of a patch at each level, on average: of all patches at first, then of the last that were asked for. */
   private readonly average: number[];
-  /** Of each level: patches that need it and do not show it. */
+  /** For each level: patches that need it and do not show it. */
   private readonly open: Int32Array;
   private got = 0;
   private qualities: ({ maxError: number; coverage: number } | undefined)[] = [];
@@ -30,7 +30,7 @@ export class Traffic {
     return this.got + Math.ceil(this.average.reduce((sum, bytes, level) => sum + bytes * this.open[level]!, 0));
   }
 
-  /** Of the bricks at a level that are undamaged. */
+  /** Quality of the undamaged bricks at a level. */
   quality(level: number): { readonly maxError: number; readonly coverage: number } | null {
     return this.qualities[level] ?? null;
   }

@@ -46,7 +46,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
   });
   state: ViewState | null = null;
   names: readonly string[] = [];
-  /** Of the server; null: not known. */
+  /** The server's port of gRPC; null: not known. */
   private grpcPort: number | null = null;
   private portAsked = false;
   drawing = false;
@@ -123,7 +123,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
     });
   }
 
-  /** Of the link; empty for none. */
+  /** Dataset of the link; empty for none. */
   private get linkedDataset(): string {
     return this.link.dataset ?? "";
   }
@@ -324,7 +324,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
     this.dialogs.toggleCopy();
   }
 
-  /** What is known stays where the server does not answer. */
+  /** A known port stays where the server does not answer. */
   private async learnPort(): Promise<void> {
     this.portAsked = true;
     this.grpcPort = (await this.services.askGrpcPort()) ?? this.grpcPort;

@@ -7,7 +7,7 @@ const kMostText = 600;
 const kMostItems = 12;
 const kMostItemText = 80;
 const kMostTitle = 200;
-/** Of one owner. */
+/** Limit for one owner. */
 export const kMostRows = 200;
 
 /** The fewest digits that tell a number from all others of its type. */
@@ -38,7 +38,7 @@ function lineOf(attributes: Attributes, name: string, most: number): string | nu
   return line === "" ? null : line;
 }
 
-/** What the source calls a field in words; null where it does not. */
+/** The descriptive name of a field, from its source; null without one. */
 export function longName(attributes: Attributes, most = kMostTitle): string | null {
   return lineOf(attributes, "long_name", most);
 }
@@ -61,7 +61,7 @@ function textGroups(title: string, texts: readonly TextCoordinate[]): readonly A
   return [{ title, attributes: texts.map(row) }, ...own];
 }
 
-/** Of all that is on screen: whoever has no attributes is left out. */
+/** Attributes of everything on screen; owners without attributes are left out. */
 export function attributeGroups({ info, field, grid }: Pick<BrickSource, "info" | "field" | "grid">): readonly AttributeGroup[] {
   const groups: readonly AttributeGroup[] = [
     { title: `Field ${field.name}`, attributes: field.attributes },

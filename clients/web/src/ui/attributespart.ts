@@ -20,11 +20,11 @@ function table({ title, attributes }: AttributeGroup): HTMLElement {
   );
 }
 
-/** What the source says besides: shown, and not interpreted. */
+/** Attributes from the source: shown, and not interpreted. */
 export class AttributesPart implements Part {
   readonly title = "Attributes";
   readonly body = h("div", { class: "part-body" });
-  /** Whose attributes are shown. */
+  /** The source whose attributes are shown. */
   private made: BrickSource | null = null;
 
   constructor(private readonly page: AttributesNeeds) {}

@@ -3,7 +3,7 @@ import type { Comparison, Loading } from "./page";
 
 export type BannerNeeds = Pick<Loading, "openError" | "latest" | "retry"> & Pick<Comparison, "compareProblem">;
 
-/** What has gone wrong, and what happens next. */
+/** The current error, and what happens next. */
 export class Banner {
   readonly root: HTMLElement;
   private readonly text = h("span", {});

@@ -9,7 +9,7 @@ import { namesText, short } from "./text";
 
 export type BoxNeeds = Pick<Viewed, "state" | "grid"> & Pick<Setting, "set">;
 
-/** What of the grid is shown, where the slices are, and how fine. */
+/** Box of the grid that is shown, positions of the slices, and level. */
 export class BoxPart implements Part {
   readonly title = "Box and level";
   readonly body: HTMLElement;

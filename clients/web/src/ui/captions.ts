@@ -1,4 +1,4 @@
-/** What is on screen, in words and as commands. */
+/** Captions of the view on screen, in words and as commands. */
 import type { Vec3 } from "../model";
 import { readingAt } from "../render/probe";
 import { getCommand, grpcAddress, pythonCommand } from "../state/index";
@@ -6,7 +6,7 @@ import type { CopyKind, Shown, Viewed } from "./page";
 import { clipOf } from "./panes";
 import { short, withError } from "./text";
 
-/** What a saved picture shows, in a line. */
+/** Caption of a saved picture, in a line. */
 export function captionOf({ feeds: { a } }: Pick<Shown, "feeds">): string {
   if (!a) return "";
   const { level, maxError } = a.status;

@@ -119,7 +119,7 @@ export class ColourPart implements Part {
     return a !== null && longAxes(a.grid).length > 1 && this.page.difference === null;
   }
 
-  /** What the histogram and its handles reach over. */
+  /** Range of the histogram and its handles. */
   private span(): { readonly low: number; readonly high: number } {
     const { feeds, state } = this.page;
     const full = fullRange(state!.colour.map, feeds.a!.step.min, feeds.a!.step.max);

@@ -117,7 +117,7 @@ export class ComparePart implements Part {
 
   private updateLevel({ difference, level }: NonNullable<ViewState["compare"]>, levels: number): void {
     this.levelRow.hidden = difference;
-    // What the link says stays in the list until the dataset is there, which may have fewer levels.
+    // The level of the link stays in the list until the dataset is there, which may have fewer levels.
     const shown = level !== null && levels > 0 ? Math.min(level, levels - 1) : level;
     const count = Math.max(levels, (shown ?? -1) + 1);
     fillSelect(

@@ -64,7 +64,7 @@ export class CoordinateFeed {
 
   constructor(private readonly onChange: () => void) {}
 
-  /** What is known of a sample of what is on screen; empty until then. */
+  /** Description of a sample on screen; empty until then. */
   at(source: Source, opened: Opened, shown: BrickSource, index: Vec3): string {
     if (opened !== this.opened || shown !== this.shown) {
       [this.opened, this.shown] = [opened, shown];

@@ -1,4 +1,4 @@
-/** What is open of a server, and what follows from what the user wants to see: which fields, bricks and statistics to ask for. */
+/** Open data of a server, and the consequences of the user's view: which fields, bricks and statistics to ask for. */
 import type { Brick, BrickSource, DatasetInfo, Selection, Source, ViewerError, ViewState } from "../model";
 import { Ahead } from "./ahead";
 import { CoordinateFeed } from "./coordinates";
@@ -145,7 +145,7 @@ export class Data {
     }
   }
 
-  /** Of the box on screen, at the level on screen. */
+  /** Statistics of the box on screen, at the level on screen. */
   askStatistics(state: ViewState): void {
     const { shown } = this.feed;
     if (!shown) return;

@@ -12,7 +12,7 @@ function partsTogether(fields: readonly FieldInfo[]): readonly FieldInfo[] {
   return [...wholes].flatMap((whole) => (typeof whole === "string" ? partsOf(whole) : [whole]));
 }
 
-/** Those that say where the samples of others are come last. */
+/** Coordinate fields come last. */
 export function fieldsInOrder(info: DatasetInfo): readonly FieldInfo[] {
   const fields = partsTogether(info.fields);
   return [...fields.filter((field) => !field.coordinate), ...fields.filter((field) => field.coordinate)];

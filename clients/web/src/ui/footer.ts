@@ -70,7 +70,7 @@ export class Footer {
     }
     const index: Vec3 = this.page.hovered?.index ?? state.cursor;
     const { grid, field, step } = source;
-    // Of two levels side by side, that of the picture under the pointer: the same bricks may be there finer.
+    // With two levels side by side, the level of the picture under the pointer: the same bricks may be there finer.
     const reading = readingAt(source, index, this.page.difference ? 0 : finestOf(state, side, grid));
     const axes = longAxes(grid).length > 0 ? longAxes(grid) : ([0] as const);
     const at = reading?.sample ?? index;

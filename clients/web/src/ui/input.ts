@@ -71,7 +71,7 @@ export class PaneInput {
     });
   }
 
-  /** Of the field on screen: cursor and box are on it, also where the pointer is on the field beside it. */
+  /** Grid of the field on screen: cursor and box are on it, also where the pointer is on the field beside it. */
   private get grid(): GridInfo {
     return this.page.grid!;
   }

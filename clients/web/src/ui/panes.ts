@@ -12,7 +12,7 @@ export interface Pane {
   readonly side: Side;
   /** With title and axes. */
   readonly cell: Rect;
-  /** What is left for samples. */
+  /** Room that is left for samples. */
   readonly room: Rect;
 }
 
@@ -108,7 +108,7 @@ export function layOut(
   return best!.panes;
 }
 
-/** What is shown of a grid: of another one than the box is for, the part of the box that it has. */
+/** The box of a grid that is shown; on another grid than the box is for, the intersection. */
 export function clipOf(state: ViewState, grid: GridInfo): Box {
   const whole = wholeGrid(grid);
   if (!state.clip) return whole;

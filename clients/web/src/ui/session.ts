@@ -1,4 +1,4 @@
-/** What is open: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
+/** The open data: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
 import { asViewerError } from "../errors";
 import { patchesMeeting, patchNumbers, wholeGrid } from "../geometry";
 import type { Box, Brick, BrickSource, DatasetInfo, GridInfo, Selection, Source, StepInfo, Vec3, ViewerError, ViewState,

@@ -10,7 +10,7 @@ function within(bounded: Bounded): string {
   return `${short(bounded.low, 6)} to ${short(bounded.high, 6)} in the original samples`;
 }
 
-/** Of the box on screen, from the server, at the level on screen. */
+/** Statistics of the box on screen, from the server, at the level on screen. */
 export class StatisticsPart implements Part {
   readonly title = "Statistics";
   readonly body: HTMLElement;

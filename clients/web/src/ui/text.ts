@@ -66,7 +66,7 @@ export function bytesOf(part: number, whole: number): string {
   return `${value === 0 ? "0" : value >= 9.95 || unit === "B" ? value.toFixed(0) : value.toFixed(1)} of ${bytes(whole)}`;
 }
 
-/** What is on screen, exactly. */
+/** Status of the picture on screen, in exact words. */
 export function statusText(status: LoadStatus, levels: number, unit: string): string {
   const parts: string[] = [];
   const { level, target } = status;

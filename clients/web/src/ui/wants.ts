@@ -11,7 +11,7 @@ export function sliceBox(grid: GridInfo, axis: number, index: number, clip: Box,
   return { begin, end };
 }
 
-/** What views need: slices first, they are what is read; while something moves, two levels less. */
+/** Needs of the views: slices first, as people read values there; while something moves, two levels less. */
 export function wantsOf(views: readonly View[], focus: Vec3, moving: boolean): readonly Want[] {
   const wants: Want[] = [];
   for (const view of views) {

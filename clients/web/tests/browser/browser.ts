@@ -81,7 +81,7 @@ export class Viewer {
       colorScheme: options.dark === false ? "light" : "dark",
     });
     const page = await context.newPage();
-    page.setDefaultTimeout(600_000);  // what takes longer hangs
+    page.setDefaultTimeout(600_000);  // a longer wait is a hang
     page.on("pageerror", (error) => this.complaints.push(error.message));
     page.on("console", (message) => {
       if (message.type() === "error") this.complaints.push(message.text());
@@ -122,7 +122,7 @@ export interface Pixels {
   readonly data: Uint8Array;
 }
 
-/** What is drawn where a pane shows samples, without lines over it. */
+/** Pixels of a pane's samples, without the lines over them. */
 export async function pixelsOf(page: Page, key: string): Promise<Pixels> {
   return page
     .evaluate((wanted) => {

@@ -163,7 +163,7 @@ describe("an axis of depths", () => {
 
   it("goes downwards in the volume", async () => {
     const pixels = await picture("#d=shelf&f=temp&map=gray&pane=volume&vol=0,1,maximum&cam=270,0,1.5&t=0", "", "volume-a");
-    // Of the rows, those with the box.
+    // Rows with the box.
     const column = Array.from({ length: pixels.height }, (_, y) => pixels.data[(y * pixels.width + Math.floor(pixels.width / 2)) * 4]!);
     const box = column.filter((grey) => grey > 60);
     expect(box.length).toBeGreaterThan(20);

@@ -137,7 +137,7 @@ function readEqualRows(view: DataView, table: number, end: number, parts: number
   return rows;
 }
 
-/** Of several layers of accuracy the first, whose levels are the last of a row. */
+/** Reads the first of several layers of accuracy, whose levels are the last of a row. */
 function readSubfile(path: string): Subfile {
   const file = new Uint8Array(readFileSync(path));
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);

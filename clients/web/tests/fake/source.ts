@@ -32,7 +32,7 @@ export interface FakeField {
   readonly still?: boolean;
   readonly coordinate?: boolean;
   readonly complex?: FieldInfo["complex"];
-  /** Of level-0 samples and the step; NaN is missing. */
+  /** Value by level-0 sample and step; NaN is missing. */
   value(x: number, y: number, z: number, step: number): number;
 }
 

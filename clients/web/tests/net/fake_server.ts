@@ -20,7 +20,7 @@ export interface FakeOptions {
   readonly rougher?: readonly number[];
   /** There is another grid before that of the field. */
   readonly second?: boolean;
-  /** Of the field, by place and step. */
+  /** Value of the field, by position and step. */
   readonly value?: (x: number, y: number, z: number, step: number) => number;
   /** Patches whose payload of a level and of finer ones is damaged. */
   readonly damage?: ReadonlyMap<number, number>;
@@ -54,7 +54,7 @@ export class FakeServer {
   steps: number[];
   readonly reads: ReadRecord[] = [];
   calls: string[] = [];
-  /** Of statistics and points: the method, the field, the layer. */
+  /** Calls for statistics and points: the method, the field, the layer. */
   readonly asked: [string, string, number | undefined][] = [];
   /** Called before each message of a read; may wait, or throw. */
   beforeMessage: (record: ReadRecord, message: ReadResponse, index: number) => Promise<void> | void = () => undefined;

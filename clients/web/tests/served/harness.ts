@@ -177,7 +177,7 @@ export class Viewer {
    */
   static async open(browser: Browser, server: { readonly http: string }, link: string, decodes = true): Promise<Viewer> {
     const viewer = new Viewer(await browser.newPage({ viewport: { width: 900, height: 640 } }), server);
-    viewer.page.setDefaultTimeout(600_000);  // what takes longer hangs
+    viewer.page.setDefaultTimeout(600_000);  // a longer wait is a hang
     if (!decodes) await viewer.page.addInitScript("delete globalThis.WebAssembly");
     await viewer.page.addInitScript(() => {
       const seen: string[] = [];
@@ -203,7 +203,7 @@ export class Viewer {
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */
   async picture(): Promise<Buffer> { return this.page.locator(".stage").screenshot(); }
-  /** Of the pixels of two pictures, the share that differs, and the colours of the second. */
+  /** The share of pixels that differ between two pictures, and the colours of the second. */
   async compared(first: Buffer, second: Buffer): Promise<{ readonly different: number; readonly colours: number }> {
     return this.page.evaluate(async (files) => {
       const [one, other] = await Promise.all(files.map(async (file) => {
@@ -225,7 +225,7 @@ export class Viewer {
     await this.page.click("text=Link to this view");
     return this.page.evaluate(() => location.hash);
   }
-  /** What an entry of the menu copies. */
+  /** The text that an entry of the menu copies. */
   async copied(entry: string): Promise<string> {
     await this.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await this.page.click("#copy-button");

@@ -152,7 +152,7 @@ describe("the page as the server serves it", () => {
       Record<"min" | "mean" | "max" | "stddev", { value: number }> & { valid: number };
     const shown = async (): Promise<number[]> =>
       (await viewer.page.locator(".numbers td").allTextContents()).slice(0, 4).map((cell) => Number(cell.replace("−", "-")));
-    // Those of coarser levels come first, while the picture sharpens.
+    // Statistics of coarser levels come first, while the picture sharpens.
     const caption = "f in the box on screen at level 0: 48,000 samples, none missing";
     await expect.poll(async () => viewer.text(".panel"), kWaiting).toContain(caption);
     const values = await shown();
@@ -349,7 +349,7 @@ describe("the lines that the page copies", () => {
     return viewer;
   }
 
-  /** What the command reads from the directory, of the level that a line names. */
+  /** The samples that the command reads from the directory, at the level that a line names. */
   function fromDirectory(line: string, output: string): Buffer {
     const level = /level[ =](\d)/.exec(line)![1]!;
     run("quarry", "get", folder.at("data/wave.quarry"), "--field", "f", "--step", 0, "--box", "3:61,5:47,2:31", "--level", level, "--output", folder.at(output));

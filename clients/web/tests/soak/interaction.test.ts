@@ -14,7 +14,7 @@ const kMinutes = Number(process.env["QUARRY_SOAK_MINUTES"] ?? 10);
 const kDims = [640, 640, 656] as const;
 /** A page has four streams of bricks, one that follows, and short calls. */
 const kMostRequests = 8;
-/** What a page takes besides bricks: the browser itself, textures in software, decoders. [MB] */
+/** Memory of a page besides bricks: the browser itself, textures in software, decoders. [MB] */
 const kBesides = 1200;
 const folder = new Folder();
 const server = new Server(folder.at("data"));

@@ -11,7 +11,7 @@ const kState: ViewState = {
   compare: { field: "p;q", step: "live", dataset: "other&run=1", difference: true, level: 3 },
 };
 
-/** What a link says, as a whole view. */
+/** A link as a whole view. */
 function restored(hash: string): unknown {
   const { values, problems } = parseLink(hash);
   const nothing = { clip: null, level: null, profile: null, compare: null };

@@ -53,7 +53,7 @@ describe("while steps are played", () => {
 
     const next = t.bricks(2);
     for (const patch of t.patchesIn(t.whole)) t.check(next.best(patch, 0), patch, 0, 2);
-    // Of the step before, only the patch at the focus is asked for: it finds room.
+    // The step before gets only the patch at the focus: it finds room.
     const asked = t.server.reads.slice(already).filter((read) => read.step === 0);
     expect(asked.map((read) => [read.begin, read.end])).toEqual([[[0, 0, 0], [16, 16, 16]]]);
     t.check(t.bricks(0).best(0, 0), 0, 0, 0);
