@@ -91,7 +91,7 @@ class SharedFile {
   void Verify(const Domain& domain, const std::vector<float>& values, MPI_Datatype block) {
     const std::string what = "cannot write '" + path_ + "'";
     Check(comm_, MPI_File_sync(file_), what);
-    // What is not read stays NaN, which equals nothing.
+    // Unread samples stay NaN, which equals nothing.
     std::vector<float> stored(values.size(), std::numeric_limits<float>::quiet_NaN());
     Check(comm_, MPI_File_read_at_all(file_, 0, stored.data(), 1, block, MPI_STATUS_IGNORE),
           "cannot read back '" + path_ + "'");

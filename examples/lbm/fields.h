@@ -18,7 +18,7 @@ struct Field {
   std::vector<float> values;
 };
 
-/// What is dumped, in lattice units:
+/// The dumped fields, in lattice units:
 ///   density                     1 on average; the pressure is density / 3
 ///   velocity_x, _y, _z          cells per step
 ///   vorticity                   magnitude of the velocity's curl, per step
@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 5> kFieldNames = {"density", "velo
 /// Samples the current state. Collective over the domain's communicator.
 Fields SampleFields(Domain& domain, const Solver& solver);
 
-/// What a dump's report needs, over the whole domain. In lattice units.
+/// Numbers for the report of a dump, over the whole domain. In lattice units.
 struct Summary {
   double mean_speed;  ///< over all cells
   double max_speed;

@@ -35,7 +35,7 @@ insitu::OwnedBox OwnedBlock(const Domain& domain) {
   return insitu::OwnedBox::InArray(own, padded);
 }
 
-// What the pictures need; all fields where there is a dataset.
+// The fields that the pictures need; all fields where there is a dataset.
 bool IsHandedOver(const Options& options, std::string_view field) {
   return !options.insitu.empty() || field == "velocity_x" || field == "velocity_y";
 }

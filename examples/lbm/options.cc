@@ -8,7 +8,7 @@
 namespace lbm {
 namespace {
 
-constexpr int kMinCells = 16;  // of z 1: the flow is periodic there
+constexpr int kMinCells = 16;  // except z = 1: the flow is periodic there
 constexpr int kMaxCells = 8192;
 constexpr int kMaxRanks = 1000000;
 constexpr int kMaxSteps = 999999;  // the directory names have six digits
@@ -91,7 +91,7 @@ void AddOptions(quarry::command_line::Parser* parser, Options* options, std::str
       "  mpirun -n 14 lbm --dims 512x256x1 --dump-every 100 --no-dump --consumers 4 --pictures wake");
 }
 
-// What to print instead of a run, or nothing once `options` are read.
+// The text to print instead of a run, or nothing once `options` are read.
 quarry::Result<std::optional<std::string>> Parse(int argc, char** argv, Options* options) {
   quarry::command_line::Parser parser(
       "lbm",

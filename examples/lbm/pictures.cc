@@ -101,7 +101,7 @@ struct Pictures::State {
   Barrier barrier;
   float highest;  // vorticity of the last colour
   Box tile;
-  std::vector<std::uint8_t> tile_pixels;     // of this rank, y upwards
+  std::vector<std::uint8_t> tile_pixels;     // pixels of this rank, y upwards
   std::vector<std::uint8_t> picture_pixels;  // on rank 0, from the top
   std::optional<redistribute::Redistribution> gather;
   int drawn = 0;

@@ -71,7 +71,7 @@ class Solver {
   std::array<std::ptrdiff_t, kDirections> reach_;  ///< index step per direction
   std::vector<std::uint8_t> solid_;                ///< padded, 1 in solid cells
   std::vector<std::ptrdiff_t> solid_cells_;        ///< own ones
-  std::vector<WallLink> wall_links_;               ///< of own fluid cells
+  std::vector<WallLink> wall_links_;               ///< links of own fluid cells
 };
 
 }  // namespace lbm

@@ -54,7 +54,7 @@ def main():
           f"at {strongest.lat.item()} N, {strongest.lon.item()} E")
 
     wanted, wanted_anomaly = anomalies(original)
-    rounding = 1e-4  # of float32
+    rounding = 1e-4  # rounding of float32
     assert abs(climatology - wanted).max() <= TOLERANCE + rounding  # a mean is as close as what it is of
     assert abs(anomaly - wanted_anomaly).max() <= 2 * TOLERANCE + rounding
     assert strongest.time.values == np.datetime64("2003-07-01")

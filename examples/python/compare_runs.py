@@ -48,7 +48,7 @@ def main():
         print(f"level {level}: {found.size} samples, {share:.1%} differ by more than {bound:.3g} m/s")
         stride = 2**level
         originals = (second - first)[::stride, ::stride, ::stride]
-        rounding = 1e-6  # of float32
+        rounding = 1e-6  # rounding of float32
         assert np.abs(found - originals).max() <= bound + rounding
         assert np.all(real.values[np.abs(originals) > 2 * bound])  # nothing that is much larger is overlooked
         assert np.all(np.abs(originals)[real] > 0)

@@ -52,7 +52,7 @@ def main():
     ocean().to_netcdf("ocean.nc")
 
     with xr.open_dataset("ocean.nc", chunks={"time": 12}) as original:
-        written = quarry.write("ocean.quarry", original, tolerance=BOUNDS)  # of integers, nothing is lost
+        written = quarry.write("ocean.quarry", original, tolerance=BOUNDS)  # integers stay exact
         for name, bound in BOUNDS.items():
             steps = [step for step in written if step.field == name]
             raw, stored = sum(step.raw_bytes for step in steps), sum(step.stored_bytes for step in steps)

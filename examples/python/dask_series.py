@@ -36,8 +36,8 @@ def parse():
 
 
 def value_range(options, margin):
-    """What all samples lie between that differ from the original ones by at most `margin`, as the steps say: no data are
-    read."""
+    """Range of all samples that differ from the original ones by at most `margin`, from the records of the steps: reads
+    no data."""
     with quarry.open(options.target, token=options.token, ca=options.ca) as dataset:
         said = [field for step in dataset.native.steps() for field in step.fields if field.name == options.field]
     return min(field.min for field in said) - margin, max(field.max for field in said) + margin

@@ -65,7 +65,7 @@ def pulse(step):
 
 
 def simulate(target, steps):
-    """What the other process does: it appends a step as soon as it has one. Readers see all of it or nothing."""
+    """The other process: it appends a step as soon as it has one. Readers see all of it or nothing."""
     for step in steps:
         quarry.write(target, pulse(step), field="speed", units="m s-1", tolerance=1e-3, step=step, time=step / 10,
                      time_units="s", mode="create" if step == 0 else "append")

@@ -23,7 +23,7 @@ def parse():
 
 
 def ask(field):
-    """What works with both: shape, type, chunks and numpy's indexing. Only what is selected is read."""
+    """Features of both: shape, type, chunks and numpy's indexing. Only the selection is read."""
     return {
         "shape": field.shape,
         "type": field.dtype,
@@ -43,7 +43,7 @@ def main():
             print(f"{question}: {old[question]} and {new[question]}")
         print(f"unit: {file[options.field].attrs.get('units', '')} and {dataset[options.field].attrs.get('units', '')}")
 
-        # What an HDF5 file does not have.
+        # Features that an HDF5 file does not have.
         field = dataset[options.field]
         overview = field.read(level=2)
         print(f"a fourth of the resolution: {overview.shape}, every sample within {overview.max_error:.3g}")

@@ -47,7 +47,7 @@ class Crops:
 
 
 def batches(crops, size, workers):
-    """What a DataLoader does: batches in the order of the numbers, each read by whoever is free."""
+    """Works like a DataLoader: batches in the order of the numbers, each read by a free worker."""
     numbers = np.arange(len(crops)).reshape(-1, size)
     # Not "fork": a forked process cannot use what its parent has opened.
     with multiprocessing.get_context("spawn").Pool(workers, initializer=keep, initargs=(crops,)) as pool:

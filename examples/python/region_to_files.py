@@ -21,7 +21,7 @@ TOLERANCE = 1e-3
 
 
 def temperature():
-    """Of a sea over a slope: what is below the ground is missing."""
+    """Temperature of a sea over a slope: samples below the ground are missing."""
     z, y, x = np.meshgrid(np.arange(0, 400, 20.0), np.arange(0, 30, 1.0), np.arange(0, 40, 1.0), indexing="ij")
     values = [4 + 16 * np.exp(-z / 100) + 0.5 * np.sin(x / 5 + day / 3) * np.cos(y / 4) for day in range(5)]
     return np.where(z > 40 + 6 * x, np.nan, values).astype("f4")

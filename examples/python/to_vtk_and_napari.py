@@ -46,7 +46,7 @@ def to_napari(original):
     """The arguments of napari's add_image."""
     with xr.open_datatree("run.quarry", engine="quarry", chunks={}) as tree:
         levels = [tree[str(level)].rho.data for level in range(len(tree.children))]
-        levels = [array for array in levels if min(array.shape[1:]) > 1]  # what is left is no picture
+        levels = [array for array in levels if min(array.shape[1:]) > 1]  # coarser levels are no pictures
         image = {"data": levels, "multiscale": True, "scale": (1, *SPACING), "axis_labels": ("step", "z", "y", "x")}
         # import napari
         # napari.Viewer().add_image(**image)

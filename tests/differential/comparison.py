@@ -51,7 +51,7 @@ class Comparison:
         dims = self.variable.dimensions
         grid = [i for i in self.free() if i != time]
         shape = self.info["dims"][::-1]
-        # Those of one sample may be dropped.
+        # Dimensions of one sample may be dropped.
         for i in list(grid):
             if len(grid) > 3 and dims[i].size == 1:
                 grid.remove(i)

@@ -62,7 +62,7 @@ def message_of(outcome: qt.Outcome) -> str:
 
 @dataclass
 class Choice:
-    """What the command line says beside the file: indices by dimension, one of them possibly a range."""
+    """The choices of the command line beside the file: indices by dimension, one of them possibly a range."""
 
     fixed: dict[int, int] = field(default_factory=dict)
     span: tuple[int, int, int] | None = None  # dimension, begin, end
@@ -158,8 +158,8 @@ class Conversions:
         raise FailureError(f"refused for a reason that is not understood, or not true: {outcome}")
 
     def read(self) -> tuple[dict[str, Any], dict[tuple[str, int], np.ndarray]]:
-        """What the dataset says, and its samples by field and step, flat. Coordinates of the variable are variables that are
-        compared by themselves."""
+        """The description of the dataset, and its samples by field and step, flat. Coordinates of the variable are
+        variables that are compared by themselves."""
         dataset = self.folder / "a.quarry"
         info = qt.info(dataset)
         info["beside"] = [one["name"] for one in [*info["texts"], *(f for f in info["fields"] if f["coordinate"])]]

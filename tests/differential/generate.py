@@ -17,7 +17,7 @@ import tifffile
 SHAPE = (4, 6, 8)
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 FORMATS = ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4", "NETCDF4_CLASSIC")
-# What those before CDF-5 have.
+# Types before CDF-5.
 OLD_TYPES = ("i1", "i2", "i4", "f4", "f8")
 RANDOM = 40
 

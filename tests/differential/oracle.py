@@ -1,4 +1,4 @@
-"""What netCDF4-python, h5py, tifffile and numpy say of a file: its variables with dimensions, samples, missing samples,
+"""A file as netCDF4-python, h5py, tifffile and numpy read it: its variables with dimensions, samples, missing samples,
 positions, times and units. Knows nothing of Quarry."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Dimension:
     positions: np.ndarray | None = None  # float64, NaN where one is missing
     units: str = ""
     times: Times | None = None
-    letter: str = ""  # of tifffile's axes
+    letter: str = ""  # letter of tifffile's axes
 
     def lies(self) -> bool:
         """Whether its positions can be those of an axis: finite, and ascending or descending."""
@@ -67,7 +67,7 @@ class Variable:
     # Packed samples, unpacked in double and not rounded; None where they are not packed.
     exact: Callable[[], np.ndarray] | None = None
     moment: Times | None = None
-    coordinates: list[str] = field(default_factory=list)  # of two dimensions and more, which the variable names
+    coordinates: list[str] = field(default_factory=list)  # coordinates in two and more dimensions, by name
     reader: str | None = None  # the only one of Quarry that can find it
     gone: bool = False  # a part of it lies in a file that is missing
     plugins: bool = False  # a filter that is not HDF5's own compresses it
@@ -260,7 +260,7 @@ def netcdf_variable(file: Any, group: Any, variable: Any) -> Variable:
     named = text_of(variable, "coordinates").split()
     if not any(d.times for d in dimensions):
         moments = [v for v in file.variables.values() if v.ndim == 0 and is_numeric(v) and is_time(v)]
-        # Those that the variable names come first, then the one that is time itself.
+        # Moments that the variable names come first, then the one that is time itself.
         moments = [v for v in moments if v.name in named] or moments
         moments = [v for v in moments if text_of(v, "standard_name") == "time" or v.name == "time"] or moments
         if len(moments) == 1 and math.isfinite(float(numbers(moments[0]))):

@@ -46,7 +46,7 @@ import oracle  # noqa: E402
 from comparison import Comparison  # noqa: E402
 from conversion import FILTER, Conversions, FailureError, RefusedError  # noqa: E402
 
-# Of a folder with many files alike, every so many.
+# In a folder with many files alike, only some are read, at this interval.
 MANY, SPARSE = 500, 100
 # Ends of the names of programs, which packages have beside their files.
 PROGRAMS = (".py", ".pyc", ".pyi", ".pyx", ".so")
@@ -55,7 +55,7 @@ PROGRAMS = (".py", ".pyc", ".pyi", ".pyx", ".so")
 
 @dataclass
 class Result:
-    """What became of one variable, read by one reader of Quarry."""
+    """Result of one variable, read by one reader of Quarry."""
 
     file: str
     variable: str
@@ -131,7 +131,7 @@ def natural_reader(path: Path) -> str:
 
 
 def readers_of(path: Path, kind: str, library: str) -> list[str]:
-    """What is said by --format: nothing first, then the other reader of a NetCDF-4 file."""
+    """Values of --format: none first, then the other reader of a NetCDF-4 file."""
     if kind != "hdf5" or library != "netCDF4":
         return [""]
     return ["", "netcdf" if natural_reader(path) == "hdf5" else "hdf5"]
@@ -214,7 +214,7 @@ def list_files(scratch: Path) -> list[tuple[str, Path]]:
 
 
 def judge(results: list[Result], known: list[Known], *, everything: bool) -> list[str]:
-    """What is wrong, a line each."""
+    """The errors, a line each."""
     problems = []
     for result in results:
         where = f"{result.file}:{result.variable} ({result.reader})"
@@ -278,7 +278,7 @@ def main() -> int:
     place = memory if os.access(memory, os.W_OK) else None
     results = []
     with tempfile.TemporaryDirectory(prefix="quarry-differential-", dir=place) as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of netCDF4 about attributes
+        warnings.simplefilter("ignore")  # netCDF4 warns about attributes
         with np.errstate(all="ignore"):
             files = list_files(Path(scratch))
             if options.only:

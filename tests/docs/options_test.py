@@ -40,7 +40,7 @@ ENVIRONMENT = os.environ | {
 
 
 def help_of(*command):
-    """What PROGRAM [SUBCOMMAND] --help prints."""
+    """The output of PROGRAM [SUBCOMMAND] --help."""
     done = subprocess.run([BIN / command[0], *command[1:], "--help"], env=ENVIRONMENT, capture_output=True,
                           text=True, timeout=600)
     if done.returncode != 0:

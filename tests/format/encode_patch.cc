@@ -70,7 +70,7 @@ Validity AsValidity(const Bytes& mask) {
   return {reinterpret_cast<const std::uint8_t*>(mask.data()), mask.size()};
 }
 
-/// What the encoder says that a decoder will get is what a decoder gets, bit by bit where samples are valid.
+/// Checks that the decoder gets the samples that the encoder announces, bit by bit where they are valid.
 Status CheckPromise(ByteSpan decoded, ByteSpan promised, const Bytes& mask, std::size_t size, int level) {
   if (decoded.size() != promised.size()) return InternalError("level {} has a wrong size", level);
   for (std::size_t i = 0; i * size < decoded.size(); ++i) {

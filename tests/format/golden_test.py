@@ -17,8 +17,8 @@ BIN = pathlib.Path(os.environ["QUARRY_BIN"])
 NEWEST = "v4"
 DIMS = (37, 19, 5)
 
-# Of each field: name, type, coder, options, and the value of missing samples. "edges" misses what "holes" does, so that
-# they share their masks.
+# For each field: name, type, coder, options, and the value of missing samples. "edges" misses what "holes" does, so
+# that they share their masks.
 FIELDS = (
     ("smooth", "float32", "wavelet-zfp", ("--tolerance", "0.01"), None),
     ("precise", "float64", "wavelet-zfp", ("--tolerance", "1e-12"), None),
@@ -42,7 +42,7 @@ FIELDS = (
     ("unpacked", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
     ("packed", "float32", "lossless", ("--lossless",), None),
 )
-# What is stored without loss or not at all, in a dataset of its own.
+# Types that are stored without loss or not at all, in a dataset of its own.
 TYPES = (
     ("ids", "int64", "lossless", ("--fill", "-9223372036854775806"), -9223372036854775806),
     ("keys", "uint64", "lossless", ("--fill", "18446744073709551615"), 18446744073709551615),
@@ -57,7 +57,7 @@ GRIDS = (
     ("floor", "int16", "lossless", ("--fill", "-32768"), -32768, (37, 19, 1)),
     ("profile", "float64", "lossless", ("--lossless", "--patch", "1x1x4"), math.inf, (1, 1, 5)),
 )
-# What a NetCDF file says besides samples, in a dataset of its own: an attribute of each kind for each owner.
+# Metadata of a NetCDF file besides samples, in a dataset of its own: an attribute of each kind for each owner.
 ATTRIBUTES = {"text": "\u00b0C", "empty": "", "texts": ["a", "b"], "byte": "i1 -128", "numbers": "f4 0.1 0.2", "double": "f8 0.1",
               "wide": "i8 -9007199254740993", "natural": "u8 18446744073709551615"}
 WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-attributes": ATTRIBUTES}
@@ -78,7 +78,7 @@ def float32(number):
     return struct.unpack("<f", struct.pack("<f", number))[0]
 
 
-# Of some fields: what becomes of each sample, in operations that every machine rounds alike.
+# Changes of the samples of some fields, in operations that every machine rounds alike.
 CHANGES = {
     "repeats": lambda value: 1 / (value + 7),  # few numbers, multiples of nothing
     "unpacked": lambda value: float32(float32(round(64 * value) * 0.001) - 10),  # as programs do with packed integers
@@ -187,7 +187,7 @@ def digests(dataset, folder):
 
 
 def attributes(dataset):
-    """What `quarry info` says of the whole, of fields, time and axes besides."""
+    """Attributes in `quarry info`: of the dataset, of fields, time and axes."""
     described = json.loads(subprocess.run([BIN / "quarry", "info", dataset, "--json"], check=True, capture_output=True).stdout)
     said = {"dataset": described["attributes"], "fields": [field["attributes"] for field in described["fields"]],
             "time": described["time_attributes"], "axes": [grid["axis_attributes"] for grid in described["grids"]],

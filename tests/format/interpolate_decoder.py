@@ -16,7 +16,7 @@ SEEN = collections.Counter()  # how often each part of the format occurred
 
 
 class Damaged(Exception):
-    """What docs/format.md calls an error."""
+    """An error in the terms of docs/format.md."""
 
 
 def require(condition, text):
@@ -497,7 +497,7 @@ def read_predictor(payload, with_weights):
 
 
 def read_escapes(payload, samples, T):
-    """Of each sample number: (index, value or None)."""
+    """The escapes by sample number: (index, value or None)."""
     escapes, number = {}, -1
     for i in range(payload.varint()):
         number += payload.varint() + 1
@@ -531,7 +531,7 @@ def exact_values(p, words, T):
 
 
 class Intervals:
-    """What the layer before says about a level."""
+    """Intervals of the samples of a level, from the layer before."""
 
     def __init__(self, before, half_width, step, lattice, T):
         """@param before values of that layer, [z, y, x], in working values of this one"""
@@ -644,7 +644,7 @@ class LevelDecoder:
                 indices = TableIndices(payload, head, intervals is not None)
                 require(mode != "exact tables" or indices.classes, "an exact level without classes")
 
-        number = 0  # of the first sample of the band
+        number = 0  # number of the first sample of the band
         for band in BANDS:
             if sizes[band] == 0:
                 continue
@@ -914,7 +914,8 @@ def power_of_two(codes, bits, offset):
 
 
 class SafeguardedDecoder:
-    """Of the coders 5 to 7. Planes are payloads of masks, which other tests decode: here their samples are given."""
+    """Decoder of the coders 5 to 7. Planes are payloads of masks, which other tests decode: here their samples are
+    given."""
 
     def __init__(self, coder, dtype, shape, levels):
         self.coder, self.S, self.shape, self.levels = coder, np.dtype(dtype), shape, levels

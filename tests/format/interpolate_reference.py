@@ -217,7 +217,7 @@ def encode(folder, coder, samples, levels, tolerances, mask):
 
 
 def check(folder, samples, levels, tolerances, mask):
-    """What is wrong with one patch, or an empty text."""
+    """The errors in one patch, or an empty text."""
     shape = list(samples.shape[::-1])
     wrong = encode(folder, "interpolate", samples, levels, tolerances, mask)
     if wrong:
@@ -261,7 +261,7 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
 
 
 def check_lossless(folder, layer, payloads, samples, masks):
-    """What is wrong with an exact layer that has the payload of the coder `lossless`, or an empty text."""
+    """The errors in an exact layer that has the payload of the coder `lossless`, or an empty text."""
     SEEN["further: lossless"] += 1
     apart = folder / "lossless"
     apart.mkdir(exist_ok=True)
@@ -282,7 +282,7 @@ def check_lossless(folder, layer, payloads, samples, masks):
 
 
 def check_safeguards(folder, coder, samples, levels, tolerance, mask):
-    """What is wrong with one patch of a coder with safeguards, or an empty text."""
+    """The errors in one patch of a coder with safeguards, or an empty text."""
     wrong = encode(folder, coder, samples, levels, (tolerance,), mask)
     if wrong:
         return wrong
@@ -311,7 +311,7 @@ def check_safeguards(folder, coder, samples, levels, tolerance, mask):
 
 
 def check_vectors():
-    """What is wrong with the test vectors of the document."""
+    """The errors in the test vectors of the document."""
     document = (REPOSITORY / "docs" / "format.md").read_text()
     rows = document.split("### Test vectors of interpolate")[1].split("###")[0]
     for dtype, shape, payloads, expected in (
@@ -327,7 +327,7 @@ def check_vectors():
 
 
 def check_recorded():
-    """What is wrong with the patches that the last writer of version 2 left; their samples are what its decoder read."""
+    """The errors in the patches of the last writer of version 2; the expected samples are those of its decoder."""
     folder = Path(__file__).resolve().parent / "payloads" / "v2"
     for case in json.loads((folder / "patches.json").read_text()):
         levels = range(len(case["samples_sha256"]))

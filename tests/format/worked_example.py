@@ -130,7 +130,7 @@ def xxh3_long(data):
             lanes[i ^ 1] = (lanes[i ^ 1] + value) & MASK
             lanes[i] = (lanes[i] + (key & 0xFFFFFFFF) * (key >> 32)) & MASK
 
-    stripes = (len(SECRET) - 64) // 8  # of 64 bytes in a block
+    stripes = (len(SECRET) - 64) // 8  # stripes of 64 bytes in a block
     last = (len(data) - 1) // 64
     for stripe in range(last):
         accumulate(64 * stripe, 8 * (stripe % stripes))
@@ -423,7 +423,7 @@ def read_part(dump, at, level):
 
 
 def read_rows(dump, header, table):
-    """Of version 4: rows as long as they need to be, without the places of payloads."""
+    """Rows of version 4: as long as they need to be, without the offsets of payloads."""
     patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
     numbers = {morton(patch_position(index, patches)): index for index in range(volume(patches))}
     at, code, offset, rows = table[0], -1, header["size"], []
@@ -579,9 +579,9 @@ def read_manifest(path):
 
 
 def grids_of(described):
-    """Of dataset.json; before `grids` there is one, with patch and levels beside it."""
+    """Grids of dataset.json; before `grids` there is one, with patch and levels beside it."""
     grids = described.get("grids") or [described["grid"] | {"patch": described["patch"], "levels": described["levels"]}]
-    first = {}  # of each name: grid and axis
+    first = {}  # first grid and axis of each name
     for number, grid in enumerate(grids):
         grid["has_axis"] = grid.get("has_axis") or [True, True, True]
         for key in ("dims", "origin", "spacing", "axis_names", "axis_units", "patch", "has_axis"):
@@ -598,7 +598,7 @@ def grids_of(described):
 
 
 def along(grid, axis):
-    """What axes of one name have in common."""
+    """The common properties of axes of one name."""
     dims = grid["dims"][axis]
     return {"dims": dims, "origin": grid["origin"][axis], "spacing": grid["spacing"][axis] if dims > 1 else None,
             "unit": grid["axis_units"][axis], "coordinates": grid.get("coordinates", {}).get("xyz"[axis], [])}
@@ -711,7 +711,7 @@ def check_example(dataset, answers):
 
 
 def mask_name(digests, grid):
-    """Of patches in Morton order, on a grid of this number."""
+    """Name of the mask of patches in Morton order, on a grid of this number."""
     counted = [*digests, grid] if grid else digests
     return xxh3(struct.pack(f"<{len(counted)}Q", *counted)) or 1
 

@@ -27,7 +27,7 @@ inline Bytes WriteInputFiles(unsigned form, const std::vector<InputFile>& files)
   return input;
 }
 
-/// Whatever the input says: sizes end with it.
+/// Reads files from any input: sizes end with it.
 inline std::vector<InputFile> ReadInputFiles(ByteSpan input) {
   std::vector<InputFile> files;
   const auto take = [&](std::size_t size) {

@@ -16,7 +16,7 @@ namespace {
 using format::SubfileFooter;
 using format::SubfileHeader;
 
-/// What checksums of tables become, as they stand in manifests.
+/// New checksums of tables by the old ones, as they stand in manifests.
 using TableChecksums = std::map<std::string, std::string>;
 
 /// Checksums of payloads, in rows of one size.
@@ -53,7 +53,8 @@ void RepairShortRows(const SubfileHeader& header, std::size_t begin, std::size_t
   std::copy(repaired.begin(), repaired.end(), bytes->begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-/// Of payloads, the table, header and footer, from the inside out; and the size of the file.
+/// Repairs the checksums of payloads, the table, header and footer, from the inside out; and the size of the
+/// file.
 void RepairSubfile(Bytes* bytes, TableChecksums* tables) {
   const std::size_t size = bytes->size();
   if (size < SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize) return;

@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     client.Take();
   }
   client.Take();
-  running.io.poll();  // what the closed session leaves behind
+  running.io.poll();  // handlers that the closed session leaves behind
 
   fuzz::Require(client.answers().empty() || client.answers().starts_with("HTTP/1.1 "), "answers are of HTTP");
   fuzz::Require(running.operations.running == 0, "every call has ended");

@@ -45,7 +45,7 @@ bool AddPayloads(const std::string& folder, const std::string& target, const Pat
     testing::Generate(spec, &patch);
     // Some with tolerance 0, the others with indices of all sizes.
     const double unit = testing::ValueRange(spec.layout.type, patch) / static_cast<double>(1 << 20);
-    const double any = std::numeric_limits<double>::max();  // of samples that are discarded
+    const double any = std::numeric_limits<double>::max();  // any error of samples that are discarded
     const double tolerance = masked       ? any
                              : i % 8 == 0 ? 0
                                           : unit * static_cast<double>(1 << random.Below(20));

@@ -20,7 +20,7 @@ struct PayloadInput {
   PatchLayout layout;
   int layers = 1;
   std::vector<ByteSpan> levels;       ///< payloads of all parts
-  std::vector<ByteSpan> mask_levels;  ///< of the levels, 0 the finest; all empty without masks
+  std::vector<ByteSpan> mask_levels;  ///< mask of each level, 0 the finest; all empty without masks
 
   PatchParts parts() const { return {layout.levels, layers}; }
 };

@@ -15,7 +15,7 @@ void PutAt(T value, std::size_t at, Bytes* bytes) {
   std::copy(encoded.begin(), encoded.end(), bytes->begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// Of a manifest: the last one in the text, computed with zeros in its place.
+/// Repairs the checksum of a manifest: the last one in the text, computed with zeros in its place.
 inline void RepairManifest(std::string* text) {
   const std::string key = "\"checksum\": \"";
   const std::size_t at = text->rfind(key);

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string method = fuzz::kMethods[data[0] % fuzz::kMethods.size()];
   server::FakePeer peer(std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
-  // Who watches leaves soon.
+  // A watching client leaves soon.
   if (method == "WatchSteps") peer.most_asks = 1;
   const Status status = server::Ask(&*running.service, method, &peer);
   fuzz::Require(status.ok() || !status.message().empty(), "an error says what is wrong");

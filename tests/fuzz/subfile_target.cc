@@ -35,7 +35,7 @@ void CheckTable(ByteSpan table, const SubfileHeader& header, const SubfileFooter
   if (!rows.ok()) return;
   Bytes again;
   for (const PatchEntry& row : *rows) {
-    row.EncodeTo(&again);  // of equal rows
+    row.EncodeTo(&again);  // bytes of equal rows
     Require(row.levels.size() == static_cast<std::size_t>(header.levels), "a row has every level");
     for (const format::LevelEntry& level : row.levels) {
       Require(level.offset >= format::HeaderSize(header.version) && level.offset <= footer.table_offset &&

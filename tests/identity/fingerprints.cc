@@ -92,7 +92,7 @@ std::string Line(const PatchCoder& coder, DataType type, Shape shape, int layers
                      ChecksumText(checksums.decoded.Finish()), ChecksumText(checksums.errors.Finish()));
 }
 
-/// What else the bytes depend on.
+/// Libraries that the bytes depend on.
 std::string Libraries() { return fmt::format("# zfp {}, zstd {}", ZFP_VERSION_STRING, ZSTD_versionString()); }
 
 std::vector<std::string> AllLines() {

@@ -23,7 +23,7 @@ mkdir -p "$root/packages" "$root/data"
 cp "$build"/*.deb "$root/packages/"
 cp "$data/$volume" "$root/data/"
 
-# What a package may leave behind: everything but apt's own records, logs and caches.
+# Files that a package may leave behind: everything but apt's own records, logs and caches.
 contents() {
   (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./data -o -path ./packages \
     -o -path ./var/cache -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg \) -prune -o -print | sort)
@@ -58,7 +58,7 @@ diff "$work/before" "$work/after" >"$work/left" || { cat "$work/left"; fail "the
 echo "nothing is left"
 
 echo "== all packages together"
-install_packages openmpi-bin $(cd "$root" && ls packages/*.deb | sed 's|^|/|')  # what they recommend, too: mpirun
+install_packages openmpi-bin $(cd "$root" && ls packages/*.deb | sed 's|^|/|')  # with recommended packages: mpirun
 for program in quarry-write-mpi quarry-iobench quarry-spectrum; do
   inside "$program" --version
 done

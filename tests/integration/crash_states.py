@@ -1,4 +1,5 @@
-"""What a disk may hold after a crash, from a record of what a program did to its files (tests/testing/record_files.c).
+"""Possible states of a disk after a crash, from a record of a program's calls on its files
+(tests/testing/record_files.c).
 
 A file keeps what was written before its last fsync, and of the writes since then any. A folder keeps the names from before
 its last fsync, and of the changes since then any. That is all that POSIX promises; most file systems keep more."""
@@ -21,7 +22,7 @@ class Change:
     """Something that is not durable yet."""
 
     def __init__(self, node, act):
-        self.node = node  # whose fsync makes it durable
+        self.node = node  # node whose fsync makes it durable
         self.act = act  # (entries of node -> dict, content of node -> bytearray)
 
 
@@ -32,7 +33,7 @@ class Volume:
         self.root = str(root)
         self.top = self._load(Path(root))
         self.pending = []  # changes, in order
-        self.number = 0  # of changes so far
+        self.number = 0  # number of changes so far
         self.applied = frozenset()
 
     def _load(self, path):
@@ -182,9 +183,9 @@ class State:
 
 
 def crash_states(root, lines, data_file, seed, left_out=()):
-    """What a disk may hold when the machine crashes at any moment of a record: functions that write it to a path, without
-    repetitions, in a random order. `root`: as it was before, and durable. `left_out`: numbers of lines that the program
-    is supposed not to have done."""
+    """Possible states of a disk when the machine crashes at any moment of a record: functions that write one to a path,
+    without repetitions, in a random order. `root`: the durable state before. `left_out`: numbers of lines to treat as
+    not done."""
     chooser = random.Random(seed)
     found = {}
     volume = Volume(root)

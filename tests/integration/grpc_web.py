@@ -192,7 +192,7 @@ class Raw:
         self.socket.sendall(data.encode() if isinstance(data, str) else data)
 
     def until(self, text):
-        """What has come up to and with this text."""
+        """Reads up to this text, and returns it too."""
         while text not in self.received:
             more = self.socket.recv(1 << 16)
             if not more:

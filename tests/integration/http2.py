@@ -34,7 +34,7 @@ def literal(name, value):
 
 
 def call_headers(method, service="quarry.v1.QuarryService", **more):
-    """Of a call of the service."""
+    """Headers of a call of the service."""
     headers = {":method": "POST", ":scheme": "http", ":path": f"/{service}/{method}",
                ":authority": "localhost", "content-type": "application/grpc", "te": "trailers"}
     return b"".join(literal(name.replace("_", "-"), value) for name, value in {**headers, **more}.items())
@@ -45,8 +45,8 @@ def message(payload):
     return b"\0" + struct.pack(">I", len(payload)) + payload
 
 
-# What the client of a call may do after its headers, so that the server ends it while the client has not cancelled it (the class
-# of CVE-2025-8671), or waits for its question. By stream.
+# Faults of a client after the headers of a call: the server ends the call though the client has not cancelled it (the
+# class of CVE-2025-8671), or waits for its question. By stream.
 FAULTS = {
     "a window that overflows": lambda stream: frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 0x7fffffff)),
     "flags that there are none of": lambda stream: frame(DATA, 0xf0, stream, bytes(5)),

@@ -43,8 +43,9 @@ REQUIRE_DATA = os.environ.get("QUARRY_REQUIRE_DATA") == "1"
 # Exit codes of every program.
 DONE, CHECK_FAILED, USAGE, NOT_FOUND, DAMAGED, UNREACHABLE, IO_ERROR = range(7)
 
-# What makes a dataset in one process. The bytes are those of quarry-write (test_single.py), and starting MPI takes ten times
-# as long as writing a small dataset. The full tests start MPI all the same; sanitizer builds have nothing else.
+# Program that writes a dataset in one process. The bytes are those of quarry-write (test_single.py), and starting MPI
+# takes ten times as long as writing a small dataset. The full tests start MPI all the same; sanitizer builds have
+# nothing else.
 SERIAL_WRITER = "quarry-write-single" if not FULL and (BIN / "quarry-write-single").exists() else "quarry-write"
 
 # A test program that passed, but left something out, ends with this; ctest shows it as skipped.
@@ -200,7 +201,7 @@ class Server:
         return self._said("metrics")
 
     def http_address(self):
-        """Of a server with --http."""
+        """Address of a server with --http."""
         return self._said("http")
 
     def _said(self, what):
@@ -227,7 +228,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def log(self):
-        """What the log says so far."""
+        """The log so far."""
         size = os.fstat(self._errors.fileno()).st_size
         return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
 
@@ -325,7 +326,7 @@ class Question(NamedTuple):
 
 
 class Whole:
-    """What a dataset with the field "f" answers before it is damaged, and what it may answer afterwards."""
+    """Answers of a dataset with the field "f" before it is damaged, and its permitted answers afterwards."""
 
     def __init__(self, dataset, folder):
         self.dataset, self._folder = Path(dataset), Path(folder)
@@ -345,7 +346,7 @@ class Whole:
         return Question(options, step, get(self.dataset, self._folder / "answer.raw", *options))
 
     def ask_anything(self, random):
-        """Of some box at some level of some step."""
+        """Asks for some box at some level of some step."""
         begin = [int(random.integers(0, n)) for n in self.dims]
         end = [int(random.integers(b + 1, n + 1)) for b, n in zip(begin, self.dims)]
         return self.ask(int(random.choice(self.steps)), "--box", box_text(begin, end),
@@ -564,7 +565,7 @@ def coders():
 
 
 def lossy_coders():
-    """Those that promise a tolerance and nothing more."""
+    """Coders that promise a tolerance and nothing more."""
     return [name for name in coders() if name != "lossless" and not name.startswith("interpolate-")]
 
 
@@ -586,7 +587,7 @@ def get(target, output, *options, field="f"):
 
 
 def get_array(target, output, dtype, *options, **keywords):
-    """What `quarry get` answers, as a flat array."""
+    """The output of `quarry get`, as a flat array."""
     return np.frombuffer(get(target, output, *options, **keywords), dtype)
 
 

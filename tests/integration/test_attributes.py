@@ -1,5 +1,5 @@
-"""What a file says besides its samples is kept: attributes of the whole, of fields, axes and the time, with their types.
-netCDF4-python and h5py write the files; `quarry info --json` tells what the dataset has."""
+"""Metadata of a file is kept: attributes of the dataset, of fields, axes and the time, with their types. netCDF4-python
+and h5py write the files; `quarry info --json` shows the dataset."""
 
 import json
 import unittest

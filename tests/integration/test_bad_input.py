@@ -249,7 +249,7 @@ class Asking(qt.QuarryTest):
 class Numbers(qt.QuarryTest):
     """No number is taken for another one that fits, and none is NaN or infinite."""
 
-    # What no option of a type holds. The most of each is 2^64 - 1, 2^63 - 1 and 1.8e308.
+    # Values outside of the type of an option. The largest ones are 2^64 - 1, 2^63 - 1 and 1.8e308.
     IMPOSSIBLE = {"UINT": ("18446744073709551616", "-1", "-18446744073709551615", "0x10", "1.5"),
                   "INT": ("9223372036854775808", "-9223372036854775809", "18446744073709551616", "0x10", "1.5"),
                   "FLOAT": ("nan", "inf", "-inf", "1e999", "-1e999", "1e-999")}
@@ -317,7 +317,7 @@ class Numbers(qt.QuarryTest):
 
 
 class Places(Attempts):
-    """What quarry-write says of the places of samples is finite and says where they are."""
+    """Positions of samples that quarry-write reports are finite, with their source."""
 
     def test_spacing_and_origin(self):
         for spacing in ("0,0,0", "1,0,1", "1,1,-0.0", "1e308,1,1"):
@@ -349,7 +349,7 @@ class Places(Attempts):
         self.assertEqual(qt.info(self.output)["steps"], [2**64 - 1])
 
     def test_appended(self):
-        """What is published stays as it is."""
+        """Published steps stay as they are."""
         command = (qt.SERIAL_WRITER, self.source, *qt.describe(self.field), "--tolerance", "1", "--output", self.output)
         qt.succeed(*command)
         before = qt.snapshot(self.output)

@@ -12,7 +12,7 @@ RELATIVE = 1e-3
 
 
 class Kind(NamedTuple):
-    """What a field holds and how it is coded."""
+    """Contents and coding of a field."""
 
     dtype: str
     options: tuple

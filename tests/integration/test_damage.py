@@ -14,12 +14,12 @@ NAME = "run.quarry"
 
 
 class Damage(qt.QuarryTest):
-    """Of a dataset whose second step has a mask, for each coder by a class of its own."""
+    """Damage of a dataset whose second step has a mask, for each coder by a class of its own."""
 
     DTYPE = "<f4"
     HOLE = np.nan
     OPTIONS = ("--relative", "1e-3", "--codec", "wavelet-zfp")
-    SHARE = 1  # of the counts
+    SHARE = 1  # share of the counts
     IN_FULL = True  # also what is the same for all coders
 
     @classmethod

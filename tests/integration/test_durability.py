@@ -1,4 +1,4 @@
-"""What is published survives a crash of the machine: the order of writes, syncs and renames.
+"""Published steps survive a crash of the machine: the order of writes, syncs and renames.
 
 A library that is loaded before the programs records their operations on files (tests/testing/record_files.c). The test
 replays them against a disk that keeps nothing which was not synced: data of a file without fsync of the file, and
@@ -19,7 +19,7 @@ import quarry_testing as qt
 RECORDER = qt.BIN.parent / "lib" / "librecord_files.so"
 DIMS = (40, 30, 20)
 LAYOUT = ("--relative", "1e-3", "--patch", "16", "--files", "2")
-# Whoever reads these goes on to what they name.
+# Readers of these files go on to the files that they name.
 REFERRING = ("dataset.json", "step.json", "seal.json")
 
 
@@ -28,7 +28,7 @@ def read_operations(record):
 
 
 class Disk:
-    """What a crash would lose, in the course of some operations.
+    """The changes that a crash would lose, in the course of some operations.
 
     `root`: the folder of the datasets. What is below a name that begins with a dot, and other working files, nobody
     reads after a crash."""
@@ -114,7 +114,7 @@ class Durability(qt.QuarryTest):
     def recorded(self, command):
         """Runs a program and replays what it did. Returns its operations and what it has published."""
         self.record.unlink(missing_ok=True)
-        # Of the ranks alone: mpirun itself does nothing to the dataset.
+        # Only the ranks are recorded: mpirun itself does nothing to the dataset.
         program = command.index(qt.executable("quarry-write")) if command[0] == "mpirun" else 0
         settings = [f"{name}={value}" for name, value in self.environment.items()]
         qt.succeed(*command[:program], "env", *settings, qt.executable(command[program]), *command[program + 1:])
@@ -139,7 +139,8 @@ class Durability(qt.QuarryTest):
             shutil.rmtree(self.dataset)
 
     def assert_payload_before_table(self, operations):
-        """Who finds a table finds the payload that it names: there is a sync before the last writes, and one after."""
+        """A reader that finds a table finds the payload that it names: there is a sync before the last writes, and one
+        after."""
         histories = {}
         for what, path, *_ in operations:
             if path.endswith(".qsf") and what in ("write", "sync"):

@@ -1,5 +1,5 @@
-"""What strangers can do to a server, and clients who take more than their share. Each attack is made as its author would,
-byte by byte, and others are served all the while."""
+"""Attacks of strangers on a server, and clients that take more than their share. Each attack is made byte by byte, and
+other clients are served all the while."""
 
 import contextlib
 import gzip

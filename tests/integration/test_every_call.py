@@ -54,7 +54,7 @@ class EveryCall(qt.QuarryTest):
 
     @classmethod
     def samples(cls, path, step):
-        """Of a step, by a program that meets no failure."""
+        """Samples of a step, by a program that meets no failure."""
         output = cls.shared / "samples.npy"
         qt.succeed("quarry", "get", path, "--step", step, "--output", output)
         return np.load(output).tobytes()
@@ -103,7 +103,7 @@ class EveryCall(qt.QuarryTest):
                 self.assertGreater(met, 0, f"no {kind} failed: the test tests nothing")
 
     def left(self, outcome):
-        """What a run has said and left: two that are the same need to be looked at once."""
+        """Output and files of a run: two that are the same need to be looked at once."""
         self.report.unlink(missing_ok=True)
         paths = sorted(self.tmp.rglob("*"))
         contents = hashlib.sha256()

@@ -1,5 +1,5 @@
-"""What a file is, its first bytes say; raw files with something around their samples; NumPy's archives; VTK's grids. The
-oracles are the programs that write these formats: numpy, gfortran, VTK, tifffile."""
+"""The first bytes of a file give its kind; raw files with something around their samples; NumPy's archives; VTK's
+grids. The oracles are the programs that write these formats: numpy, gfortran, VTK, tifffile."""
 
 import bz2
 import gzip
@@ -94,7 +94,7 @@ class Kinds(Formats):
         # Unless the user insists.
         self.check(np.frombuffer(kinds["e"][0], "u1"), self.tmp / "e", "--format", "raw", "--type", "uint8", "--dims",
                    f"{len(kinds['e'][0])}x1x1")
-        # Nobody's bytes are raw, whatever the name; the first letters alone are not GRIB.
+        # Unknown bytes are raw, whatever the name; the first letters alone are not GRIB.
         self.check(raw.reshape(2, 3, 4), self.tmp / "raw", "--dims", "4x3x2", "--type", "float32")
         (self.tmp / "letters").write_bytes(b"GRIB" + body[4:])
         self.check(np.frombuffer(b"GRIB" + body[4:], "<f4"), self.tmp / "letters", "--dims", "24x1x1", "--type", "float32")

@@ -35,7 +35,7 @@ AXIS_UNITS = {"depth": "m", "lat": "degrees_north", "lon": "degrees_east", "lon_
 
 
 def samples(name, step=0):
-    """What the source has: [z, y, x], or with fewer axes, of one step."""
+    """Samples of the source: [z, y, x], or with fewer axes, of one step."""
     dims = [dim for dim in VARIABLES[name] if dim != "time"]
     shape = [LENGTHS[dim] for dim in dims]
     field = qt.turbulent((*shape[::-1], 1, 1)[:3], name=f"{name}{step}")
@@ -134,7 +134,7 @@ class Grids(qt.QuarryTest):
         return answers
 
     def copy(self):
-        """Of the shared dataset, to be changed."""
+        """Copy of the shared dataset, to be changed."""
         path = self.tmp / "data" / "ocean.quarry"
         shutil.copytree(self.path, path)
         return path
@@ -143,7 +143,7 @@ class Grids(qt.QuarryTest):
         return qt.succeed(qt.SERIAL_WRITER, *each(source, names), "--append", *options, "--output", path)
 
     def both(self, command, server, name, *options):
-        """What a command prints as JSON, which is the same from the directory and through the server."""
+        """The JSON output of a command, which is the same from the directory and through the server."""
         local, remote = (json.loads(qt.succeed("quarry", command, target, "--field", name, "--json", *options).out)
                          for target in (self.path, server.target(self.path)))
         self.assertEqual(local, remote)
@@ -530,7 +530,7 @@ class Writing(Grids):
         self.assertEqual({(field["field"], field["step"]): field["bytes_in"] for field in said["fields"]},
                          {key: array.nbytes for key, array in self.source_of.items()})
         self.assertEqual(said["size_grid"]["shape"], [3, 2, 2])
-        # Of the volume alone: stored bytes of its patches.
+        # Stored bytes of the patches of the volume alone.
         stored = sum(field["payload_bytes"] for field in said["fields"] if field["step"] == 0
                      and field["field"] == "temp")
         self.assertGreaterEqual(sum(said["size_grid"]["bytes"]), stored)

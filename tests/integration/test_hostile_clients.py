@@ -43,7 +43,7 @@ class HostileClients(qt.QuarryTest):
             self.assertLessEqual(set(outcomes), {OK, RESOURCE_EXHAUSTED}, outcomes)
             self.assertEqual(sum(outcomes.values()), streams)
             self.assertGreater(outcomes[OK], 0)
-            # Those that end while others still arrive make room for them.
+            # Streams that end while others still arrive make room for them.
             self.assertGreaterEqual(outcomes[RESOURCE_EXHAUSTED], streams // 2)
             # Beside the budget: what gRPC keeps for a stream, and the stacks of the calls.
             self.assert_memory(server, before + memory + streams * (64 << 10))

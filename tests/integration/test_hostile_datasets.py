@@ -44,7 +44,7 @@ def copies(count):
 
 
 def processor_seconds(*command):
-    """Of a program, whatever its exit code."""
+    """Processor seconds of a program, whatever its exit code."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([qt.executable(command[0]), *map(str, command[1:])], env=qt.ENVIRONMENT, check=False,
                    capture_output=True)

@@ -1,4 +1,4 @@
-"""What somebody who can write below a server's root, or a file system that does not answer, can do to the server."""
+"""Attacks by a writer below a server's root, and file systems that do not answer."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ class HostileFiles(qt.QuarryTest):
 
         refused, read = qt.UNREACHABLE, qt.DONE
         self.assertEqual(codes("--follow-symlinks", "no"), [qt.NOT_FOUND, refused, refused])
-        self.assertEqual(codes(), [read, read, refused])  # of one owner, who has decided so
+        self.assertEqual(codes(), [read, read, refused])  # the link and its target have one owner
         if os.geteuid() != 0:
             return  # only root can give files away
         for path in [self.data / "private", *(self.data / "private").rglob("*")]:

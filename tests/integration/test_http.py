@@ -315,7 +315,7 @@ class Http(qt.QuarryTest):
             status, headers, body = client.ask("HEAD", script_path)
             self.assertEqual((status, int(headers["content-length"]), body), (200, len(script), b""))
             self.assertEqual(client.ask("GET", "/assets/decoder.wasm")[1]["content-type"], "application/wasm")
-            # What is not there at the start is not served.
+            # A file that is missing at the start is not served.
             (page / "later.html").write_text("later")
             for path in ("/later.html", "/assets", "/assets/", "/favicon.ico", "/page/index.html", "/../secret", "/assets/../../secret",
                          "/%2e%2e/secret", "/..%2fsecret", "//secret", "/%00", "/assets/index-1a2b.js.gz",
@@ -386,7 +386,7 @@ class Http(qt.QuarryTest):
                 chunk = np.frombuffer(body, "<f4").reshape(array["chunk_grid"]["configuration"]["chunk_shape"])
                 whole = self.decoded(level)
                 np.testing.assert_array_equal(chunk, whole[tuple(map(slice, chunk.shape))])
-            # What is kept is shown after a call has allowed it, each time.
+            # A cached answer is shown after a call has allowed it, each time.
             asked = server.log().count('Zarr "run42" OK')
             for method in ("GET", "HEAD"):
                 client.ask(method, "/zarr/run42/zarr.json")
@@ -432,7 +432,7 @@ class Http(qt.QuarryTest):
                          "run42/.zgroup", "run42/0/f/c/0/0/0/0", "run42/0/f/c/0/0", "run42/0/f/c/0/0/03", "run42/0/f/c/0/0/-1",
                          "run42/dataset.json", "run42/steps/000000/step.json", "zarr.json", "none/zarr.json", "wind/zarr.json"):
                 self.assertEqual(client.ask("GET", f"/zarr/{path}")[0], 404, path)
-            # What is gone is no chunk of fill values.
+            # A lost chunk is not read as fill values.
             self.assertEqual(client.ask("GET", "/zarr/none/0/f/c/0/0/0")[0], 422)
 
     def test_damage(self):

@@ -1,5 +1,5 @@
-"""What strangers can do to the HTTP port, and clients who take more than their share. Each attack is made as its author
-would, byte by byte, and others are served all the while."""
+"""Attacks of strangers on the HTTP port, and clients that take more than their share. Each attack is made byte by byte,
+and other clients are served all the while."""
 
 import contextlib
 import hashlib
@@ -198,7 +198,8 @@ class Edge(qt.QuarryTest):
             self.assert_served(server, TOKEN)
 
     def test_chunks_and_trailers_without_end(self):
-        """What is neither content nor a whole line grew the input of a connection to 512 KiB, without a token."""
+        """Bytes that are neither content nor a whole line grew the input of a connection to 512 KiB, without a
+        token."""
         token = f"Authorization: Bearer {TOKEN}\r\n"
         bodies = grpc_web.ENDLESS_BODIES
         with WebServer(self.data, "--tokens", self.tokens, "--client-rate", 0, "--connections", 1000) as server:

@@ -8,7 +8,7 @@ import quarry_testing as qt
 
 PIPELINES = ["fpp", "collective", "group-collective", "equal", "balanced"]
 
-# What ranks need to run under a limit on file sizes: their own shared memory must not be files.
+# Settings of ranks under a limit on file sizes: their own shared memory must not be files.
 NO_SHARED_FILES = {
     "PMIX_MCA_gds": "hash",
     "OMPI_MCA_btl": "self,tcp",
@@ -230,7 +230,7 @@ class Placement(qt.QuarryTest):
             np.testing.assert_allclose(times["both"], times["exchange"] + times["encode"])
             self.assertEqual(row["encode"]["seconds"]["max"], times["encode"].max())
             self.assertTrue((np.array(row["encode_core"]["seconds_of_ranks"]) > 0).all())
-            # What contained patches can hide at most.
+            # Upper bound of the time that contained patches can hide.
             self.assertTrue((np.array(row["contained_of_ranks"]) > 0).all())
             share = np.array(row["contained_of_ranks"]) / np.maximum(row["patches_of_ranks"], 1)
             hidden = np.minimum(times["exchange"], share[:, None] * times["encode"])

@@ -48,7 +48,7 @@ class Keyframes(qt.QuarryTest):
         return qt.get_array(target, self.tmp / "read.raw", dtype, "--step", step, *options)
 
     def references(self, dataset, steps=STEPS):
-        """Of each step, the steps to which it refers."""
+        """For each step, the steps to which it refers."""
         return [[int(other) for other in qt.step_manifest(dataset, step)["fields"][0].get("references", [])]
                 for step in range(steps)]
 

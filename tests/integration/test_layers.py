@@ -10,7 +10,7 @@ import numpy as np
 import quarry_testing as qt
 
 PATCH = 16
-LAYERS = (1e-1, 1e-2, 1e-4)  # of the range
+LAYERS = (1e-1, 1e-2, 1e-4)  # shares of the range
 
 
 class Case(NamedTuple):
@@ -36,7 +36,7 @@ def varint(data, at):
 
 
 def patch_table(subfile, levels, layers):
-    """Of each patch: (level, layer) to (offset, size) of the payload, by docs/format.md alone."""
+    """For each patch: (level, layer) to (offset, size) of the payload, by docs/format.md alone."""
     data = subfile.read_bytes()
     count = int.from_bytes(data[56:64], "little")
     at = int.from_bytes(data[-48:-40], "little")
@@ -177,7 +177,7 @@ class Layers(qt.QuarryTest):
     # --- which level and layer ---
 
     def records(self, case):
-        """Of each (layer, level): the largest error, and the payload of an answer of the whole grid."""
+        """For each (layer, level): the largest error, and the payload of an answer of the whole grid."""
         field = qt.step_manifest(case.path)["fields"][0]
         layers = [layer["levels"] for layer in field.get("rougher", [])] + [field["levels"]]
         sizes = [[int(level.get("bytes", 0)) for level in levels] for levels in layers]
@@ -206,7 +206,7 @@ class Layers(qt.QuarryTest):
         samples = {level: case.original[::2**level, ::2**level, ::2**level].nbytes for level in range(case.levels)}
         cost = {key: max(size, samples[key[1]]) for key, (_, size) in records.items()}
         for allowed in qt.random_numbers("bytes").integers(min(cost.values()), 2 * max(cost.values()), qt.scaled(12, 200)):
-            # Of each layer the finest level that fits.
+            # The finest level of each layer that fits.
             fitting = {}
             for (layer, level), bytes_needed in sorted(cost.items(), reverse=True):
                 if bytes_needed <= allowed:
@@ -333,7 +333,7 @@ class Layers(qt.QuarryTest):
         subfile.write_bytes(data)
 
         def left(patch, level):
-            """What a patch shows instead of a level: (level, layer)."""
+            """The (level, layer) that a patch shows instead of a level."""
             for shown in range(level, levels):
                 bad = [layer for l, layer in damage[patch] if l >= shown]
                 if min(bad, default=layers) > 0:
@@ -375,7 +375,7 @@ class Layers(qt.QuarryTest):
         subfile = next(path.rglob("*.qsf"))
         rows = patch_table(subfile, levels, 3)
         data = bytearray(subfile.read_bytes())
-        data[rows[0][0, 1][0]] ^= 0x10  # of layer 1, at the finest level of the first patch
+        data[rows[0][0, 1][0]] ^= 0x10  # damages layer 1, at the finest level of the first patch
         subfile.write_bytes(data)
         due = sum(size for patch, places in rows.items() for (_, layer), (_, size) in places.items() if patch > 0 or layer == 0)
         _, said = self.damaged(self.server_of(path), "--encoding", "patches", "--progressive")

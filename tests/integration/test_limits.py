@@ -11,7 +11,7 @@ import quarry_testing as qt
 
 CLIENTS = 64
 MEMORY = 128 << 20
-# What the process may have beside its budget: the program, 64 connections and threads, and freed memory that is not
+# Memory of the process beside its budget: the program, 64 connections and threads, and freed memory that is not
 # returned yet.
 MOST = MEMORY + (150 << 20)
 

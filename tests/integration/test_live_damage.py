@@ -57,7 +57,7 @@ class LiveDamage(qt.QuarryTest):
         ]
         qt.succeed("quarry-index", cls.datasets[0])
         random = qt.random_numbers("questions")
-        cls.questions, cls.wholes = [], {}  # of the whole grid: dataset and step to the number of the question
+        cls.questions, cls.wholes = [], {}  # dataset and step to the number of the question
         for dataset in cls.datasets:
             whole = qt.Whole(dataset, cls.shared)
             for step in range(STEPS):
@@ -77,7 +77,7 @@ class LiveDamage(qt.QuarryTest):
             field = qt.with_holes(field, hole) if step else field
             qt.convert(field, dataset, *options, "--patch", "16", "--files", "2", "--step", step,
                        *["--append"] * bool(step))
-            # What whole answers are compared with below is as good as was promised.
+            # The whole answers of the comparison below keep the promise.
             promised = qt.info(dataset)["fields"][0]["tolerance"]
             decoded = qt.get_array(dataset, cls.shared / "all.raw", dtype, "--step", step)
             cls().assert_decoded(field, decoded, promised, hole)

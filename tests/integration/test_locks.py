@@ -11,7 +11,7 @@ import quarry_testing as qt
 FAULTY_FILES = qt.BIN.parent / "lib" / "libfaulty_files.so"
 DIMS = (24, 20, 16)
 ERRORS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PAIRS = qt.scaled(5, 15)  # of appends, for each error: 15 in short
+PAIRS = qt.scaled(5, 15)  # pairs of appends, for each error: 15 in short
 
 
 class Locks(qt.QuarryTest):

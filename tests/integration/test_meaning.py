@@ -1,5 +1,5 @@
-"""What a file means: missing samples, axes, times and names are kept, converted, or refused by name. netCDF4-python says
-which samples of a NetCDF file are missing, h5py and numpy what lies in the others."""
+"""The meaning of a file: missing samples, axes, times and names are kept, converted, or refused by name. netCDF4-python
+tells the missing samples of a NetCDF file, h5py and numpy the values of the others."""
 
 import shutil
 import unittest
@@ -302,7 +302,7 @@ class Axes(Meaning):
                 np.testing.assert_array_equal(self.decoded(dataset, "sst", "f4", "--step", 3), values[3].ravel())
 
     def test_the_one_moment(self):
-        """Of several scalar times the one that is named, and is "time"; where two are alike, none, and a warning."""
+        """Among several scalar times, the named one that is "time" counts; where two are alike, none, and a warning."""
         units = {"units": "hours since 2001-01-01"}
         start = ("f8", (), 4, {**units, "standard_name": "forecast_reference_time"})
         moment = ("f8", (), 10, {**units, "standard_name": "time"})

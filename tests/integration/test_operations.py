@@ -71,7 +71,7 @@ class Operations(qt.QuarryTest):
             for command in (["info"], ["plan"], ["get", "--output", self.tmp / "out.npy"]):
                 qt.succeed("quarry", command[0], server.secure("run42"), *command[1:], *self.ca)
             self.assertTrue((self.tmp / "out.npy").exists())
-            # Nobody knows the authority; plain text; and once more the right way: the server is still there.
+            # An unknown authority; plain text; and once more the right way: the server is still there.
             self.assert_one_line(qt.run("quarry", "ls", target), qt.UNREACHABLE, "--ca")
             self.assert_one_line(qt.run("quarry", "ls", f"grpc://{server.address}"), qt.UNREACHABLE, "grpcs://")
             self.assert_one_line(qt.run("quarry", "ls", target, "--ca", "none.pem"), qt.NOT_FOUND, "none.pem")
@@ -156,7 +156,7 @@ class Operations(qt.QuarryTest):
             self.assert_one_line(ls(QUARRY_TOKEN="two words"), qt.USAGE, "token")
             self.assert_one_line(qt.run("quarry", "info", f"{target}/other", "--token-file", secret), qt.UNREACHABLE,
                                  "alice", "other")
-            # What the user sees is found in the log.
+            # The request that the user sees is found in the log.
             request = re.search(r"\(request (\w+) of", without.err)[1]
             self.assertIn(f"request {request} from", server.log())
 
@@ -235,7 +235,7 @@ class Operations(qt.QuarryTest):
             self.assert_one_line(refused, qt.UNREACHABLE, "60.0 KiB", "10.0 KiB")
             level = re.search(r"for level (\d)", refused.err)[1]
             qt.succeed(*get, "--level", level)
-        # What cannot be compressed needs more payload than it has samples: level 1 has just so many samples, but too many bytes.
+        # Incompressible samples need more payload than samples: level 1 has just so many samples, but too many bytes.
         noise = np.random.default_rng(qt.SEED).integers(0, 2**32, (32, 32, 32), dtype="u4")
         with tempfile.TemporaryDirectory(dir=self.tmp) as folder:
             qt.convert(noise, Path(folder) / "noise.quarry", "--lossless", "--patch", "16")

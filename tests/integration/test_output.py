@@ -8,7 +8,7 @@ import subprocess
 
 import quarry_testing as qt
 
-# What a shell shows of a program that SIGPIPE has ended.
+# The exit code that a shell shows of a program that SIGPIPE has ended.
 READER_HAS_GONE = 128 + signal.SIGPIPE
 
 SOURCE = ("f.raw", "--dims", "8x8x8", "--type", "float32", "--field", "f", "--tolerance", 1e-3)

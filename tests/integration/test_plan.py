@@ -16,7 +16,7 @@ def load(name):
     return module
 
 
-plot = load("tools/plan/plot.py")  # what it draws, without matplotlib
+plot = load("tools/plan/plot.py")  # its numbers, without matplotlib
 
 
 class PlanTest(qt.QuarryTest):

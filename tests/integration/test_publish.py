@@ -121,7 +121,7 @@ def kill_during(command, delay, after_first_line, victim):
 
 
 class Publish(qt.QuarryTest):
-    SHARE = 1  # of the counts
+    SHARE = 1  # share of the counts
 
     @classmethod
     def make_field(cls, step):

@@ -100,7 +100,7 @@ class Queries(qt.QuarryTest):
             for begin, end in boxes:
                 box = ("--box", qt.box_text(begin, end))
                 plans = [self.ask("plan", case.path, *box, "--level", level) for level in range(case.levels)]
-                # What no level less than this fits into: the larger one of what is read and what is sent.
+                # Minimum for any level: the larger of the bytes read and the bytes sent.
                 costs = {plan["level"]: max(plan["bytes"], plan["reply_bytes"]) for plan in plans
                          if 0 not in plan["shape"]}
                 least, most = min(costs.values()), max(costs.values())

@@ -1,4 +1,4 @@
-"""What a field keeps beside the largest error: zeros, signs, and an error that is a fraction of each sample."""
+"""Guarantees of a field beside the largest error: zeros, signs, and an error that is a fraction of each sample."""
 
 import json
 

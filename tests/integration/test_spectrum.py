@@ -86,7 +86,7 @@ class Energies(SpectrumTest):
         self.assert_same(self.spectrum(self.tmp / "flow.quarry", "--vector", "w", ranks=2), spectrum_of(components[2]))
 
     def test_levels_and_errors(self):
-        """Of a coarser level as `quarry get` shows it, asked for by its number and by its error."""
+        """A coarser level is that of `quarry get`, asked for by its number and by its error."""
         field = qt.smooth((45, 50, 39))
         dataset = self.tmp / "smooth.quarry"
         qt.convert(field, dataset, "--tolerance", "1e-3", "--patch", 16)
@@ -118,7 +118,7 @@ class Energies(SpectrumTest):
         lines = qt.succeed("quarry-spectrum", self.tmp / "wave.quarry", "--field", "f").out.splitlines()
         # By hand: the mean of cos^2 is 1/2, and half of that is energy.
         self.assertEqual([line.split() for line in lines if line.split()[0] == "3"], [["3", "0.25"]])
-        self.assertIn("from k = 5 on", "\n".join(lines))  # of 10 samples, waves -4 to 5
+        self.assertIn("from k = 5 on", "\n".join(lines))  # 10 samples have waves -4 to 5
 
 
 class Memory(SpectrumTest):

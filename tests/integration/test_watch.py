@@ -208,7 +208,7 @@ class Watch(qt.QuarryTest):
             os.kill(writer.pid, signal.SIGSTOP)
             os.waitid(os.P_PID, writer.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
         caught = not published.exists()
-        # What was published may lack nothing but the end of the program.
+        # A published step may lack nothing but the end of the program.
         if caught:
             writer.kill()
         else:

@@ -30,7 +30,7 @@ static float SampleAt(int64_t x, int64_t y, int64_t z, int64_t step) {
   return (float)(x + 20 * y + 400 * z + 10000 * step);
 }
 
-/* What a consumer has seen, and what it is to do. */
+/* Observations of a consumer, and its instructions. */
 struct Seen {
   quarry_intransit* job;
   int steps[8];

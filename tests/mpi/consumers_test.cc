@@ -24,7 +24,7 @@ int WorldRank() { return writer::Rank(MPI_COMM_WORLD); }
 int WorldSize() { return writer::Size(MPI_COMM_WORLD); }
 void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
 
-/// What a sample is: different at every place, in every step and field, and exact in every type.
+/// Value of a sample: different at every position, in every step and field, and exact in every type.
 template <typename T>
 T SampleAt(const Index3& p, std::uint64_t step, std::size_t field) {
   return static_cast<T>((p[0] + 31 * p[1] + 17 * p[2] + 5 * static_cast<std::int64_t>(step) +
@@ -200,9 +200,9 @@ class Checker {
   std::vector<std::uint64_t> steps_;
 };
 
-/// What one rank has learnt when everything has ended.
+/// Result of one rank when everything has ended.
 struct Outcome {
-  Status status;  ///< of Serve, or of the simulation
+  Status status;  ///< status of Serve, or of the simulation
   Served served;
 };
 
@@ -644,7 +644,7 @@ TEST_F(ConsumersFail, WrongNeedsAndOptionsAreTheStatusOfOpenAndOfServe) {
   };
   const auto nothing = [](const ArrivedStep&) { return Status::Ok(); };
   struct Case {
-    Consumer consumer;  ///< of the last rank; the others need nothing
+    Consumer consumer;  ///< consumer of the last rank; the others need nothing
     StatusCode code;
     std::string text;
   };

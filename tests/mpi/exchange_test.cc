@@ -27,7 +27,7 @@ Bytes SamplesOf(const Box& box, const Index3& dims) {
   return bytes;
 }
 
-/// What does not last is overwritten when the next piece comes.
+/// A piece that does not last is overwritten when the next one comes.
 void AddPiece(const Box& box, const BoxView& view, std::size_t number, const Box& piece, bool lasting,
               PatchGathering* gathering) {
   if (lasting) return gathering->Add(number, piece, view);

@@ -22,7 +22,7 @@ struct State {
   std::uint64_t countdown = 0;
   bool failed = false;
   std::vector<Arriving> arriving;             ///< since the last MPI_Waitall
-  std::vector<MPI_Request> private_requests;  ///< of calls that returned an error but did their work
+  std::vector<MPI_Request> private_requests;  ///< requests of calls that returned an error but did their work
   std::vector<std::vector<std::byte>> scratch;
 };
 

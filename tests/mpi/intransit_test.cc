@@ -315,7 +315,7 @@ TEST_F(InTransitWrite, SeveralDatasetsAtOnceAndOneOfAPartOfTheRanks) {
     ExpectOk(PutFields(a->get(), boxes, 1));
     ExpectOk((*b)->EndStep());
     ExpectOk((*a)->EndStep());
-    // Of the last rank alone, while the others are still working.
+    // Communicator of the last rank alone, while the others are still working.
     MPI_Comm part = MPI_COMM_NULL;
     const bool last = writer::Rank(roles.comm()) == writer::Size(roles.comm()) - 1;
     MPI_Comm_split(roles.comm(), last ? 1 : 0, 0, &part);
@@ -520,7 +520,7 @@ TEST_F(InTransitErrors, CallsOfTheOtherRole) {
   } else {
     ExpectError(roles->comm(), Serve(*roles).status(), StatusCode::kFailedPrecondition,
                 "this rank simulates");
-    // Nobody waits for the writers, which are in Serve.
+    // This call does not wait for the writers, which are in Serve.
     const auto opened = Dataset::Open(*roles, MPI_COMM_WORLD, MakeSetup(Path("all.quarry")), {});
     ExpectError(roles->comm(), opened.status(), StatusCode::kInvalidArgument, "ranks that do not simulate");
   }

@@ -25,7 +25,7 @@ REPOSITORY = HERE.parents[1]
 WORK = REPOSITORY / "build" / "mutants"
 SOURCE = WORK / "source"
 BUILD = SOURCE / "build" / "quick"
-# What a mutant may be in.
+# Files that a mutant may be in.
 SOURCES = ("analysis/*.cc", "analysis/*.h", "clients/*.cc", "clients/*.h", "quarry/*.cc", "quarry/*.h", "server/*.cc",
            "server/*.h", "tools/*.cc", "writer/*.cc", "writer/*.h")
 PROGRAMS = ("quarry", "quarry-index", "quarry-server", "quarry-write")
@@ -130,7 +130,7 @@ def tests_were_run(output):
 
 
 class Trial:
-    """What came of a mutant."""
+    """Result of a mutant."""
 
     def __init__(self, mutant):
         self.mutant = mutant

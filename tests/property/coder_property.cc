@@ -217,7 +217,7 @@ class Run {
   std::atomic<std::uint64_t> samples_ = 0;
   std::atomic<unsigned> working_ = options_.threads;
   std::atomic<bool> failed_ = false;
-  std::mutex mutex_;  // of those below
+  std::mutex mutex_;  // guards the members below
   std::string failure_;
   std::map<std::string, Count> counts_;
 };

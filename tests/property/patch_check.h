@@ -15,7 +15,7 @@ struct PatchCase {
   const PatchCoder* coder = nullptr;
   PatchLayout layout;
   const GeneratedPatch* patch = nullptr;
-  std::vector<double> tolerances;  ///< of the layers
+  std::vector<double> tolerances;  ///< tolerance of each layer
 };
 
 /// Checks every promise of a coder on one patch, by its own definitions. Reuses its buffers from patch to
@@ -46,8 +46,8 @@ class PatchChecker {
   template <typename T>
   std::optional<std::string> CheckAnyBits(const PatchCase& patch);
 
-  std::vector<std::uint8_t> validity_;        // of level 0
-  std::vector<std::uint8_t> level_validity_;  // of the current level
+  std::vector<std::uint8_t> validity_;        // validity of level 0
+  std::vector<std::uint8_t> level_validity_;  // validity of the current level
   std::size_t valid_ = 0;
   Bytes array_;       // samples of a level that were decoded into it
   Bytes replaced_;    // samples with other values in the places of missing ones

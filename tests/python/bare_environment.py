@@ -1,4 +1,4 @@
-"""What a program finds after nothing but what a page names was installed: `pip install quarry-data[xarray] netCDF4`.
+"""Environment of a program with only the packages that a page names: `pip install quarry-data[xarray] netCDF4`.
 
 Every other distribution of this environment is hidden from it, and from the processes that it starts.
 """

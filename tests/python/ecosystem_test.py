@@ -46,7 +46,8 @@ class Ecosystem(Hierarchy):
     """The datasets of test_zarr.py, without its tests."""
 
     def urls(self, path, field=None):
-        """Of both servers. `serve-zarr` can show a field alone; readers that take the first one get that from the other."""
+        """Addresses at both servers. `serve-zarr` can show a field alone; the other server has it first for readers
+        that take the first one."""
         with Served(path, *(["--field", field] if field else [])) as served, self.subTest("serve-zarr"):
             yield served.url
         if field in (None, "p"):

@@ -29,7 +29,7 @@ STEPS = (3, 5, 9)
 
 
 def as_installed(folder):
-    """What makes the package's engine known to xarray, as installing its distribution does: entries for PYTHONPATH."""
+    """Makes the package's engine known to xarray, as installing its distribution does: entries for PYTHONPATH."""
     with open(ROOT / "clients/python/pyproject.toml", "rb") as file:
         points = tomllib.load(file)["project"]["entry-points"]["xarray.backends"]
     info = Path(folder) / "quarry_data-0.1.0.dist-info"
@@ -41,7 +41,7 @@ def as_installed(folder):
 
 
 def threads():
-    """Of this process."""
+    """Number of threads of this process."""
     return len(os.listdir("/proc/self/task"))
 
 

@@ -1,5 +1,5 @@
-"""What a dataset keeps of its source besides samples: attributes, coordinates that are fields, what stands still, and how all of it goes
-on when steps are appended. What is right, xarray says."""
+"""Metadata that a dataset keeps of its source: attributes, coordinate fields, still fields, and their continuation when
+steps are appended. The oracle is xarray."""
 
 import pickle
 import warnings
@@ -19,7 +19,7 @@ class Kept(qt.QuarryTest):
         self.path = self.tmp / "kept.quarry"
 
     def write(self, data, **options):
-        """What was said."""
+        """Writes, and returns the warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             quarry.write(self.path, data, **options)

@@ -1,5 +1,5 @@
-"""What exports say besides samples: attributes, axes and times as CF has them, fields that do not change, and coordinates that are
-fields. netCDF4, h5py, zarr and xarray find it, and it is what the Dataset had that was written."""
+"""Metadata of exports: attributes, axes and times as CF has them, still fields, and coordinate fields. netCDF4, h5py,
+zarr and xarray find those of the Dataset that was written."""
 
 import contextlib
 import io
@@ -50,7 +50,7 @@ def curvilinear():
 
 
 def attributes_of(path, name=None):
-    """Of the whole, or of a variable, by the library of the format."""
+    """Attributes of the dataset, or of a variable, by the library of the format."""
     if path.suffix == ".nc":
         with netCDF4.Dataset(path) as file:
             owner = file if name is None else file[name]

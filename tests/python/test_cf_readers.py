@@ -103,7 +103,7 @@ def series():
 
 
 def covariance():
-    """Of latitudes with each other."""
+    """Covariance of latitudes with each other."""
     return xr.Dataset({"c": (("time", "lat", "other"), samples(4, 5, 5), {"units": "K2"})},
                       {"time": times("standard"), **{name: (name, np.linspace(-60, 60, 5), LAT) for name in ("lat", "other")}})
 
@@ -125,7 +125,8 @@ WITHOUT_LETTERS = (section, turned, profile, series)
 
 
 class Native(NamedTuple):
-    """What h5netcdf sees: lengths of dimensions; dimensions and samples of variables; attributes, of the whole by None."""
+    """Contents by h5netcdf: lengths of dimensions; dimensions and samples of variables; attributes, of the whole by
+    None."""
 
     dimensions: dict
     variables: dict
@@ -165,7 +166,7 @@ def by_cf_xarray(data):
 
 
 class Cube(NamedTuple):
-    """What iris finds: its coordinates by their names, and their names by their axis."""
+    """A cube by iris: its coordinates by their names, and their names by their axis."""
 
     standard_name: str
     units: str

@@ -1,5 +1,5 @@
-"""What users of h5py, zarr and xarray expect: lists and masks as indices, several steps at once, sizes, texts, boxes by
-position. The oracle is numpy, and xarray where it has the same, on the decoded arrays."""
+"""Conveniences that users of h5py, zarr and xarray expect: lists and masks as indices, several steps at once, sizes,
+texts, boxes by position. The oracle is numpy, and xarray where it has the same, on the decoded arrays."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ def listed(index, length):
 
 
 def outer(array, key):
-    """What numpy.ix_ selects; integers drop their axis."""
+    """Selection like numpy.ix_; integers drop their axis."""
     along = [listed(index, length) for index, length in zip(key, array.shape)]
     return array[np.ix_(*(one for one, _ in along))].reshape([len(one) for one, kept in along if kept])
 
@@ -272,7 +272,7 @@ class Regions(qt.QuarryTest):
 
 class Reductions(Package):
     def test_extremes_and_means_hold_those_of_the_originals(self):
-        """Of decoded samples by numpy; the interval against what was written."""
+        """Decoded samples are compared with numpy; the interval with the written samples."""
         originals = np.stack([qt.turbulent(DIMS, name=f"p{step}").reshape(SHAPE) for step in STEPS]).astype("f8")
         missing = np.stack([qt.turbulent(DIMS, name=f"m{step}").reshape(SHAPE) for step in STEPS]).astype("f8")
         missing[:, 2:9, 5:20, 7:30] = np.nan
@@ -348,7 +348,7 @@ class Overwriting(qt.QuarryTest):
         self.check_old()
 
     def test_a_killed_writer_leaves_the_old_one(self):
-        """What it has written goes with the next one."""
+        """The files of the killed writer go with the next one."""
         code = ("import sys, os; sys.path.insert(0, sys.argv[1]); import numpy as np, quarry\n"
                 "class A:\n"
                 "    shape, dtype, ndim = (2, 4, 4, 4), np.dtype('f4'), 4\n"

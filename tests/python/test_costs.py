@@ -1,4 +1,4 @@
-"""What asking costs: a read asks for one step, however many there are, and for the layer of accuracy that is enough."""
+"""Cost of questions: a read asks for one step, however many there are, and for the layer of accuracy that is enough."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ class Calls(qt.QuarryTest):
             with self.subTest(name):
                 few, many = self.asked(name, 4, question), self.asked(name, 64, question)
                 self.assertEqual(few[0], many[0])
-                self.assertLess(abs(many[1] - few[1]), 256)  # of numbers
+                self.assertLess(abs(many[1] - few[1]), 256)  # bytes of numbers
 
 
 class Layers(qt.QuarryTest):

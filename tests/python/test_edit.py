@@ -34,7 +34,7 @@ class Edits(qt.QuarryTest):
             quarry.write(self.path, data, lossless=True, **options)
 
     def sound(self, *fields):
-        """What a reader and the verification say of it."""
+        """Checks it with a reader and the verification."""
         qt.succeed("quarry", "verify", self.path)
         with quarry.open(self.path) as dataset:
             self.assertEqual(list(dataset), list(fields))
@@ -269,7 +269,7 @@ class Removals(Edits):
         return ended.returncode != 0
 
     def complete(self, path):
-        """What was begun, by the names of what is left."""
+        """Completes an interrupted operation, found by the names of its files."""
         with quarry.open(path) as dataset:
             steps = [1] if 1 in dataset.steps else []
             fields = [name for name in ("a", "b") if name in dataset]

@@ -38,7 +38,7 @@ class Examples(Package):
                                 stderr=subprocess.PIPE, text=True, env=self.environments[name])
 
     def example(self, name, *arguments, code=0):
-        """What an example prints; of one that fails, its message."""
+        """The output of an example; of one that fails, its message."""
         with self.start(name, *arguments) as process:
             out, err = process.communicate(timeout=qt.TIMEOUT)
         self.assertEqual(process.returncode, code, f"{name}: {err}")

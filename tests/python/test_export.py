@@ -37,7 +37,8 @@ def plain(value):
 
 
 class Read:
-    """What a file holds, by the library of its format: arrays, their attributes, coordinates, attributes of the whole."""
+    """Contents of a file, by the library of its format: arrays, their attributes, coordinates, attributes of the
+    whole."""
 
     def __init__(self, path, field, steps=STEPS):
         self.attrs, self.coords, self.units = {}, {}, {}
@@ -322,7 +323,7 @@ class Export(Package):
     # ---- Interruptions
 
     def test_resume(self):
-        """What was done is not read again, after an exception as after Ctrl-C."""
+        """Finished steps are not read again, after an exception as after Ctrl-C."""
         def stop(kind, at):
             def before(count):
                 if count == at:

@@ -106,7 +106,7 @@ class Exports(qt.QuarryTest):
         return path, [str(warning.message) for warning in caught]
 
     def everywhere(self, **options):
-        """What xarray reads of each format, of which nothing is said."""
+        """The Dataset that xarray reads of each format, without warnings."""
         for suffix in SUFFIXES:
             with self.subTest(suffix):
                 path, said = self.export(suffix, **options)
@@ -195,7 +195,7 @@ class Formats(Exports):
 
 
 class Same(Exports):
-    """What xarray reads of an export is what the engine shows, of all kinds of Datasets."""
+    """xarray reads an export as the engine shows it, for all kinds of Datasets."""
 
     UNNAMED = {"bears of xarray": {"l"}, "test data of xarray": {"time"}, "coordinate of scipy": {"Temperature"},
                "a mesh": {"node_x", "node_y"}, "positions that nothing uses": {"edges"}}
@@ -211,7 +211,7 @@ class Same(Exports):
                 self.assertEqual(found[one].dtype, shown[one].dtype, one)
             for key, value in shown[one].attrs.items():
                 is_number = isinstance(value, (np.number, np.ndarray)) and np.isfinite(value).all()
-                if isinstance(value, str) or is_number:  # of others, formats have texts
+                if isinstance(value, str) or is_number:  # other types become texts
                     np.testing.assert_array_equal(found[one].attrs[key], value, f"{one}.{key}")
 
     def test_what_the_engine_shows(self):
@@ -263,7 +263,7 @@ class Texts(Exports):
         quarry.write(cls.path, stations(), lossless=True, patch=4)
 
     def assert_named(self, coordinates_of):
-        """What `coordinates` of each field names."""
+        """The names in `coordinates` of each field."""
         self.assertEqual({name: set(coordinates_of(name).split()) for name in ("rain", "height", "alone", "depth")}, {
             "rain": {"country", "of_week", "region"}, "height": {"country", "region"}, "alone": {"region"}, "depth": {"region"}})
 
@@ -417,7 +417,7 @@ class Ends(Exports):
     WORDS = {"units": "hours since 2001-02-27 06:00:00"}
 
     def means(self, calendar, ends_calendar=None, name="bounds"):
-        """Of cftime's dates, but for the ends of the second, which are missing."""
+        """Means of cftime's dates, but for the ends of the second, which are missing."""
         def dates(hours, calendar):
             return np.array([cftime.num2date(hour, self.WORDS["units"], calendar) for hour in hours.flat]).reshape(hours.shape)
 
@@ -500,7 +500,7 @@ class Boxes(Exports):
                 dataset.export(self.tmp / "out.nc", box={"lat": "all"})
 
     def test_samples_are_those_of_one_grid(self):
-        """What describes its fields follows along its axes."""
+        """Fields that describe its fields follow along its axes."""
         names = ["temp", "area", "lat_bnds", "angle", "cell", "height"]
         wanted = self.data.isel(depth=slice(0, 2), lat=slice(7, 15), lon=slice(10, 21))
         for found in self.everywhere(fields=["temp", *names[2:]], box=((0, 2), (7, 15), (10, 21))):

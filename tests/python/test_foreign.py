@@ -136,7 +136,7 @@ class Foreign(qt.QuarryTest):
                 np.testing.assert_array_equal(opened["time"], TIMES)
 
     def dump(self, path, point):
-        """What each VTK reads."""
+        """The output of each VTK."""
         for name, interpreter in VTKS.items():
             with self.subTest(vtk=name):
                 yield json.loads(subprocess.run(
@@ -398,7 +398,7 @@ class Foreign(qt.QuarryTest):
 class Names(qt.QuarryTest):
     """Axes have one name wherever a dataset is seen."""
 
-    NAMES = (  # of the axes in the source and of the field, and how the axes are called
+    NAMES = (  # names of the axes in the source and of the field, and of the axes in the dataset
         (("depth", "lat", "lon"), "p", ("depth", "lat", "lon")),
         (("z", "y", "x"), "x", ("z", "y", "x_axis")),
         (("x", "y", "z"), "p", ("x", "y", "z")),

@@ -186,7 +186,7 @@ class Grids(qt.QuarryTest):
 
 
 def sea():
-    """What `ocean` has, an area of cells and a profile, which do not change."""
+    """Fields of `ocean` that do not change: an area of cells and a profile."""
     generator = np.random.default_rng(42)
     data = ocean()
     data["area"] = ("lat", "lon"), generator.normal(size=(21, 31)).astype("f4")
@@ -263,7 +263,7 @@ class EveryWay(qt.QuarryTest):
                             one = field.read(step=0, level=level)
                             self.assertEqual(one.array.tobytes(), expected[0].tobytes())
                     self.assertEqual(field[:].tobytes(), self.decoded[name].tobytes())
-                    # Of two layers: all levels in the first, then the last level in the second.
+                    # With two layers: all levels in the first, then the last level in the second.
                     streamed = [(answer.level, answer.layer, answer.array.shape) for answer in field.stream(step=0)]
                     self.assertEqual(streamed, [(level, 0, self.at(name, level).shape[1:])
                                                 for level in reversed(range(field.levels))]
@@ -337,7 +337,7 @@ class EveryWay(qt.QuarryTest):
                 self.assertEqual(opened[name].values.tobytes(), self.in_xarray(name, 1).tobytes(), name)
 
     def test_a_level_that_is_good_enough_for_all(self):
-        """Of the fields that one names, or of all: no sample of the source is farther from what its level shows."""
+        """No sample of the source is farther from the level of its field, for named fields or for all."""
         for target in self.targets:
             with xarray.open_dataset(target, engine=QuarryBackendEntrypoint, max_error=0.02) as opened:
                 self.assertEqual({*opened.data_vars}, {*self.names})
@@ -436,7 +436,7 @@ class Continuing(qt.QuarryTest):
         self.assertEqual({name: group[f"0/{name}"].shape[0] for name in ("temp", "ssh", "u")},
                          {"temp": 2, "ssh": 3, "u": 2})
 
-        # What was left out comes into the step that is there.
+        # The fields that were left out come into the existing step.
         self.write(later[["temp", "u", "section"]], mode="append")
         self.assert_opens_as(self.data)
         qt.succeed("quarry", "verify", self.path)

@@ -28,7 +28,7 @@ from quarry.outofcore._order import Task, assign, data_aware
 from quarry.outofcore._pod import _angles
 from quarry.outofcore._blocks import BlockStore
 
-# Of this program: what getrusage says was handed down by the process that started it.
+# Memory of this program: getrusage shows the peak of its parent process, too.
 PEAK = """
 def peak():
     (line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM:")]
@@ -303,7 +303,7 @@ class Matrices(qt.QuarryTest):
             BlockedMatrix.open(self.folder("none"))
 
     def test_entries_outside_of_their_block_are_not_used(self):
-        """Whoever made the checksums right: scipy would read and write where they point."""
+        """Even with right checksums: scipy would read and write where they point."""
         matrix = self.laplacian(60)
         path = matrix.folder / "0-1.blk"
         bytes_ = bytearray(path.read_bytes())
@@ -526,7 +526,7 @@ print(peak() - before - found.modes.nbytes - found.mean.nbytes)
 
 
 class Dying(BlockedMatrix):
-    """Whoever computes a certain block first ends at once, without a word."""
+    """The worker that computes a certain block first ends at once, without a word."""
 
     def compute(self, kind, task, block, vectors):
         if task.block == "2-5":

@@ -24,7 +24,7 @@ def random_key(generator, shape):
     given = int(generator.integers(0, len(shape) + 1))
     indices = [random_index(generator, shape[axis], ("integer", "numpy", "slice", "slice", "slice")) for axis in range(given)]
     if generator.random() < 0.4:
-        # Those behind an ellipsis belong to the last axes.
+        # Dimensions behind an ellipsis belong to the last axes.
         behind = int(generator.integers(0, given + 1))
         for place in range(given - behind, given):
             axis = len(shape) - given + place
@@ -345,7 +345,7 @@ class Types(qt.QuarryTest):
 
 
 class Said(qt.QuarryTest):
-    """What the source says besides samples."""
+    """Metadata of the source besides samples."""
 
     GLOBAL = {"title": "Sea", "version": np.int32(7), "levels": np.array([1, 2, 3], "i2"), "authors": ["a", "É"],
               "threshold": np.float32(0.1), "namelist": {"dt": 0.5}, "history": "converted " * 20}

@@ -81,7 +81,7 @@ class Places(qt.QuarryTest):
             return dataset[field].points(positions, physical=True, **options)[0]
 
     def refused(self, path, positions, field="temp", step=0):
-        """What Python says, and that the command says the same of numbers in its own order."""
+        """The error in Python; the command gives the same for numbers in its own order."""
         with self.assertRaises(quarry.Error) as caught:
             self.points(path, positions, field, step=step)
         self.assertEqual(caught.exception.code, "INVALID_ARGUMENT")
@@ -178,7 +178,7 @@ class Places(qt.QuarryTest):
 
     def test_coordinates_are_read_once(self):
         path = self.written(self.ocean)
-        with quarry.open(path, memory=1) as dataset:  # what is decoded is not kept
+        with quarry.open(path, memory=1) as dataset:  # decoded patches are not kept
             first, _ = dataset["temp"].points(self.positions, step=0, physical=True)
             for name in ("nav_lat", "nav_lon"):
                 for file in path.rglob(f"{name}/*.qsf"):

@@ -1,5 +1,5 @@
-"""What xarray hands over comes back from the engine "quarry": the same variables, coordinates, attributes and types. The oracle
-is xarray's own `assert_identical`; what is known to differ is in DIFFERENCES, and what is said about it in SAID."""
+"""Datasets of xarray come back from the engine "quarry" with the same variables, coordinates, attributes and types. The
+oracle is xarray's own `assert_identical`; DIFFERENCES has the known differences, and SAID the warnings about them."""
 
 import warnings
 from pathlib import Path
@@ -591,7 +591,7 @@ class RoundTrips(qt.QuarryTest):
             self.assertGreaterEqual(got.attrs.pop("max_error", 0), error)
 
     def test_once_more(self):
-        """What came back is written again, and comes back once more."""
+        """The result is written again, and comes back once more."""
         for name in CASES:
             with self.subTest(name):
                 _, expected = self.expected(name)

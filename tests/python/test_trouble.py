@@ -1,4 +1,4 @@
-"""What users, servers and disks do wrong: one clear exception each, no hang, and nothing left behind."""
+"""Mistakes of users, and faults of servers and disks: one clear exception each, no hang, and nothing left behind."""
 
 import asyncio
 import hashlib

@@ -57,7 +57,7 @@ class Types(qt.QuarryTest):
         return path
 
     def check(self, path, expected, source=None):
-        """What Python and the command give back, and that the source is found in it."""
+        """Compares the answers of Python and the command, and finds the source in them."""
         name = f"{path.name} of {source}"
         with quarry.open(path) as dataset:
             (field,) = dataset.values()

@@ -47,7 +47,7 @@ def write_large(kind, path):
 
 class Writing(qt.QuarryTest):
     def convert(self, array, *options):
-        """What quarry-write makes of an array."""
+        """The dataset that quarry-write makes of an array."""
         output = self.tmp / "by_command.quarry"
         qt.convert(np.ascontiguousarray(array), output, *options)
         return output
@@ -106,7 +106,7 @@ class Writing(qt.QuarryTest):
             quarry.write(ours, masked, field="f", fill=-999, patch=16)
             shutil.rmtree(self.tmp / "by_command.quarry")
             self.assert_same(ours, self.convert(integers, "--fill", -999, "--patch", 16))
-        some = integers == integers[integers != -999][0]  # whatever the seed made, at least one is masked
+        some = integers == integers[integers != -999][0]  # at least one is masked, for every seed
         with self.assertRaisesRegex(ValueError, "hold the fill value -999"):
             quarry.write(self.tmp / "x.quarry", np.ma.array(integers, mask=some), field="f", fill=-999)
         self.assertFalse((self.tmp / "x.quarry").exists())
@@ -356,7 +356,7 @@ class Sources(Package):
                     np.testing.assert_array_equal(masked.mask, dataset[name].read(step=3, masked=True).array.mask)
 
     def test_xarray(self):
-        """What xarray writes as NetCDF, quarry-write makes the same dataset of."""
+        """A NetCDF file of xarray: quarry-write makes the same dataset of it."""
         import xarray as xr
         z, x = np.linspace(0, 9, 12), np.arange(30) * 0.25 - 3
         y = np.cumsum(np.linspace(0.5, 1.5, 20))
@@ -678,7 +678,8 @@ class Meaning(qt.QuarryTest):
                 quarry.write(self.tmp / "d.quarry", ds[["who"]].drop_vars(["time"]), lossless=True)
 
     def assert_as_by_command(self, array):
-        """Of what xarray wrote and read again, we make the grid that quarry-write makes of the file, with its warnings."""
+        """From xarray's rereading of its own file we make the grid that quarry-write makes of the file, with its
+        warnings."""
         import xarray as xr
         for path in self.tmp.glob("*.quarry"):
             shutil.rmtree(path)

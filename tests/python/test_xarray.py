@@ -66,7 +66,7 @@ def counted_reads():
 
 
 def random_indexer(generator, length):
-    """What xarray's isel takes along one dimension: integer, slice, list of integers, booleans."""
+    """An indexer of xarray's isel along one dimension: integer, slice, list of integers, booleans."""
     kind = generator.choice(["integer", "slice", "slice", "list", "sorted", "mask"])
     if kind == "integer":
         return int(generator.integers(-length, length))
@@ -220,7 +220,7 @@ class Contents(Package):
         self.assertEqual(raised.exception.code, "NOT_FOUND")
 
     def test_a_level_by_its_error(self):
-        """What plans of every step agree on, and not coarser."""
+        """The level on which the plans of every step agree, and not coarser."""
         with quarry.open(self.path) as dataset:
             for step in STEPS:
                 for allowed in [level.max_error for level in dataset["p"].plan(step=step, first_level=4).levels]:
@@ -295,7 +295,7 @@ class Laziness(Package):
             for select, wanted in ((lambda p: p, 3 * 18), (lambda p: p.sel(step=5), 18), (lambda p: p.sel(step=5, z=20), 9),
                                    (lambda p: p.sel(step=5, z=20, y=3, x=40), 1), (lambda p: p.sel(x=slice(0, 15)), 3 * 6),
                                    (lambda p: p.isel(step=[0, 2], z=slice(0, 0)), 0),
-                                   # What lies between two positions is not read, where whole patches do.
+                                   # Samples between two positions are not read, except in whole patches.
                                    (lambda p: p.isel(step=0, x=[0, 44], y=[33, 0]), 2 * 4),
                                    (lambda p: p.isel(step=0, x=slice(None, None, 40), y=0, z=0), 2),
                                    (lambda p: p.isel(step=0, z=0, x=xr.DataArray([0, 20, 44, 1], dims="a"),

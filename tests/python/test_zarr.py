@@ -107,7 +107,7 @@ class Hierarchy(Package):
                 cls.levels[name].append(decoded)
 
     def stores(self):
-        """Of the directory and of the server; from a path, and from what is open."""
+        """Stores of the directory and of the server; from a path, and from an open dataset."""
         for dataset in self.targets():
             for target in (dataset, dataset.target):
                 with self.subTest(store=str(target)), quarry.zarr_store(target) as store:

@@ -184,7 +184,7 @@ class SameAsTheStore(qt.QuarryTest):
         return path
 
     def test_attributes_of_all_owners(self):
-        """Of all kinds; those that Quarry has a name for as well."""
+        """Attributes of all kinds; those that Quarry has a name for as well."""
         of_all = {"title": "É", "n": np.int16(-3), "huge": np.uint64(2**64 - 1), "threshold": np.float32(0.1),
                   "nan": np.float64("nan"), "list": np.array([1.5, np.inf, -np.inf]), "texts": ["a", "b"], "true": True,
                   "none": None, "empty": [], "tree": {"a": [1, {"b": 2.5}]}, "level": "top", "ome": "mine", "quarry": "mine",

@@ -1,4 +1,4 @@
-"""What VTK reads of a file .vti, .pvti or .vtr, as JSON: run by the interpreters of several versions of VTK."""
+"""Contents of a file .vti, .pvti or .vtr by VTK, as JSON: run by the interpreters of several versions of VTK."""
 
 import json
 import os

@@ -47,7 +47,7 @@ BESIDE_MEMORY = 150 << 20
 SIMULATIONS = 2
 READERS = 2
 STRANGERS = 3
-# What a message becomes when it is decompressed: 448 MiB.
+# A message that decompresses to 448 MiB.
 BOMB = gzip.compress(bytes(448 << 20), 9)
 FAIL_CALL = qt.BIN.parent / "lib" / "libfail_call.so"
 # Without MPI, which would start for longer than a killed writer lives.
@@ -65,7 +65,7 @@ class Way:
     """How a dataset is written."""
     name: str
     options: tuple
-    tolerances: tuple  # of each layer of accuracy
+    tolerances: tuple  # tolerance of each layer of accuracy
 
 
 ONE_LAYER = Way("one layer", ("--tolerance", TOLERANCE), (TOLERANCE,))
@@ -147,7 +147,7 @@ class Simulation:
 
 
 class Soak:
-    """What all threads share."""
+    """State that all threads share."""
 
     def __init__(self, root, truths):
         self.root, self.truths = root, truths

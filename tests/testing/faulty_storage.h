@@ -15,8 +15,8 @@ enum class Operation { kList, kStat, kOpen, kRead };
 struct StorageCall {
   Operation operation = Operation::kRead;
   std::string path;
-  std::uint64_t offset = 0;  ///< of a read
-  std::uint64_t size = 0;    ///< of a read
+  std::uint64_t offset = 0;  ///< offset of a read
+  std::uint64_t size = 0;    ///< size of a read
 };
 
 /// The fault of a call.
@@ -38,7 +38,7 @@ struct Fault {
 /// Selects the calls that get a fault.
 struct FaultRule {
   Operation operation = Operation::kRead;
-  std::string pattern = "*";         ///< of the path, as in a shell; "*" also matches "/"
+  std::string pattern = "*";         ///< pattern of the path, as in a shell; "*" also matches "/"
   std::uint64_t first = 1;           ///< the first matching call that gets the fault, counted from 1
   std::uint64_t count = UINT64_MAX;  ///< number of calls from there
   /// Returns the fault. May block, to simulate a storage that answers late.

@@ -4,7 +4,7 @@
 
 #include "clients/cpp/client.h"
 
-/// What the writers of this folder have written: 13x7x6 samples, each x + 100 y + 10000 z.
+/// The field of the writers of this folder: 13x7x6 samples, each x + 100 y + 10000 z.
 inline int CheckHeights(const quarry::client::Dataset& dataset) {
   auto answer = dataset.Read({.field = "height", .box = quarry::Box{{1, 2, 3}, {12, 7, 6}}});
   if (!answer.ok()) {

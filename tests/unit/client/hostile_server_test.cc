@@ -35,7 +35,7 @@ class Spoiler final : public pb::QuarryService::Service {
   explicit Spoiler(std::unique_ptr<pb::QuarryService::Stub> real) : real_(std::move(real)) {}
 
   Spoil read = [](int, Messages*) { return grpc::Status::OK; };
-  std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};  ///< of plans and statistics
+  std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};  ///< for plans and statistics
   std::atomic<bool> silent = false;  ///< calls are not answered until they are cancelled
   std::atomic<int> calls = 0;
   std::atomic<int> streams = 0;

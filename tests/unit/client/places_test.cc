@@ -113,7 +113,7 @@ TEST(Places, AreReadOnceForSeveralFields) {
 TEST(Places, ThatChangeWithTimeAreThoseOfTheStep) {
   Sea sea;
   sea.description_.fields[2].still = false;
-  const Places first = *Places::Of(sea, "temp");  // of step 7, the first that has temp
+  const Places first = *Places::Of(sea, "temp");  // positions of step 7, the first that has temp
   const Places fourth = *Places::Of(sea, "temp", 4, {}, first);
   const Places again = *Places::Of(sea, "salt", 4, {}, fourth);
 

@@ -61,7 +61,7 @@ class LayoutOfTables : public ::testing::Test {
     ASSERT_TRUE(Decode(shape_, payload_).ok());
   }
 
-  /// What the decoder says when the byte at a place behind the layout has changed.
+  /// The error of the decoder when the byte at a place behind the layout has changed.
   std::string With(std::size_t place, int value) const {
     Bytes payload = payload_;
     payload[layout_ + place] = static_cast<std::byte>(value);

@@ -26,7 +26,8 @@ TEST(NamedTables, AddUpAndFallFromOneToTheLargestSymbol) {
   }
 }
 
-/// Of exp(-|q| / s): at the scale s = 1, which is number 12, a factor of e^-1 lies between neighbours.
+/// The distribution exp(-|q| / s): at the scale s = 1, which is number 12, a factor of e^-1 lies between
+/// neighbours.
 TEST(NamedTables, HaveTheDistributionOfTheirShape) {
   const double e = std::exp(1.0);
   const double sum = 1 + 2 / (e - 1);
@@ -35,7 +36,7 @@ TEST(NamedTables, HaveTheDistributionOfTheirShape) {
   EXPECT_NEAR(exponential[2], kSum / sum / e, 0.6);
   EXPECT_NEAR(exponential[4], kSum / sum / (e * e), 0.6);
 
-  // Of exp(-(q / s)^2) at s = 4, number 20: the sum is s sqrt(pi), to many digits.
+  // The distribution exp(-(q / s)^2) at s = 4, number 20: the sum is s sqrt(pi), to many digits.
   const Frequencies& bell = NamedTable(NameOf(3, 20)).frequencies;
   const double of_bell = 4 * std::sqrt(std::acos(-1.0));
   EXPECT_NEAR(bell[0], kSum / of_bell, 4);

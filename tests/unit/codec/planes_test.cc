@@ -39,7 +39,7 @@ TEST(Planes, ReturnWhatWasAppendedInEveryLayout) {
         const Bytes words = MakeWords(count, word_size, &random);
         Bytes payload = Encode(words, word_size, layout);
         const std::size_t size = payload.size();
-        payload.push_back(std::byte{77});  // of the next reader
+        payload.push_back(std::byte{77});  // byte of the next reader
 
         Bytes decoded(words.size(), std::byte{0xee});
         const Result<std::size_t> used = ReadPlanes(payload, word_size, decoded);

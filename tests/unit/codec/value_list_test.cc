@@ -100,7 +100,8 @@ TYPED_TEST(ValueListOf, AnyMagnitudesFindsWhatASearchOfAllFinds) {
 TEST(PlaceCodeTest, TakesTheBitsOfTheDocument) {
   Bytes out;
   entropy::BitStringWriter bits(&out);
-  // Of three places the first takes a bit, the others two: 0, 10, 11, and the only place of one takes none.
+  // Among three places the first takes a bit, the others two: 0, 10, 11, and the only place of one takes
+  // none.
   for (const std::uint64_t place : {0, 1, 2}) entropy::PlaceCode(3).Put(place, &bits);
   entropy::PlaceCode(1).Put(0, &bits);
   bits.Finish();

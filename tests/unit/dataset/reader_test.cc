@@ -171,8 +171,8 @@ TEST_F(ReaderTest, AnAnswerThatDoesNotFitBeginsWithWhatIsStored) {
   EXPECT_NE(query::Fingerprint(best), query::Fingerprint(in_order)) << "it is another answer";
   EXPECT_LE(decoded(&engine, best), patches * 3 / 4);
 
-  // What an answer begins with stays longest: a patch that is missing there must not push out the one after
-  // it.
+  // The patches at the begin of an answer stay longest: a patch that is missing there must not push out the
+  // one after it.
   const std::size_t next = BestStart(*dataset, in_order, engine.store.get(), kNever);
   const PatchKeys keys(*dataset, in_order);
   std::vector<PatchKey> stored;

@@ -206,7 +206,7 @@ TEST(Manifest, ImpossibleValuesAreRefusedEvenWithAGoodChecksum) {
   EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss);
   for (const double fill : {1e10, 0.5, std::numeric_limits<double>::quiet_NaN(), 32768.0}) {
     dataset = ExampleDataset();
-    dataset.fields[2].fill = fill;  // of int16
+    dataset.fields[2].fill = fill;  // fill value of int16
     EXPECT_EQ(DecodeDatasetManifest(EncodeManifest(dataset)).status().code(), StatusCode::kDataLoss) << fill;
   }
 }

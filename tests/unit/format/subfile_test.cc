@@ -295,7 +295,7 @@ TEST(DecodePatchTable, RefusesWhatNoRowCanBe) {
   Bytes longer = table;
   longer.push_back(std::byte{0});
   EXPECT_EQ(code(longer), StatusCode::kDataLoss);
-  // Of the first row: another bit, and widths that no number has. Of its first part: an RMSE of five bytes.
+  // In the first row: another bit, and widths that no number has. In its first part: an RMSE of five bytes.
   for (const auto& [at, value] :
        {std::pair(1, 8), std::pair(2, 0x29), std::pair(2, 0x92), std::pair(8, 0x85)}) {
     Bytes wrong = table;

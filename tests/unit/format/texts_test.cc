@@ -7,7 +7,7 @@
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 
-/// What a dataset says besides samples: coordinates of text, complex samples, and numbers of fields.
+/// Metadata of a dataset: coordinates of text, complex samples, and numbers of fields.
 namespace quarry::format {
 namespace {
 

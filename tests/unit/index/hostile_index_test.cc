@@ -56,7 +56,7 @@ class HostileIndexTest : public ::testing::Test {
     std::memcpy(bytes->data() + at, &value, sizeof(T));
   }
 
-  /// What damage was found by questions about both steps, whose answers are those of the tables in any case.
+  /// The damage that questions about both steps find, with the answers of the tables in any case.
   Status DamageBehind(const std::string& bytes) const {
     Seal(bytes);
     Status damage;

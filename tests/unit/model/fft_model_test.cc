@@ -101,7 +101,7 @@ TEST(NodesFor, FindsTheNodesBack) {
 
 TEST(NodesFor, SaysThatLatencyCannotBeBeaten) {
   FftSystem system = RoundSystem();
-  system.network.latency_s = 1;  // of each of two exchanges
+  system.network.latency_s = 1;  // latency of each of two exchanges
   const Status status = NodesFor(system, {8, 8, 8}, 2, 1.5, false).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "no number of nodes transforms 8x8x8 samples in 1.5 s; allow more time");

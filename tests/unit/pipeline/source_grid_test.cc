@@ -16,7 +16,7 @@ SourceGrid Volume() {
   return grid;
 }
 
-/// Of the volume, what lies at its surface.
+/// The surface of the volume.
 SourceGrid Map() {
   SourceGrid grid = Volume();
   grid.dims[2] = 1;

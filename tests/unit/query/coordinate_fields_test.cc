@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kTemp = 0;
 
-/// What a coordinate says of itself.
+/// Attributes of a coordinate.
 struct Said {
   std::string name;
   std::string standard_name;
@@ -61,7 +61,7 @@ TEST(CoordinateFields, AreKnownByWhatTheySay) {
       {{"nav_lon", "", "", ""}, {"nav_lat", "", "", ""}},
       {{"glamt", "", "degrees", ""}, {"gphit", "", "degrees", ""}},
       {{"XLONG", "", "", ""}, {"XLAT", "", "", ""}},
-      // What comes first says it: names and axes are wrong here.
+      // The first attribute counts: names and axes are wrong here.
       {{"lat", "longitude", "degrees_north", "Y"}, {"lon", "latitude", "degrees_east", "X"}},
       {{"lat", "", "degrees_east", "Y"}, {"lon", "", "degrees_north", "X"}},
       {{"lat", "", "degrees", "X"}, {"lon", "", "degrees", "Y"}},

@@ -51,7 +51,7 @@ TEST(Arrivals, AnAddressHasItsPart) {
     EXPECT_EQ(arrivals.Check(Named(name)), nullptr);
     arrivals.Taken(Named(name), known->connection);
   }
-  int waiting = 2;  // of the first address
+  int waiting = 2;  // calls of the first address
   while (waiting < 2000 && arrivals.Check(Named(1 + waiting % 2)) == nullptr) ++waiting;
   EXPECT_EQ(waiting, 512);
   EXPECT_EQ(arrivals.Check(Named(3)), nullptr) << "others have places";

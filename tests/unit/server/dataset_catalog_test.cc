@@ -140,7 +140,7 @@ TEST_F(DatasetCatalogTest, ASearchEndsWithTheLastWhoWaitsForIt) {
   EXPECT_EQ(storage_->Calls(Operation::kList).size(), 0u);
   EXPECT_EQ(catalog_.List(gone).status().code(), StatusCode::kCancelled);
 
-  // Whoever waits for a search of another is free to go, and that one goes on.
+  // A call that waits for another call's search may leave, and the search goes on.
   Gate gate;
   storage_->Add(gate.Rule(Operation::kList, "data"));
   auto first = std::async(std::launch::async, [&] { return catalog_.List()->size(); });

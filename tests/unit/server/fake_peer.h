@@ -14,7 +14,7 @@ class FakePeer final : public Peer, public MessageStream {
  public:
   explicit FakePeer(std::string question) : question_(std::move(question)) {}
 
-  std::map<std::string, std::string> headers;  ///< of the client
+  std::map<std::string, std::string> headers;  ///< headers of the client
   std::string client_address = "memory:1";
   bool gone = false;
   std::size_t most_messages = SIZE_MAX;  ///< the client leaves after this many
@@ -27,7 +27,7 @@ class FakePeer final : public Peer, public MessageStream {
   std::vector<std::string> messages;
   bool received = false;  ///< the service has asked for the question
   bool last = false;      ///< the previous message was announced as the last
-  Status status;          ///< of the answer
+  Status status;          ///< status of the answer
   std::string request_id;
 
   std::string address() const override { return client_address; }

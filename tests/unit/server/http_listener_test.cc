@@ -39,7 +39,7 @@ class Client {
   bool TrySend(const std::string& bytes) {
     return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
   }
-  /// What comes until this text, with it; or until the end.
+  /// The answer up to this text, with it; or until the end.
   std::string Until(const std::string& text) {
     std::array<char, 4096> buffer;
     while (received_.find(text) == std::string::npos) {
@@ -275,8 +275,8 @@ TEST_F(HttpListenerTest, StartsOnlyWhereItMay) {
 
 TEST_F(HttpListenerTest, AReadOfAChunkCountsItsMemory) {
   testing::MakeDataset(folder_.path() / "large.quarry", {.dims = {64, 64, 64}, .patch = {64, 64, 64}});
-  // Of 8 MiB, reads that run may have 3. This one needs two patches of 1 MiB and two messages of 256 KiB; and
-  // a chunk of 1 MiB, if it is assembled.
+  // Running reads may have 3 of 8 MiB. This one needs two patches of 1 MiB and two messages of 256 KiB; and a
+  // chunk of 1 MiB, if it is assembled.
   Service small({folder_.path(), {}, folder_.path()}, {8 << 20, 1}, &operations_);
   auto listener = HttpListener::Start({.address = "127.0.0.1:0"}, &small);
   ASSERT_TRUE(listener.ok());

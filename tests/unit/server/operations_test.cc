@@ -506,7 +506,7 @@ TEST_F(OperationsTest, RequestsBeyondFourMebibytesAreRefused) {
 
 TEST_F(OperationsTest, TooLongQuestionsAreRefusedAndTheConnectionStays) {
   Start();
-  constexpr int kAtOnce = 2;  // what is on its way is less than ConnectionRules::question_bytes
+  constexpr int kAtOnce = 2;  // fewer bytes in flight than ConnectionRules::question_bytes
   std::vector<std::future<grpc::Status>> statuses;
   statuses.reserve(kAtOnce);
   for (int i = 0; i < kAtOnce; ++i) {

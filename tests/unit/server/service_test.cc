@@ -215,7 +215,7 @@ TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
             .field = "pressure", .box = request.box, .level = got->level, .layer = got->layer};
         const auto promised = local->Read(one);
         EXPECT_EQ(got->data, promised->data);
-        EXPECT_GE(got->max_error, promised->max_error);  // of all patches of the answer
+        EXPECT_GE(got->max_error, promised->max_error);  // error of all patches of the answer
         EXPECT_EQ(got->last(), came.size() + 1 == expected.size());
         came.push_back({got->level, got->layer});
         return Status::Ok();
@@ -229,7 +229,7 @@ TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
     const Status status = dataset->Read({.field = "pressure", .layer = 1, .first_layer = 2}).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("from the roughest on"), std::string::npos) << status.message();
-    // What max_error chooses is rougher: it comes alone.
+    // max_error chooses a rougher layer: it comes alone.
     const auto rough = dataset->Read({.field = "pressure", .max_error = 0.5, .first_layer = 2});
     ASSERT_TRUE(rough.ok()) << rough.status().message();
     EXPECT_EQ(rough->layer, 0);
@@ -697,7 +697,7 @@ TEST_F(ServiceTest, TakesNoCompressedMessages) {
     grpc::ClientContext context;
     context.set_compression_algorithm(algorithm);
     pb::PlanReadRequest request;
-    request.mutable_query()->set_dataset(std::string(10'000, 'a'));  // what is short is not compressed
+    request.mutable_query()->set_dataset(std::string(10'000, 'a'));  // short messages are not compressed
     pb::PlanReadResponse response;
     const grpc::Status status = stub_->PlanRead(&context, request, &response);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();

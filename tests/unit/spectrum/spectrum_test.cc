@@ -76,7 +76,7 @@ TEST(Shells, CountAndEndAsComputedByHand) {
   EXPECT_EQ(ShellCount({8, 1, 1}), 5u);      // 0 to 4
   EXPECT_EQ(ShellCount({91, 91, 91}), 79u);  // sqrt(3 * 45^2) = 77.94
   EXPECT_EQ(LastWholeShell({1, 1, 1}), 0);
-  // Of 8 samples, waves -3 to 4: shell 4 lacks -4.
+  // 8 samples have waves -3 to 4: shell 4 lacks -4.
   EXPECT_EQ(LastWholeShell({8, 8, 8}), 3);
   EXPECT_EQ(LastWholeShell({9, 9, 16}), 4);
   EXPECT_EQ(LastWholeShell({9, 9, 1}), 4);
