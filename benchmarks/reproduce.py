@@ -16,6 +16,7 @@ import importlib
 import os
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -113,13 +114,13 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 def cells(row: Row) -> list[str]:
-    """Of a line of the table."""
+    """The cells of one line of the table."""
     values = [cell(row[key], row["unit"]) for key in ("paper_value", "model_value", "measured_value")]
     return [row["where"], row["what"], *values, row["verdict"]]
 
 
 def line(row: Row) -> str:
-    """Of the page."""
+    """A row as a line of the page."""
     return "| " + " | ".join(cells(row)) + " |"
 
 
@@ -129,12 +130,18 @@ def unique(values: list[str]) -> list[str]:
 
 
 def commands(rows: list[Row]) -> list[str]:
-    """Each command once, with its figures."""
-    places: dict[str, list[str]] = {}
+    """Each command once, as lines for a shell below the names of its figures."""
+    figures: dict[str, list[str]] = {}
     for row in rows:
         for command in row["command"].splitlines():
-            places.setdefault(command, []).append(row["where"])
-    return [f"* {', '.join(unique(where))}: `{command}`" for command, where in places.items()]
+            figures.setdefault(command, []).append(row["where"])
+    lines: list[str] = []
+    last = ""
+    for command, where in figures.items():
+        title = f"# {', '.join(unique(where))}"
+        lines += [f"$ {command}"] if title == last else [title, f"$ {command}"]
+        last = title
+    return lines
 
 
 def notes(rows: list[Row]) -> list[str]:
@@ -144,7 +151,13 @@ def notes(rows: list[Row]) -> list[str]:
         if row["note"]:
             noted.setdefault((row["where"], row["note"]), []).append(row["what"])
     all_of = {where: [row["what"] for row in rows if row["where"] == where] for where, _ in noted}
-    return [f"* {where}, {named(whats, all_of[where])}: {note}" for (where, note), whats in noted.items()]
+    lines = [f"* {where}, {named(whats, all_of[where])}: {note}" for (where, note), whats in noted.items()]
+    return [wrapped(line) for line in lines]
+
+
+def wrapped(item: str) -> str:
+    """An item of a list in lines of at most 120 columns."""
+    return textwrap.fill(item, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def named(whats: list[str], all_of_figure: list[str]) -> str:
@@ -156,7 +169,7 @@ def named(whats: list[str], all_of_figure: list[str]) -> str:
 
 def footnotes(rows: list[Row]) -> str:
     """Below the table of a paper."""
-    text = "\n".join(["Commands:", "", *commands(rows)]) + "\n"
+    text = "\n".join(["Commands:", "", "```console", *commands(rows), "```"]) + "\n"
     return text + ("\n".join(["", "Notes:", "", *notes(rows)]) + "\n" if notes(rows) else "")
 
 
@@ -250,7 +263,7 @@ def write(rows: list[Row]) -> None:
 
 
 def differences(rows: list[Row], text: str, whole: bool) -> list[str]:
-    """What the page lacks of these rows, and, if they are the whole, what it has beyond them without a measurement.
+    """Rows that the page lacks; with the whole list, also rows that only the page has, except measured ones.
 
     The verdict, the commands and the notes of a row that is completed by a measurement may be others.
     """
@@ -265,9 +278,10 @@ def differences(rows: list[Row], text: str, whole: bool) -> list[str]:
     missing += [
         f"does not have the command: {command}"
         for command in unique([command for row in own for command in row["command"].splitlines()])
-        if f"`{command}`" not in text
+        if f"$ {command}" not in text.splitlines()
     ]
-    unknown = [note for note in unique([row["note"] for row in own]) if note not in text]
+    words = " ".join(text.split())
+    unknown = [note for note in unique([row["note"] for row in own]) if " ".join(note.split()) not in words]
     return missing + [f"does not have the note: {note}" for note in unknown]
 
 
