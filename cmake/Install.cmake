@@ -1,5 +1,5 @@
-# What "cmake --install" installs (docs/decisions/build-and-ci.md). Nothing here names a room that another room uses:
-# the shared libraries, the headers and the libraries that they need follow from the rooms' own dependencies.
+# Contents of "cmake --install" (docs/decisions/build-and-ci.md). Nothing here names a room that another room uses: the
+# shared libraries, the headers and the libraries that they need follow from the rooms' own dependencies.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -9,7 +9,7 @@ set(QUARRY_INSTALL_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/quarry)
 set(QUARRY_INSTALL_CMAKE ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
 set(QUARRY_INSTALL_FORTRAN ${CMAKE_INSTALL_LIBDIR}/quarry/fortran)
 
-# What a target itself links, under the real names behind aliases.
+# Direct links of a target, under the real names behind aliases.
 function(_quarry_direct_links target out)
   set(links "")
   foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
@@ -336,7 +336,7 @@ function(quarry_install)
   _quarry_install_documents()
   _quarry_install_service()
 
-  # What an installation needs, and nothing else.
+  # Builds everything that an installation needs, and nothing else.
   add_custom_target(installable)
   get_property(programs GLOBAL PROPERTY QUARRY_PROGRAMS)
   get_property(libraries GLOBAL PROPERTY QUARRY_SHARED_LIBRARIES)

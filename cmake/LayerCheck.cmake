@@ -42,7 +42,7 @@ set(QUARRY_LAYER_client session base storage geometry codec store format query d
 set(QUARRY_LAYER_client_grpc client wire proto_grpc ${QUARRY_LAYER_client})
 set(QUARRY_LAYER_spectrum pipeline client session redistribute mapping distribution base storage geometry codec store format query dataset proto)
 
-# What a room must never reach, even if its own list allows it.
+# Dependencies that a room must never reach, even if its own list allows them.
 foreach(room pipeline convert insitu insitu_fortran intransit spectrum)
   set(QUARRY_FORBIDDEN_${room} "gRPC::;LMDB;proto_grpc")
 endforeach()

@@ -11,7 +11,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-# What the libraries above need in turn.
+# Indirect dependencies of the libraries above.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${QUARRY_SYSROOT}/usr/lib/aarch64-linux-gnu -Wl,-rpath,${QUARRY_SYSROOT}/usr/lib/aarch64-linux-gnu")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${QUARRY_SYSROOT})
 set(ENV{PKG_CONFIG_LIBDIR} ${QUARRY_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${QUARRY_SYSROOT}/usr/share/pkgconfig)

@@ -111,7 +111,7 @@ def man_page(program, version):
 
 
 def bash_case(command, is_program):
-    """What to complete after an option that has a value, and the options."""
+    """Completions after an option that has a value, and the options."""
     lines = ["      case $previous in"]
     for option in options_of(command, is_program):
         if not option["value"]:

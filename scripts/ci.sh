@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What continuous integration runs, also on a fresh machine: every stage in order, each with its duration; the first
-# failure ends the run. docs/decisions/build-and-ci.md says what is in it, and why.
+# Runs continuous integration, also on a fresh machine: every stage in order, each with its duration; the first failure
+# ends the run. docs/decisions/build-and-ci.md has its contents and the reasons.
 # Usage: scripts/ci.sh                      the stages of CI: about an hour on two processors with nothing cached
 #        QUARRY_TEST_FULL=1 scripts/ci.sh   the long form: all counts and sizes, mutants, other libraries, every source on its own and under clang-tidy; hours
 #        scripts/ci.sh --list               names of the stages
@@ -87,7 +87,7 @@ stage_dev() { scripts/build.sh dev; }
 
 stage_mutants() { tests/mutants/run.py; }
 
-# What other libraries see in files, beside what Quarry sees.
+# Compares the reading of other libraries with Quarry's.
 stage_differential() { scripts/differential.sh --json build/ci/differential.json; }
 
 stage_soak() {

@@ -59,7 +59,7 @@ def of_class(name, kind):
 
 
 def returned():
-    """What functions and methods return besides: the module in C++ has the types, in the order of their use."""
+    """Other return types of functions and methods: the module in C++ has the types, in the order of their use."""
     names = ("Plan", "PlannedLevel", "Price", "Statistics", "Bounded", "Histogram", "Step", "FieldStep", "LevelRecord",
              "LayerRecord", "FieldDescription", "DatasetSummary")
     return [of_class(name, getattr(quarry._quarry, name)) for name in names]

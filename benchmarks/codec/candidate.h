@@ -29,9 +29,9 @@ class PassTimes {
   /// The shortest time of each patch, summed: on a busy machine no whole pass is undisturbed, but most
   /// patches are in one of them.
   double Best() const;
-  /// Of one patch.
+  /// Seconds of one patch.
   double Best(std::size_t patch) const { return best_[patch]; }
-  /// Of the whole passes: far from Best where the machine was busy.
+  /// Seconds of all passes: much more than Best where the machine was busy.
   double Median() const;
 
  private:

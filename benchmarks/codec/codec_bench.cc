@@ -136,7 +136,7 @@ Status Decode(const Volume& volume, int repeats, double tolerance, std::vector<M
   return Status::Ok();
 }
 
-/// What a subfile adds to the payloads: header, one row of the table for each patch, footer.
+/// Bytes that a subfile adds to the payloads: header, one row of the table for each patch, footer.
 std::uint64_t TableBytes(const Volume& volume) {
   return format::SubfileHeader::kEncodedSize +
          volume.patches.size() * format::PatchEntry::EncodedSize(volume.levels) +

@@ -162,8 +162,8 @@ class Ladder {
   const std::vector<double>& relative_;
   std::vector<double> tolerances_;  ///< [unit of the samples]
   std::optional<std::uint64_t> fill_;
-  std::vector<EncodedPatch> layered_;               ///< of each patch
-  std::vector<std::vector<EncodedPatch>> singles_;  ///< of each patch, for each tolerance
+  std::vector<EncodedPatch> layered_;               ///< one for each patch
+  std::vector<std::vector<EncodedPatch>> singles_;  ///< one for each patch and tolerance
   std::uint64_t mask_bytes_ = 0;
   std::vector<Step> layers_;
   std::vector<Step> alone_;

@@ -188,7 +188,7 @@ def compare(samples, decoded, valid):
 
 
 def figures(entry, samples, peer, size, runs):
-    """What lossy and lossless peers have in common."""
+    """Figures that lossy and lossless peers have in common."""
     return {
         "program": "peers",
         "volume": entry["name"],

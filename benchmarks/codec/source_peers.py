@@ -50,7 +50,7 @@ SECONDS = 300  # sz_pinterp_mquant may go on for ever
 
 
 def run(command, folder):
-    """What a program prints; RuntimeError with its first error, or last line, if it fails."""
+    """Runs a program and returns its output; RuntimeError with its first error, or last line, if it fails."""
     try:
         done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -89,7 +89,7 @@ def build(program, sources):
 
 
 def make_version_header(sources):
-    """What QoZ's own build writes."""
+    """Writes the header with versions that QoZ's own build writes."""
     header = sources / "QoZ/include/QoZ/version.hpp"
     if header.parent.exists() and not header.exists():
         names = {"VER": '"2.0.0.0"', "VER_MAJOR": 2, "VER_MINOR": 0, "VER_PATCH": 0, "VER_TWEAK": 0, "NAME": '"QoZ"'}

@@ -44,7 +44,7 @@ double NanosecondsPerTick() {
   return passed.count() / static_cast<double>(Ticks() - first);
 }
 
-/// What a timer counts when nothing lies between its two looks at the clock.
+/// The ticks that a timer counts when nothing lies between its two looks at the clock.
 double TicksOfNothing() {
   constexpr int kLooks = 100000;
   std::uint64_t sum = 0;

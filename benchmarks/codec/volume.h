@@ -9,7 +9,7 @@
 
 namespace quarry::bench {
 
-/// What to load; the files are raw, little-endian, x fastest.
+/// A volume to load; the files are raw, little-endian, x fastest.
 struct VolumeOptions {
   std::string name;
   std::string input;
@@ -28,7 +28,7 @@ struct VolumeOptions {
 struct Patch {
   PatchLayout layout;
   Bytes samples;
-  Bytes filled;                        ///< what coders without masks are given; empty: `samples`
+  Bytes filled;                        ///< input for coders without masks; empty: `samples`
   std::vector<std::uint8_t> validity;  ///< empty: all are valid
   std::uint64_t valid = 0;
 
@@ -40,7 +40,7 @@ struct Volume {
   VolumeOptions options;
   Index3 patch_shape{};
   int levels = 1;
-  double min = 0;  ///< of the valid samples
+  double min = 0;  ///< smallest valid sample
   double max = 0;
   std::uint64_t samples = 0;
   bool has_missing = false;

@@ -50,7 +50,7 @@ class ZfpRunner {
     bytes_ = zfp_compress(stream.get(), field.get());
     return {buffer_.data(), (bytes_ + 7) / 8};
   }
-  /// Of the last stream.
+  /// Size of the last stream.
   std::size_t bytes() const { return bytes_; }
 
   /// @param stream  followed by words that zfp may run into

@@ -95,7 +95,7 @@ def measure(rows, entries, block, dims, steps, folder):
 
 
 def lines(reports):
-    """Of the table."""
+    """The lines of the table."""
     for (program, order), one in reports.items():
         yield [program, order, str(one.passes), f"{one.seconds:.1f} s", f"{one.io_seconds:.1f} s",
                f"{one.compute_seconds:.1f} s", f"{one.overlap:.2f}", f"{one.hit_ratio:.1%}",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the size of patches does: bytes, conversion, and first reads of boxes of several sizes, in turns.
+"""Effect of the patch size: bytes, conversion, and first reads of boxes of several sizes, in turns.
 
 Stores a raw volume of float32 with each size, then reads random boxes whose ends lie on no patch, each from a dataset that was
 just opened: nothing is decoded, and files are in the page cache. Needs the package quarry and the programs of a release build.
@@ -47,7 +47,7 @@ def first_read(dataset, box, level=0):
 
 
 def some_box(chooser, edge, whole):
-    """Of a cube that lies on no boundary of patches, as (begin, end) along each axis."""
+    """A cube that lies on no boundary of patches, as (begin, end) along each axis."""
     if edge == whole:
         return ((0, whole),) * 3
     begins = [chooser.randrange(1, whole - edge) | 1 for _ in range(3)]

@@ -38,14 +38,14 @@ WITHIN = 0.1
 SMALL = ("--dims", "192x192x192", "--patch", "64", "--ranks", "2x2x2")
 RANKS = 8
 
-# Of 003: process grids by the number of ranks, edges of patches, edges of the field.
+# Settings of 003: process grids by the number of ranks, edges of patches, edges of the field.
 GRIDS = {1024: "16x8x8", 2048: "16x16x8", 4096: "16x16x16"}
 PATCHES = (32, 64)
 EXTENTS = (1000, 1600, 3000, 3200, 6000, 6400)
 # From here on, the paper finds greedy faster than balanced.
 LARGE = 3200
 
-# What quarry-plan predict gives in one run: seconds of the exchange by edge of the patches and number of ranks.
+# Answer of one run of quarry-plan predict: seconds of the exchange by edge of the patches and number of ranks.
 Seconds = dict[tuple[int, int], float]
 
 
@@ -184,7 +184,7 @@ def measure_placement(programs: Path) -> list[Row]:
 
 
 def busiest_rank(results: Any, commands: list[Command]) -> Row:
-    """What greedy costs where each rank has a core."""
+    """The cost of greedy where each rank has a core."""
     greedy, balanced = results["greedy"], results["balanced"]
     model = greedy["predicted"]["encode_core_s"] / balanced["predicted"]["encode_core_s"]
     core = greedy["encode_core"]["seconds"]["median"] / balanced["encode_core"]["seconds"]["median"]
@@ -230,7 +230,7 @@ def exchange(extent: int, placement: str, messages: str = "patch", patches: tupl
 
 
 def exchange_seconds(command: Command, programs: Path) -> Seconds:
-    """Of all combinations."""
+    """Seconds of the exchange for all combinations."""
     found = command.answer(programs)["combinations"]
     return {(int(one["patch"]), one["ranks"]): float(one["seconds"]["exchange"]) for one in found}
 
@@ -378,10 +378,10 @@ def modelled(programs: Path, extents: tuple[int, ...] = EXTENTS) -> list[Row]:
 
 
 def quick(programs: Path) -> list[Row]:
-    """Those of `modelled` without the largest fields, which take most of the time."""
+    """The rows of `modelled` without the largest fields, which take most of the time."""
     return modelled(programs, tuple(extent for extent in EXTENTS if extent < 6000))
 
 
 def measured(programs: Path) -> list[Row]:
-    """Of both papers."""
+    """The measured rows of both papers."""
     return measure_placement(programs) + measure_exchange(programs)

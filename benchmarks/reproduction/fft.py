@@ -11,7 +11,7 @@ from reproduction.running import AGREES, FAILS, HOLDS, Command, Drawing, Row, ro
 PRINTED = 6.3
 NEEDED = 75
 
-# What counts as agreement: the paper prints two digits or three, "nearly 5" and "as much as 10".
+# Deviation that counts as agreement: the paper prints two digits or three, "nearly 5" and "as much as 10".
 TOLERANCE = 0.06
 
 NUMBERS = Command("quarry-plan", "fft", "--predictions")
@@ -70,7 +70,7 @@ def numbers(answer: Any) -> list[Row]:
 
 
 def figure_5(answers: dict[float, Any]) -> list[Row]:
-    """What the text says of the bars; it prints no seconds but 0.528, which is a row of prediction 2."""
+    """Statements of the text about the bars; it prints no seconds but 0.528, which is a row of prediction 2."""
     bars = {bar["system"]: bar for bar in answers[PRINTED]["figure_5"]}
     total = {name: bar["memory_s"] + bar["network_s"] for name, bar in bars.items()}
     network = {name: bar["network_s"] / bars["GPU"]["network_s"] for name, bar in bars.items()}

@@ -26,7 +26,7 @@ FOLDER = "loads"
 THETA = "tools/plan/machines/theta.json"
 GIB = 2.0**30
 
-# Of the logarithm of the bytes of a patch: fitted, to figures 7, 8 and 11.
+# Spread of the logarithm of the bytes of a patch: fitted, to figures 7, 8 and 11.
 SPREAD_TURBULENCE = 0.44
 SPREAD_S3D = 0.39
 WEAK_GRIDS = {1024: (16, 8, 8), 2048: (16, 16, 8), 4096: (16, 16, 16), 8192: (32, 16, 16), 16384: (32, 32, 16)}
@@ -62,8 +62,8 @@ class Load(NamedTuple):
     """A step of one of the paper's experiments."""
 
     name: str
-    sizes: Sizes  # of the patches, but for a factor, [z, y, x]
-    total: float  # of the patches [bytes]
+    sizes: Sizes  # relative sizes of the patches, [z, y, x]
+    total: float  # bytes of all patches
     dims: tuple[int, int, int]
     kind: str
     ranks: str
@@ -200,7 +200,7 @@ def best_files(where: str, balanced: dict[int, float], paper: int, command: Comm
 
 
 def chosen_files(where: str, name: str, load: Load, model: Model) -> Row:
-    """What --files auto takes."""
+    """The number of files that --files auto takes."""
     command = load.predict("balanced", "auto")
     return row(
         "000",
@@ -294,7 +294,7 @@ def weak_scaling(model: Model) -> list[Row]:
 
 
 def modelled(programs: Path) -> list[Row]:
-    """Of all four figures. The commands run in a folder that looks like the root of the repository."""
+    """The rows of all four figures. The commands run in a folder that looks like the root of the repository."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / FOLDER).mkdir()

@@ -33,7 +33,7 @@ TABLE = {
     (25904, 10360): (204.7, 830.9, 99.59),
 }
 MIB = 2**20
-FRACTION = 5  # of the cells along each axis that the developed wake has
+FRACTION = 5  # share of the cells along each axis that the developed wake has
 INFLOW = 0.15
 PATCH = "256x256x1"  # as lbm has it in two dimensions; the default, 64 along each axis, is for volumes
 EARLY, WAKE = (40, 20), (4000, 800)  # steps, and steps between outputs, of the two runs
@@ -181,7 +181,7 @@ def reduction(size: float, raw: float) -> float:
 
 
 def reduction_row(grid: tuple[int, int], jpeg_mib: float | None = None) -> Row:
-    """What the paper's JPEG files save, from the sizes that it prints; and what ours save."""
+    """The savings of the paper's JPEG files, from the sizes that it prints, and of ours."""
     _, processed, paper = TABLE[grid]
     model = reduction(processed, raw_mib(grid) * OUTPUTS)
     measured = None if jpeg_mib is None else reduction(jpeg_mib, raw_mib(grid))

@@ -34,19 +34,19 @@ SMALL = ["--rows", "10000", "--entries", "2000", "--block", "625", "--dims", "64
 COMMAND = " ".join([STUDY, *SMALL])
 EDGE = 256  # samples of a field of float32 along each axis
 MEMORY = EDGE**3 * 4 // 4  # [bytes] of a server
-WITHIN = 1.2  # of the larger of I/O and computing, which is "fairly small" in the paper's figure 5
+WITHIN = 1.2  # limit, as a multiple of the larger of I/O and computing; "fairly small" in the paper's figure 5
 STRAIGHT = 0.95  # the correlation of a constant slope
 MODEL_WITHIN = 0.05  # agreement of a measured share with its model
-PASSES = 3  # of mean length: the time that the plot shows
+PASSES = 3  # passes of mean length: the time that the plot shows
 
-# Of benchmarks/outofcore/run.py. A point of its trace: seconds, bytes in memory, bytes in use, waiting tasks.
+# Report of benchmarks/outofcore/run.py. A point of its trace: seconds, bytes in memory, bytes in use, waiting tasks.
 Report = dict[str, Any]
 
 of_paper = functools.partial(row, "004")
 
 
 def modelled(programs: Path) -> list[Row]:
-    """What is not measured here, and why."""
+    """Statements that are not measured here, with the reason."""
     del programs
     return [
         of_paper(
@@ -81,7 +81,7 @@ def measured(programs: Path) -> list[Row]:
 
 
 def study() -> list[Report]:
-    """Of benchmarks/outofcore/run.py, which enters the package's environment itself."""
+    """The reports of benchmarks/outofcore/run.py, which enters the package's environment itself."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -111,7 +111,7 @@ def overlap(program: str, one: Report) -> Row:
 
 
 def moved(program: str, aware: Report, fifo: Report) -> Row:
-    """Of each pass, as the number of passes may differ by one."""
+    """Bytes moved in each pass, as the number of passes may differ by one."""
     share = aware["bytes_moved"] / aware["passes"] / (fifo["bytes_moved"] / fifo["passes"])
     # Every pass but the first finds what fits beside the vectors; first in, first out finds nothing.
     model = 1 - most_in_memory(aware) / aware["data_bytes"] * (aware["passes"] - 1) / aware["passes"]
@@ -179,7 +179,7 @@ def one_pass(trace: list[list[float]]) -> list[tuple[float, float]]:
 
 
 def correlation(points: list[tuple[float, float]]) -> float:
-    """Of the two numbers of each point."""
+    """Correlation of the two numbers of each point."""
     return float(np.corrcoef(np.array(points).T)[0, 1])
 
 

@@ -62,7 +62,7 @@ class Command:
         return done.stdout
 
     def answer(self, programs: Path, folder: Path | None = None) -> Any:
-        """What it prints with --json. Without, a user sees the same as a table."""
+        """The program's output with --json. Without, a user sees the same as a table."""
         return json.loads(self.run(programs, "--json", folder=folder))
 
 
@@ -118,7 +118,7 @@ def merged(modelled: list[Row], measured: list[Row]) -> list[Row]:
 
 
 def cores() -> int:
-    """Those that this process can use."""
+    """The number of cores that this process can use."""
     return len(os.sched_getaffinity(0))
 
 

@@ -202,7 +202,7 @@ def convert(stack: Path, folder: Path, reading: str, ranks: int) -> tuple[Comman
 
 
 def digest(dataset: Path) -> str:
-    """Of the bytes of all subfiles."""
+    """Digest of the bytes of all subfiles."""
     total = hashlib.sha256()
     for path in sorted(dataset.rglob("*.qsf")):
         total.update(path.read_bytes())
@@ -291,5 +291,5 @@ def measured(programs: Path) -> list[Row]:
 
 
 def modelled(programs: Path) -> list[Row]:
-    """Of tables II and III, on the paper's machine."""
+    """The rows of tables II and III, on the paper's machine."""
     return table_3(programs) + table_2(programs)

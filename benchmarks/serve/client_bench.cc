@@ -104,7 +104,7 @@ Result<Json> ReadLevels(const quarry::client::Dataset& dataset, const std::strin
   return Json{{"levels", levels}};
 }
 
-/// What one client has taken from its connection.
+/// Bytes and times of one client, from its connection.
 struct Drained {
   double begin = 0;
   double end = 0;

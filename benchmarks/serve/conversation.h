@@ -14,7 +14,7 @@ namespace quarry::serve_bench {
 
 using Json = nlohmann::ordered_json;
 
-/// Of a clock that all processes of a machine share.
+/// Seconds of a clock that all processes of a machine share.
 inline double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -122,7 +122,7 @@ def middle(rows):
 
 
 def measure(args, tokens):
-    """Of each kind of neighbour, [with the same server, with another one], and alone; in turns."""
+    """Measures each kind of neighbour, [with the same server, with another one], and alone; in turns."""
     turns = []
     for _ in range(args.repeat):
         turns.append({"alone": [alone(args, tokens)]} |

@@ -116,7 +116,7 @@ def touch_memory(size):
     some seconds; the next program that needs them waits, up to seconds per GiB."""
     page = mmap.PAGESIZE
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)  # of the kind that Quarry's large buffers have
+        memory.madvise(mmap.MADV_HUGEPAGE)  # huge pages, as Quarry's large buffers have
         for begin in range(0, size, page):
             memory[begin] = 1
 

@@ -1,7 +1,6 @@
-// What gRPC itself can do: a server that streams bytes out of its memory, and a client that copies them into
-// one array. No service definition, no protobuf: messages are handed to gRPC as slices of the server's
-// buffer, so nothing is encoded or copied before the transport. The upper bound that run.py compares Quarry
-// with.
+// Speed of gRPC alone: a server that streams bytes out of its memory, and a client that copies them into one
+// array. No service definition, no protobuf: messages are handed to gRPC as slices of the server's buffer, so
+// nothing is encoded or copied before the transport. The upper bound that run.py compares Quarry with.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>

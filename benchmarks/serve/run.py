@@ -91,7 +91,7 @@ def must_run(command):
 
 
 def maker(programs, promise):
-    """What a dataset depends on beside its field."""
+    """The settings that a dataset depends on beside its field."""
     return " ".join([hashlib.sha256((programs / "quarry-write").read_bytes()).hexdigest(), *promise])
 
 

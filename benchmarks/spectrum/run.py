@@ -118,7 +118,7 @@ def library_rows(field):
 
 
 def heffte_seconds(program, n, ranks):
-    """Of one transform, the mean of forward and backward ones."""
+    """Seconds of one transform, the mean of forward and backward ones."""
     done = subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), program, "fftw", "double", str(n), str(n), str(n),
                            "-no-reorder"], check=True, capture_output=True, text=True)
     return float(re.search(r"Time per run:\s*([0-9.e+-]+)", done.stdout)[1])

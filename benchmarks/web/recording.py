@@ -1,4 +1,4 @@
-"""What a person sees in a browser, with the time of each picture: the same measure for every page."""
+"""The pictures that a person sees in a browser, with the time of each picture: the same measure for every page."""
 
 import asyncio
 import base64

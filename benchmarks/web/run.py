@@ -138,7 +138,7 @@ async def visit_neuroglancer(args, address):
 
 
 def visits(args, contestants):
-    """What each contestant's visit gives, in turns."""
+    """The results of each contestant's visit, in turns."""
     taken = {name: [] for name in contestants}
     for turn in range(args.repeat):
         for name in contestants if turn % 2 == 0 else reversed(contestants):
@@ -247,7 +247,7 @@ def decoding(args):
 
 
 def page_size(args):
-    """What a browser with SIMD loads, compressed as it is sent."""
+    """The bytes that a browser with SIMD loads, compressed as they are sent."""
     files = [path for path in PAGE.rglob("*.gz") if "scalar" not in path.name]
     return [("page without data, gzipped", {"viewer": [sum(path.stat().st_size for path in files) / 1e3]}, "kB", "300 kB")]
 
