@@ -30,10 +30,10 @@ struct Source {
 };
 
 Status CheckFields(const SpectrumRequest& request) {
-  if (request.fields.empty()) return InvalidArgument("no field is named; give --field or --vector");
+  if (request.fields.empty()) return InvalidArgument("no field is given; give --field or --vector");
   const std::set<std::string> different(request.fields.begin(), request.fields.end());
   if (different.size() != request.fields.size())
-    return InvalidArgument("a component is named twice; the energies of different fields add up");
+    return InvalidArgument("a component is given twice; give each component once");
   return Status::Ok();
 }
 
@@ -72,7 +72,7 @@ Status Describe(const SpectrumRequest& request, Source* source) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, source->dataset->Steps());
   const auto step =
       std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == source->step; });
-  if (step == steps.end()) return NotFound("step {} has gone", source->step);
+  if (step == steps.end()) return NotFound("step {} was removed", source->step);
   for (const std::string& field : request.fields) {
     const DatasetDescription& dataset = source->dataset->description();
     QUARRY_RETURN_IF_ERROR(CheckWhole(*step, field, dataset.GridOf(*dataset.FindField(field))));

@@ -31,7 +31,7 @@ Result<internal::Transport> FindTransport(const std::string& target) {
   if (found != transports.by_scheme.end()) return found->second;
   if (SchemeOf(target) == "grpc" || SchemeOf(target) == "grpcs")
     return InvalidArgument(
-        "this program knows no servers, and \"{}\" is one; link quarry::client_grpc and call EnableGrpc() "
+        "\"{}\" is a server, and this program has no gRPC; link quarry::client_grpc and call EnableGrpc() "
         "first",
         target);
   return InvalidArgument(

@@ -82,9 +82,8 @@ Status LevelAssembler::TakeMemory() {
     QUARRY_ASSIGN_OR_RETURN(current_.buffer, buffer_(current_, bytes));
   }
   if (!current_.buffer.empty() && current_.buffer.size() != bytes) {
-    return InvalidArgument(
-        "the buffer for level {} has {} bytes, and its samples take {}; give exactly as many", current_.level,
-        current_.buffer.size(), bytes);
+    return InvalidArgument("the buffer for level {} has {} bytes, but its samples need exactly {}",
+                           current_.level, current_.buffer.size(), bytes);
   }
   if (current_.buffer.empty()) current_.data.resize(bytes);
   std::byte* const samples = current_.buffer.empty() ? current_.data.data() : current_.buffer.data();
@@ -121,8 +120,9 @@ Result<SamplePlace> LevelAssembler::Place(const Box& extent) {
 
 Status LevelAssembler::EndLevel(int level, const ReadCost& cost) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
-  if (missing_ != 0) return InternalError("{} samples of level {} did not come", missing_, level);
-  if (!corners_.empty()) return InternalError("some samples of level {} came twice, others did not", level);
+  if (missing_ != 0)
+    return InternalError("{} samples of level {} are missing from the answer", missing_, level);
+  if (!corners_.empty()) return InternalError("samples of level {} came twice, others are missing", level);
   ++next_level_;
   started_ = false;
   return on_level_(&current_, cost);

@@ -39,12 +39,11 @@ Result<std::shared_ptr<const query::CurvilinearGrid>> ReadCurvilinear(const Data
   const DatasetDescription& description = dataset.description();
   const GridDescription& grid = description.GridOf(fields.x);
   if (grid.samples() > kMaxPlaces) {
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("the coordinates \"{}\" and \"{}\" have {} samples each, and {} are the most that "
-                    "are kept in memory; give sample coordinates, without --physical",
-                    Printable(description.fields[fields.x].name),
-                    Printable(description.fields[fields.y].name), grid.samples(), kMaxPlaces));
+    return Status(StatusCode::kResourceExhausted,
+                  fmt::format("the coordinates \"{}\" and \"{}\" have {} samples each, and at most {} are "
+                              "kept in memory; give sample coordinates, without --physical",
+                              Printable(description.fields[fields.x].name),
+                              Printable(description.fields[fields.y].name), grid.samples(), kMaxPlaces));
   }
   QUARRY_ASSIGN_OR_RETURN(std::vector<double> x, ReadCoordinates(dataset, fields.x, step, call));
   QUARRY_ASSIGN_OR_RETURN(std::vector<double> y, ReadCoordinates(dataset, fields.y, step, call));
@@ -98,13 +97,13 @@ Status Places::Outside(std::size_t number, const query::Point& position, std::si
   }
   const auto& ranges = curvilinear_->ranges();
   if (!ranges) {
-    return InvalidArgument("{} is outside the grid of \"{}\": \"{}\" and \"{}\" place no sample", point,
-                           Printable(field_), Printable(titles_.names[0]), Printable(titles_.names[1]));
+    return InvalidArgument("{} is outside the grid of \"{}\": \"{}\" and \"{}\" have no valid position",
+                           point, Printable(field_), Printable(titles_.names[0]),
+                           Printable(titles_.names[1]));
   }
   return InvalidArgument(
-      "{} is outside the grid of \"{}\": it lies between no four samples that have a place; {}, "
-      "and {}",
-      point, Printable(field_), range(0, (*ranges)[0].low, (*ranges)[0].high),
+      "{} is outside the grid of \"{}\": no four samples with positions enclose it; {}, and {}", point,
+      Printable(field_), range(0, (*ranges)[0].low, (*ranges)[0].high),
       range(1, (*ranges)[1].low, (*ranges)[1].high));
 }
 
@@ -117,7 +116,7 @@ Result<std::vector<query::Point>> Places::SampleCoordinatesOf(std::span<const qu
     query::Point point = query::ToSampleCoordinates(grid_, position);
     if (curvilinear_) {
       if (p % kPointsOfALook == 0 && cancel.cancelled())
-        return Status(StatusCode::kCancelled, "the search for places was cancelled");
+        return Status(StatusCode::kCancelled, "the search for positions was cancelled");
       const auto found = curvilinear_->Find(position[0], position[1]);
       if (!found) return Outside(p, position, 0);
       if (!(point[2] >= 0 && point[2] <= static_cast<double>(grid_.dims[2] - 1)))

@@ -127,9 +127,8 @@ class ArraySource final : public writer::FieldSource {
     const Index3 shape = box.shape();
     for (std::size_t axis = 0; axis < 3; ++axis) {
       if (static_cast<std::int64_t>(array.shape(2 - axis)) == shape[axis]) continue;
-      return InvalidArgument(
-          "the samples of the box {} were asked for, and an array of {} x {} x {} (z, y, x) came",
-          ToString(box), array.shape(0), array.shape(1), array.shape(2));
+      return InvalidArgument("the callback returned an array of {1} x {2} x {3} (z, y, x) for the box {0}",
+                             ToString(box), array.shape(0), array.shape(1), array.shape(2));
     }
     if (static_cast<std::int64_t>(array.itemsize()) != size)
       return InvalidArgument("{} was declared, and an array with {} bytes a sample came", Name(type_),

@@ -362,7 +362,7 @@ Result<Axis> ParseAxis(const TimeUnit& unit) {
   const auto units = ParseUnits(unit.units);
   if (!units) {
     return InvalidArgument(
-        "\"{}\" is no unit of time; write for example \"hours\" or \"days since 2001-01-01\"", unit.units);
+        "\"{}\" is not a unit of time; write for example \"hours\" or \"days since 2001-01-01\"", unit.units);
   }
   Axis axis;
   axis.unit = units->unit.nanoseconds;
@@ -375,7 +375,7 @@ Result<Axis> ParseAxis(const TimeUnit& unit) {
   axis.calendar = *calendar;
   const auto moment = units->date ? MomentOf(*units->date, *calendar) : std::nullopt;
   if (!moment) {
-    return InvalidArgument("\"{}\" is no date of the calendar \"{}\"", units->reference,
+    return InvalidArgument("\"{}\" is not a date of the calendar \"{}\"", units->reference,
                            unit.calendar.empty() ? "standard" : unit.calendar);
   }
   axis.reference = *moment;
@@ -498,7 +498,7 @@ Result<double> TimeOfDate(std::string_view date, const TimeUnit& unit) {
   const auto parsed = ParseDate(date);
   const auto moment = parsed ? MomentOf(*parsed, axis.calendar) : std::nullopt;
   if (!moment) {
-    return InvalidArgument("\"{}\" is no date of the calendar \"{}\"", date,
+    return InvalidArgument("\"{}\" is not a date of the calendar \"{}\"", date,
                            unit.calendar.empty() ? "standard" : unit.calendar);
   }
   return Rescale(0, 1, axis.unit, *moment - axis.reference);

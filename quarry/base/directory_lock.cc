@@ -122,7 +122,7 @@ Status HeldBy(const Owner& owner, const fs::path& path, int waited) {
                         owner.process, path.string(), owner.since, file)};
   return {StatusCode::kUnavailable,
           fmt::format("process {} of \"{}\" is writing to \"{}\" since {} (waited {} s); wait for it to end, "
-                      "or where it runs no more, give --break-lock or remove \"{}\"",
+                      "or if it no longer runs, give --break-lock or remove \"{}\"",
                       owner.process, owner.host, path.string(), owner.since, waited, file)};
 }
 

@@ -235,9 +235,7 @@ Status NotAFile(std::string_view path, std::string_view what) {
 }
 
 Status EndsEarly(std::string_view path, std::uint64_t end, std::uint64_t missing) {
-  return DataLoss(
-      "\"{}\" ends at byte {}, {} bytes before the end of what should be there; the file is truncated", path,
-      end, missing);
+  return DataLoss("\"{}\" ends at byte {}, {} bytes too early; the file is truncated", path, end, missing);
 }
 
 Status CheckFileSize(std::string_view path, std::uint64_t size, std::uint64_t limit) {

@@ -35,9 +35,9 @@ Status FlushOutput() {
   if (!CloseACopy()) Remember(errno);
   const int error = first_error;
   if (error == 0) return Status::Ok();
-  if (error == EPIPE) return {StatusCode::kCancelled, "nobody reads standard output any more"};
+  if (error == EPIPE) return {StatusCode::kCancelled, "standard output is closed by its reader"};
   return InternalError(
-      "cannot write to standard output: {}; a part of it is lost, so send it to a place that takes it",
+      "cannot write to standard output: {}; part of the output is lost; redirect it elsewhere",
       ErrnoText(error));
 }
 

@@ -25,9 +25,9 @@ Status ErrnoStatus(int error_number, std::string_view action, std::string_view p
     case EPERM:
     case EROFS:
       if (action == "open" || action == "read" || action == "list" || action == "stat")
-        return {StatusCode::kInternal, message + "; let this user read it, and enter the folders above it"};
-      return {StatusCode::kInternal,
-              message + "; choose a place that you may write to, or change its permissions"};
+        return {StatusCode::kInternal,
+                message + "; give this user permission to read it, and to enter the folders above it"};
+      return {StatusCode::kInternal, message + "; choose a writable path, or change its permissions"};
     default:
       return {StatusCode::kInternal, message};
   }

@@ -173,7 +173,7 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
     }
     if (!coder.Keeps(layout.type, original, validity, bound, decoded.front())) {
       return InternalError(
-          "a patch decodes without what {} keeps, at {}: this is a bug in Quarry, please report it",
+          "a patch decodes without the guarantee of {}, at {}: this is a bug in Quarry, please report it",
           coder.name(), bound);
     }
     encoded.errors.insert(encoded.errors.end(), errors.begin(), errors.end());

@@ -231,7 +231,7 @@ Result<std::optional<std::string>> Parser::Parse(int argc, const char* const* ar
     app_->exit(success, text, text);
     return Text(text.str());
   } catch (const CLI::FileError& error) {
-    return NotFound("{}: {}; give a file that is there, and that this user may read", config_option_,
+    return NotFound("{}: {}; give a file that exists, and that this user may read", config_option_,
                     error.what());
   } catch (const CLI::ConfigError& error) {
     return InvalidArgument("{}: {}; the names are those of {} --help, without --", config_option_,

@@ -43,7 +43,7 @@ std::size_t DepthOf(std::string_view json) {
 
 Status CheckText(const std::string& name, const std::string& text) {
   if (IsUtf8(text)) return Status::Ok();
-  return InvalidArgument("attribute \"{}\" is no UTF-8 text; write it in another way", Printable(name));
+  return InvalidArgument("attribute \"{}\" is not UTF-8 text; encode it as UTF-8", Printable(name));
 }
 
 Status CheckNumbers(const std::string& name, const AttributeNumbers& numbers) {
@@ -58,15 +58,16 @@ Status CheckNumbers(const std::string& name, const AttributeNumbers& numbers) {
   };
   const auto wrong = std::ranges::find_if_not(numbers.values, fits);
   if (wrong == numbers.values.end()) return Status::Ok();
-  return InvalidArgument("attribute \"{}\" has the number {}, which is no {}", name, *wrong,
+  return InvalidArgument("attribute \"{}\" has the number {}, which is not a {}", name, *wrong,
                          Name(numbers.type));
 }
 
 Status CheckJson(const std::string& name, const JsonText& json) {
   if (const std::size_t depth = DepthOf(json.text); depth > kMaxJsonDepth)
-    return InvalidArgument("attribute \"{}\" is nested {} deep; {} is the most", name, depth, kMaxJsonDepth);
+    return InvalidArgument("attribute \"{}\" is nested {} deep; the maximum is {}", name, depth,
+                           kMaxJsonDepth);
   if (Json::accept(json.text)) return Status::Ok();
-  return InvalidArgument("attribute \"{}\" is to be JSON, and is not", name);
+  return InvalidArgument("attribute \"{}\" must be JSON, and is not", name);
 }
 
 Json ToJson(const SampleValue& value, DataType type) {
@@ -85,8 +86,9 @@ Json ToJson(const AttributeNumbers& numbers) {
 }
 
 Status TooLarge(std::size_t count, std::size_t bytes) {
-  return InvalidArgument("there are {} attributes with {} bytes; {} with {} bytes are the most of one owner",
-                         count, bytes, kMaxAttributes, kMaxAttributeBytes);
+  return InvalidArgument(
+      "there are {} attributes with {} bytes; the maximum of one owner is {} with {} bytes", count, bytes,
+      kMaxAttributes, kMaxAttributeBytes);
 }
 
 }  // namespace
@@ -113,7 +115,7 @@ std::size_t SizeOf(const Attributes& attributes) {
 Status CheckAttribute(const Attribute& attribute) {
   const std::string& name = attribute.name;
   if (name.empty() || name.size() > kMaxAttributeName || !IsUtf8(name))
-    return InvalidArgument("an attribute has the name \"{}\", of {} bytes; it is to be UTF-8 of 1 to {}",
+    return InvalidArgument("an attribute has the name \"{}\", of {} bytes; it must be UTF-8 of 1 to {}",
                            Printable(Beginning(name, kMaxAttributeName)), name.size(), kMaxAttributeName);
   return std::visit(Cases{[&](const std::string& text) { return CheckText(name, text); },
                           [&](const std::vector<std::string>& texts) {

@@ -81,15 +81,15 @@ Status CheckTime(const std::optional<double>& time) {
 Status CheckTimeUnit(const TimeUnit& unit) {
   for (const std::string& text : {unit.units, unit.calendar}) {
     if (text.size() > kMaxTimeUnit)
-      return InvalidArgument("the unit of times has {} bytes; {} are the most", text.size(), kMaxTimeUnit);
-    if (!IsUtf8(text)) return InvalidArgument("the unit of times is not UTF-8 text; write it in another way");
+      return InvalidArgument("the unit of times has {} bytes; the maximum is {}", text.size(), kMaxTimeUnit);
+    if (!IsUtf8(text)) return InvalidArgument("the unit of times is not UTF-8 text; encode it as UTF-8");
   }
   return Status::Ok();
 }
 
 Status CheckTimeName(const std::string& name) {
   if (name.size() <= kMaxAttributeName && IsUtf8(name)) return Status::Ok();
-  return InvalidArgument("the name of time has {} bytes; it is to be UTF-8 of at most {}", name.size(),
+  return InvalidArgument("the name of time has {} bytes; it must be UTF-8 of at most {}", name.size(),
                          kMaxAttributeName);
 }
 

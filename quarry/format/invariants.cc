@@ -37,7 +37,7 @@ Status CheckGiven(const FieldDescription& field) {
 Status CheckBound(const FieldDescription& field) {
   for (const auto& bound : {field.tolerance, field.relative_tolerance, field.pointwise_relative_tolerance}) {
     if (bound && !IsTolerance(*bound))
-      return InvalidArgument("field \"{}\" has the tolerance {}, which is no positive number", field.name,
+      return InvalidArgument("field \"{}\" has the tolerance {}, which is not a positive number", field.name,
                              *bound);
   }
   for (std::size_t k = 0; k < field.rougher.size(); ++k) {
@@ -52,7 +52,7 @@ Status CheckBound(const FieldDescription& field) {
 template <typename Fields>
 Status CheckNames(const Fields& fields) {
   if (fields.size() > kMaxFields)
-    return InvalidArgument("there are {} fields; {} are the most", fields.size(), kMaxFields);
+    return InvalidArgument("there are {} fields; the maximum is {}", fields.size(), kMaxFields);
   std::set<std::string_view> names;
   for (const auto& field : fields) {
     if (!names.insert(field.name).second) return InvalidArgument("field \"{}\" appears twice", field.name);
@@ -70,8 +70,8 @@ Status CheckSubfiles(const std::vector<SubfileDescription>& subfiles, const Patc
   for (const SubfileDescription& subfile : subfiles) {
     fits = fits && CheckedAdd(patches, subfile.patches, &patches) && CheckedAdd(bytes, subfile.bytes, &bytes);
     if (subfile.patches == 0 || (!subfile.bounds.empty() && grid.domain().Contains(subfile.bounds))) continue;
-    return InvalidArgument("subfile \"{}\" of {} has the bounds {}, which are no part of the grid",
-                           subfile.name, owner, ToString(subfile.bounds));
+    return InvalidArgument("subfile \"{}\" of {} has the bounds {}, which are outside the grid", subfile.name,
+                           owner, ToString(subfile.bounds));
   }
   if (fits && patches == static_cast<std::uint64_t>(grid.patch_count())) return Status::Ok();
   return InvalidArgument("the {} subfiles of {} have {} patches and {} bytes{}; the grid has {} patches",
@@ -123,7 +123,7 @@ Status CheckGrid(const GridDescription& grid) {
 Status CheckNumbers(const DatasetDescription& dataset) {
   constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max() - kMaxFields;
   if (!dataset.fields.empty() && dataset.NumberOf(dataset.fields.size() - 1) > kMost)
-    return InvalidArgument("field \"{}\" has the number {}; {} is the most", dataset.fields.back().name,
+    return InvalidArgument("field \"{}\" has the number {}; the maximum is {}", dataset.fields.back().name,
                            dataset.NumberOf(dataset.fields.size() - 1), kMost);
   for (std::size_t f = 1; f < dataset.fields.size(); ++f) {
     if (dataset.NumberOf(f - 1) < dataset.NumberOf(f)) continue;
@@ -166,7 +166,7 @@ Status CheckComplex(const DatasetDescription& dataset) {
 Status CheckText(const TextCoordinate& text, const DatasetDescription& dataset) {
   const std::string subject = fmt::format("text \"{}\"", Printable(text.name));
   if (text.name.empty() || text.name.size() > kMaxAttributeName || !IsUtf8(text.name))
-    return InvalidArgument("{} has a name of {} bytes; it is to be UTF-8 of 1 to {}", subject,
+    return InvalidArgument("{} has a name of {} bytes; it must be UTF-8 of 1 to {}", subject,
                            text.name.size(), kMaxAttributeName);
   if (text.grid >= dataset.grids.size() || text.axis.value_or(0) > 2)
     return InvalidArgument("{} is on axis {} of grid {}; there are {} grids", subject, text.axis.value_or(0),
@@ -196,7 +196,7 @@ Status CheckAllAttributes(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckAttributes(dataset.time_attributes).Annotate("time"));
   const std::size_t bytes = SizeOfAttributes(dataset);
   if (bytes <= kMaxAllAttributeBytes) return Status::Ok();
-  return InvalidArgument("all attributes have {} bytes; {} are the most", bytes, kMaxAllAttributeBytes);
+  return InvalidArgument("all attributes have {} bytes; the maximum is {}", bytes, kMaxAllAttributeBytes);
 }
 
 }  // namespace
@@ -235,8 +235,8 @@ Status CheckField(const FieldDescription& field) {
     return InvalidArgument("field \"{}\" is {}, which codec {} does not code", field.name, Name(field.type),
                            Name(field.coder));
   if (field.layers() > coder->MostLayers())
-    return InvalidArgument("field \"{}\" has {} layers of accuracy; {} is the most of codec {}", field.name,
-                           field.layers(), coder->MostLayers(), coder->name());
+    return InvalidArgument("field \"{}\" has {} layers of accuracy; the maximum is {} with codec {}",
+                           field.name, field.layers(), coder->MostLayers(), coder->name());
   if (field.keyframe < 0 || field.keyframe > kMaxKeyframe || (field.keyframe > 0 && !coder->CanRefer()))
     return InvalidArgument("field \"{}\" has a keyframe every {} steps; codec {} allows up to {}", field.name,
                            field.keyframe, coder->name(), coder->CanRefer() ? kMaxKeyframe : 0);
@@ -257,7 +257,7 @@ Status CheckTexts(const DatasetDescription& dataset) {
     if (field.complex) names.insert(field.complex->of);
   }
   if (dataset.texts.size() > kMaxTextCoordinates)
-    return InvalidArgument("there are {} coordinates of text; {} are the most", dataset.texts.size(),
+    return InvalidArgument("there are {} coordinates of text; the maximum is {}", dataset.texts.size(),
                            kMaxTextCoordinates);
   for (const TextCoordinate& text : dataset.texts) {
     QUARRY_RETURN_IF_ERROR(CheckText(text, dataset));
@@ -267,7 +267,7 @@ Status CheckTexts(const DatasetDescription& dataset) {
     for (const std::string& one : text.texts) bytes += one.size();
   }
   if (count <= kMaxTexts && bytes <= kMaxTextBytes) return Status::Ok();
-  return InvalidArgument("there are {} texts of {} bytes as coordinates; {} and {} are the most", count,
+  return InvalidArgument("there are {} texts of {} bytes as coordinates; the maximum is {} and {}", count,
                          bytes, kMaxTexts, kMaxTextBytes);
 }
 

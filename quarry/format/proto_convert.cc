@@ -44,7 +44,7 @@ void AttributesToProto(const Attributes& attributes, List* out) {
 template <typename List>
 Result<Attributes> AttributesFromProto(const List& attributes) {
   if (static_cast<std::size_t>(attributes.size()) > kMaxAttributes)
-    return DataLoss("there are {} attributes; {} are the most", attributes.size(), kMaxAttributes);
+    return DataLoss("there are {} attributes; the maximum is {}", attributes.size(), kMaxAttributes);
   Attributes out;
   for (const pb::Attribute& attribute : attributes) {
     QUARRY_ASSIGN_OR_RETURN(out.emplace_back(), FromProto(attribute));
@@ -99,7 +99,7 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (field.has_fill_integer()) {
     out.fill = ParseInteger(field.fill_integer());
     if (!out.fill || field.has_fill())
-      return DataLoss("field \"{}\" has the fill value \"{}\", which is no integer or not the only one",
+      return DataLoss("field \"{}\" has the fill value \"{}\", which is not an integer or not the only one",
                       out.name, field.fill_integer());
   }
   out.given = static_cast<GivenType>(field.given_type());
@@ -257,7 +257,7 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   }
   out.references.assign(field.references().begin(), field.references().end());
   if (out.references.size() > 2)
-    return DataLoss("field \"{}\" refers to {} steps; 2 are the most", out.name, out.references.size());
+    return DataLoss("field \"{}\" refers to {} steps; the maximum is 2", out.name, out.references.size());
   if (declared == nullptr) return out;
   // Without a mask every sample is valid; with one, at least one is missing.
   if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
@@ -424,7 +424,7 @@ namespace {
 Result<std::vector<GridDescription>> GridsFromProto(const pb::DatasetManifest& manifest) {
   std::vector<GridDescription> grids;
   if (static_cast<std::size_t>(manifest.grids_size()) > kMaxGrids)
-    return DataLoss("there are {} grids; {} are the most", manifest.grids_size(), kMaxGrids);
+    return DataLoss("there are {} grids; the maximum is {}", manifest.grids_size(), kMaxGrids);
   for (const pb::Grid& grid : manifest.grids()) {
     QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), FromProto(grid));
   }

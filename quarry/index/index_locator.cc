@@ -217,7 +217,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
       const Index3 position = MortonDecode(code);
       QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
       if (!record || !std::ranges::equal(record->key, key))
-        return DataLoss("patch {} is not there", grid.PatchIndex(position));
+        return DataLoss("patch {} is missing", grid.PatchIndex(position));
       QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, parts.count()));
       QUARRY_RETURN_IF_ERROR(CheckRecord(entry, position, grid, subfiles));
       found.push_back(std::move(entry));

@@ -113,12 +113,12 @@ PrivateCopy::~PrivateCopy() {
 }
 
 Result<StoredPages> StoredPages::Open(ByteSpan file) {
-  if (file.size() < MetaAt::kEnd) return Damaged("{} bytes are no index", file.size());
+  if (file.size() < MetaAt::kEnd) return Damaged("a file of {} bytes is not an index", file.size());
   const auto page_size = NumberAt<std::uint32_t>(file, MetaAt::kPageSize);
   if (page_size < kSmallestPage || page_size > kLargestPage || !std::has_single_bit(page_size))
     return Damaged("pages have {} bytes", page_size);
   StoredPages pages(file, page_size);
-  if (pages.page_count() < kMetaPages) return Damaged("{} bytes are no index", file.size());
+  if (pages.page_count() < kMetaPages) return Damaged("a file of {} bytes is not an index", file.size());
   std::uint64_t newest = 0;
   ByteSpan meta;
   for (std::size_t i = 0; i < kMetaPages; ++i) {
@@ -127,7 +127,7 @@ Result<StoredPages> StoredPages::Open(ByteSpan file) {
         NumberAt<std::uint32_t>(page, MetaAt::kVersion) != kVersion ||
         NumberAt<std::uint32_t>(page, MetaAt::kPageSize) != page_size ||
         (NumberAt<std::uint16_t>(page, HeaderAt::kFlags) & kMeta) == 0)
-      return Damaged("page {} does not begin a file of LMDB", i);
+      return Damaged("page {} is not the first page of an LMDB file", i);
     const auto transaction = NumberAt<std::uint64_t>(page, MetaAt::kTransaction);
     if (meta.empty() || transaction > newest) meta = page;
     newest = std::max(newest, transaction);

@@ -71,8 +71,9 @@ class ArrayInput final : public Input {
     std::error_code error;
     const std::uint64_t size = std::filesystem::file_size(source_->path, error);
     if (error || size < source_->size) {
-      return DataLoss("\"{}\" has become shorter: {} bytes, {} when it was opened; fetch the file again",
-                      info_.path, error ? 0 : size, source_->size);
+      return DataLoss(
+          "\"{}\" was truncated after it was opened: {} bytes instead of {}; fetch the file again",
+          info_.path, error ? 0 : size, source_->size);
     }
     if (source_->packing) return ReadPacked(box, samples);
     QUARRY_RETURN_IF_ERROR(ReadStored(box, samples));
@@ -266,8 +267,8 @@ void WarnOfGuesses(const ArrayInfo& array, const AxisRoles& roles, const Index3&
   if (slowest.name.empty() || slowest.coordinate || slowest.described.origin || NamesVertical(slowest.name))
     return;
   warnings->push_back(
-      fmt::format("{}: nothing says that its dimension {} is an axis of the grid; it is taken as z (--index "
-                  "{}=K chooses of it)",
+      fmt::format("{}: its dimension {} has no metadata that makes it an axis of the grid; it is taken as z "
+                  "(--index {}=K chooses from it)",
                   array.name, slowest.name, slowest.name));
 }
 

@@ -96,7 +96,7 @@ Times FindTimes(const ArrayFile& file, const Conventions& conventions, const Arr
     const Result<std::vector<std::string>> texts = file.ReadTexts(i);
     Result<Times> read = texts.ok() ? TimesOfTexts(*texts) : Result<Times>(texts.status());
     if (read.ok()) return *std::move(read);
-    warnings->push_back(fmt::format("the dates of {} are not understood ({}); steps have no time", array.name,
+    warnings->push_back(fmt::format("the dates of {} cannot be parsed ({}); steps have no time", array.name,
                                     read.status().message()));
   }
   return times;
@@ -117,8 +117,8 @@ std::optional<std::size_t> FindMoment(const ArrayFile& file, const Conventions& 
     std::vector<std::string> names;
     names.reserve(found.size());
     for (const std::size_t i : found) names.push_back(file.arrays()[i].name);
-    info->warnings.push_back(fmt::format("{}: its time may be any of {}, and none is taken; give --time",
-                                         array.name, fmt::join(names, ", ")));
+    info->warnings.push_back(
+        fmt::format("{}: its time is ambiguous: any of {}; give --time", array.name, fmt::join(names, ", ")));
   }
   if (found.size() != 1) return std::nullopt;
   const std::vector<double> positions = Positions(file, found.front());

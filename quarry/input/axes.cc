@@ -13,8 +13,8 @@ namespace quarry::input {
 
 Result<IndexChoice> ParseIndexChoice(const std::string& text) {
   const auto refuse = [&] {
-    return InvalidArgument("\"{}\" chooses no index; give NAME=K, as member=0, or a range NAME=BEGIN:END",
-                           text);
+    return InvalidArgument(
+        "\"{}\" does not choose an index; give NAME=K, as member=0, or a range NAME=BEGIN:END", text);
   };
   const std::size_t equals = text.rfind('=');
   if (equals == 0 || equals == std::string::npos) return refuse();
@@ -116,7 +116,7 @@ Status TakeChoices(const std::vector<AxisDimension>& dimensions, const InputOpti
     std::size_t at = 0;
     while (at < dimensions.size() && NameOf(dimensions, at) != choice.axis) ++at;
     if (at == dimensions.size()) {
-      return InvalidArgument("--index {}={} names no dimension; there are {}", choice.axis, choice.begin,
+      return InvalidArgument("--index {}={} is not a dimension; there are {}", choice.axis, choice.begin,
                              ListOf(dimensions));
     }
     if (choice.end > dimensions[at].length) {
@@ -125,7 +125,7 @@ Status TakeChoices(const std::vector<AxisDimension>& dimensions, const InputOpti
           choice.is_range ? fmt::format("{}:{}", choice.begin, choice.end) : fmt::format("{}", choice.begin),
           dimensions[at].length, dimensions[at].length - 1);
     }
-    if (!(*free)[at]) return InvalidArgument("--index chooses of {} twice; give it once", choice.axis);
+    if (!(*free)[at]) return InvalidArgument("--index chooses from {} twice; give it once", choice.axis);
     roles->first[at] = choice.begin;
     (*free)[at] = false;
     if (dimensions[at].role == Role::kTime) {
@@ -163,11 +163,11 @@ Status AskForChoice(const std::vector<AxisDimension>& dimensions, const std::vec
   for (const std::size_t i : others) options += fmt::format(" --index {}=K", NameOf(dimensions, i));
   const std::size_t one = others.front();
   return InvalidArgument(
-      "its dimensions are {}, of which {} {} no axis of a grid; choose with{} (of {}: K from 0 to {}, or a "
-      "range "
-      "0:{})",
-      ListOf(dimensions), NameOf(dimensions, one), others.size() == 1 ? "is" : "and others are", options,
-      NameOf(dimensions, one), dimensions[one].length - 1, dimensions[one].length);
+      "its dimensions are {}, of which {} {} of a grid; choose with{} (of {}: K from 0 to {}, or a "
+      "range 0:{})",
+      ListOf(dimensions), NameOf(dimensions, one),
+      others.size() == 1 ? "is not an axis" : "and others are not axes", options, NameOf(dimensions, one),
+      dimensions[one].length - 1, dimensions[one].length);
 }
 
 /// x, y and z of the dimensions that are left: by the letters of --axes, else from the last to the first.
@@ -184,9 +184,8 @@ Status TakeGrid(const std::vector<AxisDimension>& dimensions, const InputOptions
     it = dimensions[*it].length == 1 ? left.erase(it) : it + 1;
   if (left.size() > 3) {
     return InvalidArgument(
-        "its dimensions are {}, and a grid has at most 3 axes; choose of one with --index {}=K, or say what "
-        "they "
-        "are with --axes, as --axes {}",
+        "its dimensions are {}, and a grid has at most 3 axes; choose from one with --index {}=K, or give "
+        "their roles with --axes, as --axes {}",
         ListOf(dimensions), NameOf(dimensions, left.front()),
         dimensions.size() == 4 ? "tzyx or czyx" : "tczyx");
   }

@@ -168,7 +168,7 @@ Result<std::size_t> ChooseVariable(const InputName& name, const std::vector<Vari
       if (convertible(variable)) return i;
       return InvalidArgument("\"{}\" cannot be converted: {}", name.path, variable.obstacle);
     }
-    if (variables.empty()) return NotFound("\"{}\" has no variables at all", name.file);
+    if (variables.empty()) return NotFound("\"{}\" has no variables", name.file);
     return NotFound("\"{}\" has no variable \"{}\"; it holds {}", name.file, name.variable, List(variables));
   }
   // The field of a file has the most axes of all its variables: if it cannot be converted, nothing else is

@@ -179,7 +179,7 @@ Attributes KeptAttributes(const FileAttributes& attributes, const std::string& o
                     owner, fmt::join(left, ", "), kMaxAttributeBytes));
   if (!changed.empty())
     warnings->push_back(fmt::format(
-        "{}: its attributes {} are no UTF-8 text; bytes of other characters are kept as question marks",
+        "{}: its attributes {} are not UTF-8 text; bytes of other characters are kept as question marks",
         owner, fmt::join(changed, ", ")));
   return kept;
 }

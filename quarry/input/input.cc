@@ -98,7 +98,7 @@ Result<const Format*> ChooseFormat(const internal::InputName& name, const InputO
   if (!kind->format.empty()) return FindFormat(kind->format);
   return InvalidArgument("\"{}\" is {}, which is not read directly; {}{}", name.file, kind->name,
                          kind->remedy,
-                         folder ? "" : "; to take its bytes for samples all the same, give --format raw");
+                         folder ? "" : "; to read its bytes as samples anyway, give --format raw");
 }
 
 }  // namespace

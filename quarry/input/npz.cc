@@ -68,7 +68,7 @@ class Archive {
 
   template <typename... Args>
   Status Damaged(fmt::format_string<Args...> format, Args&&... args) const {
-    return DataLoss("\"{}\" is no whole .npz file: {}; fetch it again", file_.path(),
+    return DataLoss("\"{}\" is not a complete .npz file: {}; fetch it again", file_.path(),
                     fmt::format(format, std::forward<Args>(args)...));
   }
 
@@ -110,7 +110,7 @@ class Archive {
   Result<Entry> ReadEntry(std::span<const std::byte> bytes, std::size_t* at) const {
     constexpr std::size_t kHeader = 46;
     if (bytes.size() < kHeader || GetLittleEndian<std::uint32_t>(bytes.data()) != 0x02014b50)
-      return Damaged("byte {} of its directory is no entry", *at);
+      return Damaged("byte {} of its directory is not an entry", *at);
     Entry entry;
     const auto flags = GetLittleEndian<std::uint16_t>(bytes.data() + 8);
     const auto method = GetLittleEndian<std::uint16_t>(bytes.data() + 10);
@@ -124,7 +124,7 @@ class Archive {
     const std::size_t extra = GetLittleEndian<std::uint16_t>(bytes.data() + 30);
     const std::size_t comment = GetLittleEndian<std::uint16_t>(bytes.data() + 32);
     if (bytes.size() - kHeader < name + extra + comment)
-      return Damaged("byte {} of its directory is no entry", *at);
+      return Damaged("byte {} of its directory is not an entry", *at);
     entry.name.assign(reinterpret_cast<const char*>(bytes.data()) + kHeader, name);
     TakeLargeNumbers(bytes.subspan(kHeader + name, extra), &entry);
     *at += kHeader + name + extra + comment;

@@ -62,17 +62,16 @@ Status WrongSize(const InputInfo& info, const RandomAccessFile& file, std::uint6
   return InvalidArgument(
       "\"{}\" has {} bytes after offset {}, but {} samples of {} need {}; check --dims and --type{}",
       info.path, there, offset, ToString(info.dims), Name(info.type), expected,
-      there > expected
-          ? ", or give --offset with the byte of the first sample: what is behind the last is then "
-            "left out"
-          : " and --offset");
+      there > expected ? ", or give --offset with the byte of the first sample: bytes behind the last sample "
+                         "are then ignored"
+                       : " and --offset");
 }
 
 /// Says how much of the file is not read.
 void WarnOfRest(std::uint64_t end, std::uint64_t size, InputInfo* info) {
   if (end >= size) return;
   info->warnings.push_back(
-      fmt::format("the file goes on for {} bytes behind the samples, which are not read", size - end));
+      fmt::format("the file has {} bytes behind the samples, which are not read", size - end));
 }
 
 /// Where the samples lie, checked against the size of the file.

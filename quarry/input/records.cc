@@ -28,7 +28,7 @@ class RecordReader {
                                begin, found - before, bytes - before, bytes);
       }
       if (found == before || (found - before) % row_bytes != 0) {
-        return InvalidArgument("the record at byte {} has {} bytes, no whole rows of {}", begin,
+        return InvalidArgument("the record at byte {} has {} bytes, not a multiple of the rows of {}", begin,
                                found - before, row_bytes);
       }
     }

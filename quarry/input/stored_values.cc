@@ -81,9 +81,9 @@ class MissingReader {
     const std::vector<SampleValue> numbers = AllNumbers(found->second);
     for (const SampleValue& value : numbers) Add(value, true);
     if (numbers.empty() && warnings_ != nullptr) {
-      warnings_->push_back(
-          fmt::format("{}: its attribute {} is no number and says nothing about missing samples; give --fill",
-                      array_.name, name));
+      warnings_->push_back(fmt::format(
+          "{}: its attribute {} is not a number and is ignored; if samples are missing, give --fill",
+          array_.name, name));
     }
   }
 
@@ -115,7 +115,7 @@ class MissingReader {
 
   void Warn(const std::string& name, const SampleValue& value) {
     if (warnings_ == nullptr) return;
-    warnings_->push_back(fmt::format("{}: its attribute {}, {}, is no value of {} and is not used",
+    warnings_->push_back(fmt::format("{}: its attribute {}, {}, is not a value of {} and is ignored",
                                      array_.name, name, value, Name(type_)));
   }
 

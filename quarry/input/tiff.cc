@@ -74,7 +74,7 @@ Result<std::vector<ImagePlace>> PlaceBehindFirst(TIFF* tiff, const std::string& 
                                                  const Stack& stack) {
   const auto refuse = [&](const std::string& why) {
     return DataLoss(
-        "\"{}\" has {} images, says {}, and one page: {}; the file is not whole, or save its images as "
+        "\"{}\" has {} images, says {}, and one page: {}; the file is incomplete, or save its images as "
         "pages",
         path, stack.images(), stack.writer, why);
   };
@@ -110,7 +110,7 @@ Result<std::vector<ImagePlace>> PlaceImages(TIFF* tiff, const std::string& path,
     return PlaceBehindFirst(tiff, path, shape, stack);
   if (stack.pages.empty() && images < pages.size()) {
     return InvalidArgument(
-        "\"{}\" has {} pages, but {} says {} images; save the stack that you want as a file of its own", path,
+        "\"{}\" has {} pages, but {} says {} images; save the stack that you want as a separate file", path,
         pages.size(), stack.writer, images);
   }
   std::vector<ImagePlace> places;

@@ -105,8 +105,7 @@ std::optional<std::string> DescribeGaps(const std::vector<std::uint64_t>& number
   const bool counts = 2 * differences[1] >= numbers.size() - 1 || missing <= 10;
   if (!counts) return std::nullopt;
   return fmt::format(
-      "between \"{}\" and \"{}\" images are missing: number {}; those that are there are taken as "
-      "neighbouring planes",
+      "between \"{}\" and \"{}\" images are missing: number {}; the others are taken as neighbouring planes",
       names.front(), names.back(), ListMissing(numbers, missing));
 }
 
@@ -140,8 +139,7 @@ Result<std::vector<std::string>> CheckImageNames(const std::vector<std::string>&
     }
     return InvalidArgument(
         "\"{}\" has images numbered along {} numbers, \"{}\", \"{}\", ...: several channels or times, which "
-        "are no "
-        "planes of z; give one of them as a pattern, as \"{}\"",
+        "are not planes of z; give one of them as a pattern, as \"{}\"",
         path, varying.size(), names[0], names[1], Pattern(names[0], free));
   }
   if (unique.size() == 1) {

@@ -75,7 +75,7 @@ void TakeNoData(TIFF* tiff, InputInfo* info) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    info->warnings.push_back(fmt::format("GDAL's nodata value \"{}\" is no number, and is not used", text));
+    info->warnings.push_back(fmt::format("GDAL's nodata value \"{}\" is not a number and is ignored", text));
     return;
   }
   const bool fits = DispatchType(info->type, [&](auto sample) {
@@ -93,7 +93,7 @@ void TakeNoData(TIFF* tiff, InputInfo* info) {
     info->fill = value;
   } else {
     info->warnings.push_back(
-        fmt::format("GDAL's nodata value {} is no {}, so that no sample has it", text, Name(info->type)));
+        fmt::format("GDAL's nodata value {} is not a {}, so no sample has it", text, Name(info->type)));
   }
 }
 

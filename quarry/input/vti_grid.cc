@@ -192,7 +192,7 @@ Status CheckCovered(const std::vector<Box>& boxes, const Index3& dims, const std
         const auto k = static_cast<std::size_t>(z);
         const Box missing = {{cuts[0][i], cuts[1][j], cuts[2][k]},
                              {cuts[0][i + 1], cuts[1][j + 1], cuts[2][k + 1]}};
-        return DataLoss("\"{}\" has no piece with the samples {}; the file is not whole", path,
+        return DataLoss("\"{}\" has no piece with the samples {}; the file is incomplete", path,
                         ToString(missing));
       }
     }

@@ -88,7 +88,7 @@ class LegacyReader {
   }
 
   Status ReadHeader() {
-    if (!Line().starts_with("# vtk DataFile")) return Damaged("its first line is no \"# vtk DataFile\"");
+    if (!Line().starts_with("# vtk DataFile")) return Damaged("its first line is not \"# vtk DataFile\"");
     TakeTitle(Line());
     std::vector<std::string> words;
     if (!NextWords(&words)) return Damaged("it ends behind its title");
@@ -130,7 +130,7 @@ class LegacyReader {
     contents_.rectilinear = kind == "rectilinear_grid";
     if (kind == "structured_points" || contents_.rectilinear) return Status::Ok();
     return InvalidArgument(
-        "\"{}\" holds {}, which is no regular grid; resample it and save it as .vti, as with ParaView's "
+        "\"{}\" holds {}, which is not a regular grid; resample it and save it as .vti, as with ParaView's "
         "ResampleToImage",
         file_.path(), words.size() < 2 ? "no data set" : words[1]);
   }
@@ -139,7 +139,7 @@ class LegacyReader {
     for (std::size_t a = 0; a < 3; ++a) {
       if (words.size() < 4 || !ToNumber(words[a + 1], &contents_.dims[a]) || contents_.dims[a] < 1 ||
           contents_.dims[a] > (std::int64_t{1} << 31))
-        return Damaged("\"{}\" is no DIMENSIONS", fmt::join(words, " "));
+        return Damaged("\"{}\" is not a DIMENSIONS line", fmt::join(words, " "));
     }
     return Status::Ok();
   }
@@ -185,7 +185,7 @@ class LegacyReader {
       }
       LegacyArray array;
       if (line.size() < 4 || !ToNumber(line[1], &array.components) || !ToNumber(line[2], &array.tuples))
-        return Damaged("\"{}\" is no array of a FIELD", fmt::join(line, " "));
+        return Damaged("\"{}\" is not an array of a FIELD", fmt::join(line, " "));
       array.name = DecodeName(line[0]);
       array.type_name = Lower(line[3]);
       QUARRY_RETURN_IF_ERROR(StepOver(&array));
@@ -307,7 +307,7 @@ class LegacyReader {
         length = length << 8 | static_cast<unsigned char>(At(position_ + static_cast<std::uint64_t>(k)));
       const std::uint64_t left = file_.size() - position_;
       if (length > left || length + static_cast<std::uint64_t>(more) + 1 > left)
-        return Damaged("a text of {} bytes is not there", length);
+        return Damaged("a text of {} bytes is missing", length);
       position_ += length + static_cast<std::uint64_t>(more) + 1;
     }
     return Status::Ok();

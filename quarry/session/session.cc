@@ -37,7 +37,7 @@ struct ReadSession::Takes {
 namespace {
 
 Status NotOurPosition() {
-  return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
+  return InvalidArgument("the resume position does not belong to an answer to this query; leave it out");
 }
 
 Status NotTheSame() {

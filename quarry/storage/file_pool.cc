@@ -37,7 +37,7 @@ Result<std::shared_ptr<const RandomAccessFile>> FilePool::File::Get() const {
   }
   QUARRY_ASSIGN_OR_RETURN(RandomAccessFile opened, open_());
   if (opened.identity() != identity_)
-    return DataLoss("\"{}\" was replaced while it was being read; read again", path_);
+    return DataLoss("\"{}\" was replaced during the read; read again", path_);
   return pool_->Keep(this, std::make_shared<const RandomAccessFile>(std::move(opened)));
 }
 

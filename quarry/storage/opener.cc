@@ -86,11 +86,10 @@ class Walk {
 };
 
 Status Refused(const std::string& path, FollowLinks links) {
-  return {
-      StatusCode::kPermissionDenied,
-      fmt::format("\"{}\" is behind a symbolic link that is not followed{}; start the server with another "
-                  "--follow-symlinks, or put the data in the link's place",
-                  path, links == FollowLinks::kOwner ? ", as its owner does not own what it leads to" : "")};
+  return {StatusCode::kPermissionDenied,
+          fmt::format("\"{}\" is behind a symbolic link that is not followed{}; start the server with "
+                      "another --follow-symlinks, or replace the link with the data",
+                      path, links == FollowLinks::kOwner ? ", as its owner does not own its target" : "")};
 }
 
 /// Whether a path is a folder's, or that of something in it.

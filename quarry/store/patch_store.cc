@@ -190,12 +190,12 @@ Result<PatchStore::Memory> PatchStore::Acquire(Kind* kind, std::uint64_t bytes, 
   const Place wanted(requester.client, bytes);
   Kind* giver = GiverOf(kind, wanted);
   if (giver == nullptr && !kind->HasPlaceFor(requester.client)) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} "
-                              "requests, and {} wait already, the most that may, of all clients or of this "
-                              "one; ask again later",
-                              FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces,
-                              kind->waiting.size()));
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} requests, and "
+                    "the queue is full with {} others, of all clients or of this one; ask again later",
+                    FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces,
+                    kind->waiting.size()));
   }
   if (giver == nullptr) {
     QUARRY_ASSIGN_OR_RETURN(giver, WaitForTurn(&lock, kind, wanted, requester.cancelled));

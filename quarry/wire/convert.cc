@@ -141,7 +141,7 @@ namespace {
 
 Result<int> LayerOf(std::uint32_t layer) {
   if (layer >= static_cast<std::uint32_t>(kMaxLayers))
-    return InternalError("the server sends layer {}, which cannot exist", layer);
+    return InternalError("the server sends the impossible layer {}", layer);
   return static_cast<int>(layer);
 }
 
@@ -156,7 +156,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   for (const pb::LevelExtent& extent : header.levels()) {
     query::LevelExtent level;
     if (extent.level() >= format::kMaxLevels)
-      return InternalError("the server sends samples of level {}, which cannot exist", extent.level());
+      return InternalError("the server sends samples of the impossible level {}", extent.level());
     level.level = static_cast<int>(extent.level());
     level.spacing.fill(std::int64_t{1} << level.level);
     for (int a = 0; extent.spacing_size() == 3 && a < 3; ++a)
@@ -248,7 +248,7 @@ Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& reque
   // The limit refuses all larger numbers alike.
   out.bins = static_cast<int>(std::min<std::uint32_t>(request.bins(), query::kMaxBins + 1));
   if (request.has_range_begin() != request.has_range_end())
-    return InvalidArgument("the range of the histogram has one end; give both, or none");
+    return InvalidArgument("the range of the histogram has only one end; give both, or none");
   if (request.has_range_begin()) out.range = {request.range_begin(), request.range_end()};
   return out;
 }

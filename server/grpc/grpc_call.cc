@@ -75,7 +75,7 @@ void GrpcCall::Answer(Service* service, Health* health) {
     if (const std::optional<std::string> method = Health::MethodOf(context_.method()))
       return health->Answer(*method, this, this);
     if (connection_) connection_->CountFault(Connection::kUnknownMethod);
-    Refuse({StatusCode::kUnimplemented, fmt::format("there is no service for \"{}\"", context_.method())},
+    Refuse({StatusCode::kUnimplemented, fmt::format("no service has the method \"{}\"", context_.method())},
            "");
   } catch (const std::exception&) {  // no memory for the answer's end
     Cut();
@@ -164,14 +164,13 @@ Result<std::string> GrpcCall::Receive(std::size_t most) {
                   "too many calls of this connection wait for their questions; send the questions first");
   if (!received) {
     questionless_ = true;
-    if (Gone()) return Status(StatusCode::kCancelled, "the question did not come");
+    if (Gone()) return Status(StatusCode::kCancelled, "the question did not arrive in time");
     return InvalidArgument("the call ended without a question");
   }
   if (bytes.Length() > most)
     return Status(
         StatusCode::kResourceExhausted,
-        fmt::format("the question has {} bytes, and this method takes {} at the most; ask for less at a "
-                    "time",
+        fmt::format("the question has {} bytes, and this method accepts at most {}; ask for less at a time",
                     bytes.Length(), most));
   std::vector<grpc::Slice> slices;
   if (!bytes.Dump(&slices).ok()) return Status(StatusCode::kResourceExhausted, "no memory for the question");

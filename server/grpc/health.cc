@@ -41,10 +41,9 @@ void Health::Answer(const std::string& method, Peer* peer, MessageStream* stream
     stream->Refuse(status, "");
   };
   if (call.number() > kMostCalls) {
-    return refuse({StatusCode::kResourceExhausted,
-                   fmt::format("{} calls of the health service are running, the most at a time; ask "
-                               "again later",
-                               kMostCalls)});
+    return refuse(
+        {StatusCode::kResourceExhausted,
+         fmt::format("the health service is busy with {} calls, its maximum; ask again later", kMostCalls)});
   }
   const Result<ClientShares::Share> share = clients_.Begin(AddressWithoutPort(peer->address()));
   if (!share.ok()) return refuse(share.status());

@@ -102,7 +102,7 @@ Status Listener::Listen(const ListenOptions& options) {
   server_ = builder.BuildAndStart();
   if (!server_) {
     Stop();
-    return InternalError("gRPC cannot start its server; its log says why");
+    return InternalError("gRPC cannot start its server; see its log");
   }
   workers_ = std::make_unique<Workers>(ThreadsFor(service_->operations()->limits.calls) + kSpareWorkers);
   for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();

@@ -13,7 +13,8 @@ constexpr const char* kMethods = "GET, HEAD, POST, OPTIONS";
 constexpr std::string_view kZarr = "/zarr/";
 
 Answer NoMethod(std::string_view method, const char* allowed) {
-  return Answer::Say(405, fmt::format("{} is not for this; use {}", Beginning(method, 20), allowed),
+  return Answer::Say(405,
+                     fmt::format("the method {} is not allowed here; use {}", Beginning(method, 20), allowed),
                      {{"allow", allowed}});
 }
 
@@ -124,7 +125,7 @@ Answer Front::AnswerPreflight(const Request& request) const {
 
 std::optional<Answer> Front::AnswerPost(const Request& request, const std::string& path) const {
   if (!MethodOf(path))
-    return Answer::Say(404, fmt::format("there is nothing to POST to at \"{}\"", Beginning(path, 200)));
+    return Answer::Say(404, fmt::format("\"{}\" does not accept POST", Beginning(path, 200)));
   // A page of another origin can send this type only after it was allowed to.
   if (!IsGrpcWeb(request.Header("content-type").value_or("")))
     return Answer::Say(415, fmt::format("calls come as {}", kGrpcWebType));

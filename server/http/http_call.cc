@@ -60,15 +60,15 @@ Result<std::string> HttpCall::ReceiveFrame(std::size_t most) {
   Request& request = *exchange()->request;
   const auto too_long = [&](std::uint64_t size) -> Status {
     exchange()->keep_alive = false;
-    return {StatusCode::kResourceExhausted,
-            fmt::format("the question has {} bytes, and this method takes {} at the most; ask for less at a "
-                        "time",
-                        size, most)};
+    return {
+        StatusCode::kResourceExhausted,
+        fmt::format("the question has {} bytes, and this method accepts at most {}; ask for less at a time",
+                    size, most)};
   };
   const std::uint64_t announced = request.content_length().value_or(0);
   if (announced > most + kFrameHead) return too_long(announced - kFrameHead);
   if (!ReadBody(most)) {
-    if (Gone()) return Status(StatusCode::kCancelled, "the question did not come");
+    if (Gone()) return Status(StatusCode::kCancelled, "the question did not arrive in time");
     exchange()->keep_alive = false;
     return InvalidArgument("the body of the request is broken, or longer than {} bytes", most + kFrameHead);
   }
@@ -76,10 +76,11 @@ Result<std::string> HttpCall::ReceiveFrame(std::size_t most) {
   if (question.size() < kFrameHead) return InvalidArgument("the call ended without a question");
   const Frame frame = ParseFrame(question);
   if (frame.flags != 0)
-    return Status(StatusCode::kUnimplemented,
-                  fmt::format("the question is a frame with the flags {}; this server takes messages without "
-                              "compression",
-                              frame.flags));
+    return Status(
+        StatusCode::kUnimplemented,
+        fmt::format(
+            "the question is a frame with the flags {}; this server accepts only uncompressed messages",
+            frame.flags));
   if (frame.size != question.size() - kFrameHead)
     return InvalidArgument("the question announces {} bytes and has {}; send one message", frame.size,
                            question.size() - kFrameHead);

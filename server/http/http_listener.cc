@@ -27,7 +27,7 @@ Status CheckOrigins(const std::vector<std::string>& origins) {
   for (const std::string& origin : origins)
     if (origin != "*" && !http::IsOrigin(origin))
       return InvalidArgument(
-          "--http-cors \"{}\" is no origin; write for example https://quarry.example.org, without a path",
+          "--http-cors \"{}\" is not an origin; write for example https://quarry.example.org, without a path",
           origin);
   return Status::Ok();
 }

@@ -56,7 +56,7 @@ Status AddFiles(const Location& folder, const std::string& at, Texts* found) {
     QUARRY_ASSIGN_OR_RETURN((*found)[path], (folder / entry.name).ReadText(kMostBytes));
     if (found->size() > kMostFiles || BytesOf(*found) > kMostBytes)
       return InvalidArgument(
-          "\"{}\" is beyond the {} files and {} bytes of a page; give the folder of the page",
+          "\"{}\" exceeds the limit of {} files and {} bytes for a page; give the folder of the page",
           folder / entry.name, kMostFiles, kMostBytes);
   }
   return Status::Ok();
@@ -76,7 +76,7 @@ Result<Page> Page::Load(const std::filesystem::path& folder) {
   Texts found;
   QUARRY_RETURN_IF_ERROR(AddFiles(folder, "", &found));
   if (!found.contains(std::string(kIndex)))
-    return NotFound("\"{}\" holds no page: there is no index.html in it", folder.string());
+    return NotFound("\"{}\" holds no page: index.html is missing", folder.string());
   for (auto& [path, text] : found) {
     if (path.ends_with(".gz") && found.contains(path.substr(0, path.size() - 3))) continue;
     File& file = page.files_[path];

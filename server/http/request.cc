@@ -35,7 +35,7 @@ Status LongFraming() {
 Status ToStatus(const beast::error_code& error) {
   if (error == beast::http::error::header_limit) return LongHead();
   if (error == beast::http::error::body_limit) return LongBody();
-  return InvalidArgument("this is no request of HTTP/1.1: {}", error.message());
+  return InvalidArgument("not an HTTP/1.1 request: {}", error.message());
 }
 
 /// Whether the head says where the body ends. Beast takes a request for one without a body if it does not
@@ -56,7 +56,7 @@ Status CheckFraming(const beast::http::fields& fields, bool old) {
       Trimmed(std::string_view(all).substr(comma == std::string::npos ? 0 : comma + 1));
   if (beast::iequals(ToBoost(last), "chunked"))
     return {StatusCode::kUnimplemented,
-            fmt::format("the transfer codings \"{}\" are not known here; send the body as it is, or chunked",
+            fmt::format("unknown transfer codings \"{}\"; send the body as it is, or chunked",
                         Printable(Beginning(all, 100)))};
   return InvalidArgument(
       "the last transfer coding is \"{}\", which does not say where the body ends; send the "

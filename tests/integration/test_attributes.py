@@ -86,12 +86,12 @@ class Kept(Meaning):
         outcome, dataset = self.write(*paths, "--lossless", name="several.quarry")
         told = [line for line in outcome.err.splitlines() if "attributes of the files differ" in line]
         self.assertEqual(len(told), 1, outcome.err)
-        self.assertRegex(told[0], "keeps those that came first: history, seed$")
+        self.assertRegex(told[0], "the dataset keeps the first: history, seed$")
         self.assertEqual(qt.info(dataset)["attributes"]["history"], "made on day 0")
 
         later, _ = self.write(self.file("later.nc", {"history": "later"}), "--lossless", "--append",
                               name="several.quarry")
-        self.assertRegex(later.err, "keeps those that came first: history")
+        self.assertRegex(later.err, "the dataset keeps the first: history")
         self.assertEqual(qt.info(dataset)["attributes"]["history"], "made on day 0")
 
     def test_valid_range_has_been_applied(self):

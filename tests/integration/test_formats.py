@@ -573,7 +573,7 @@ class Stacks(Formats):
         self.assertEqual((info["fields"][0]["fill"], info["fields"][0]["units"]), (-9999, "m"))
         self.assertEqual((info["spacing"][:2], info["origin"][:2]), ([0.5, -0.25], [10.25, 49.875]))
         self.assertEqual((info["axis_names"][:2], info["axis_units"][:2]), (["lon", "lat"], ["degrees_east", "degrees_north"]))
-        for values, says in (((42113, "s", 0, "300", True), "nodata value 300 is no uint8"),
+        for values, says in (((42113, "s", 0, "300", True), "nodata value 300 is not a uint8"),
                              ((34264, "d", 16, tuple(range(16)), True), "ModelTransformation"),
                              ((42112, "s", 0, '<Item role="scale">0.1</Item><Item role="offset">5</Item>', True), "0.1 * sample + 5")):
             tifffile.imwrite(path, field.astype("u1"), photometric="minisblack", metadata=None, extratags=[values])

@@ -635,7 +635,7 @@ class Writing(Grids):
         assert_refused("37x28x1 here", "37x28x20 in the dataset", sources=[f"{other}:ssh"], options=("--field", "temp"))
         with module("netCDF4").Dataset(other, "a") as file:
             file["lat"][:] = POSITIONS["lat"] + 1
-        assert_refused("elsewhere along y", "y is lat", sources=[f"{other}:ssh"])
+        assert_refused("the positions along y", "y is lat", sources=[f"{other}:ssh"])
         assert_refused('"lat"', sources=[f"{other}:ssh"], options=("--field", "tide", "--tolerance", TOLERANCE))
         assert_refused("5 levels do not fit patches of 4x1x1", sources=[f"{self.source}:corner"],
                        options=("--field", "edge", "--tolerance", TOLERANCE, "--patch", 4, "--levels", 5, "--origin",

@@ -62,7 +62,7 @@ class InTransit(qt.QuarryTest):
         outcome = self.lbm(2, *SIMULATION, "--insitu", self.tmp / "no.quarry", "--intransit", 2)
         self.assertEqual(outcome.code, qt.USAGE, outcome)
         self.assertEqual(len(outcome.lines_of("lbm")), 1, outcome)
-        self.assertIn("2 writers of 2 ranks leave nobody to simulate", outcome.err)
+        self.assertIn("2 writers of 2 ranks leave no rank to simulate", outcome.err)
 
 
 if __name__ == "__main__":

@@ -264,14 +264,14 @@ class Layers(qt.QuarryTest):
         for options, says in (
                 (("--layers", "1e-4,1e-2"), "give the largest tolerance first"),
                 (("--layers", "exact,1e-2"), "exact"),
-                (("--layers", "1e-2,,1e-3"), '"" is no tolerance'),
-                (("--layers", "1e-2,-1"), '"-1" is no tolerance'),
-                (("--layers", "1e-2,nan"), '"nan" is no tolerance'),
+                (("--layers", "1e-2,,1e-3"), '"" is not a tolerance'),
+                (("--layers", "1e-2,-1"), '"-1" is not a tolerance'),
+                (("--layers", "1e-2,nan"), '"nan" is not a tolerance'),
                 (("--layers", "1e-2,1e-3", "--tolerance", "1"), "several error bounds"),
                 (("--layers", "1e-2,1e-3", "--relative-layers", "1e-2"), "exclude each other"),
                 (("--layers", "1e-2,1e-3", "--codec", "lossless"), "--codec lossless does not code"),
                 (("--layers", "1e-2,1e-3", "--codec", "wavelet-zfp"), "--codec wavelet-zfp does not code"),
-                (("--layers", ",".join(f"1e-{k}" for k in range(9))), "8 is the most")):
+                (("--layers", ",".join(f"1e-{k}" for k in range(9))), "the maximum is 8")):
             output = self.tmp / "refused.quarry"
             outcome = qt.run("quarry-write", source, *qt.describe(field), *options, "--output", output)
             with self.subTest(options=options):

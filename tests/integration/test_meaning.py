@@ -98,7 +98,7 @@ class MissingSamples(Meaning):
             dataset = self.convert(path, "--lossless", name=f"{number}.quarry")
             self.assertEqual(qt.missing(self.decoded(dataset, "v", "f4"), 7).nonzero()[0].tolist(), [7])
         path = self.netcdf("none.nc", {"v": ("f4", tuple("zyx"), values, {"missing_value": "none"})})
-        self.assertIn("missing_value is no number", self.write(path, "--lossless")[0].err)
+        self.assertIn("missing_value is not a number", self.write(path, "--lossless")[0].err)
 
     def test_the_same_content_as_hdf5(self):
         """A NetCDF-4 file is an HDF5 file: both readers make the same dataset of it."""
@@ -255,8 +255,8 @@ class Axes(Meaning):
         np.testing.assert_array_equal(self.decoded(dataset, "temp_member1", "f4"), values[1, 1].ravel())
         qt.succeed("quarry", "verify", dataset, "--field", "temp_member1", "--against", path, "--index", "member=0:2",
                    "--index", "time=1")
-        for wrong, mention in (("member=2", "beyond"), ("level=0", "names no dimension"), ("member", "chooses no index"),
-                               ("member=1:1", "chooses no index")):
+        for wrong, mention in (("member=2", "beyond"), ("level=0", "is not a dimension"), ("member", "does not choose an index"),
+                               ("member=1:1", "does not choose an index")):
             with self.subTest(index=wrong):
                 outcome, _ = self.write(path, "--lossless", "--index", wrong, name="c.quarry")
                 self.assert_one_line(outcome, qt.USAGE, mention)
@@ -313,7 +313,7 @@ class Axes(Meaning):
                 ({"time": moment, "forecast_reference_time": start, "p": (*plane, {"coordinates": "time forecast_reference_time"})}, 10, ""),
                 ({"time": moment, "forecast_reference_time": start, "p": (*plane, {})}, 10, ""),
                 ({"b": start, "a": plain, "p": (*plane, {"coordinates": "a"})}, 10, ""),
-                ({"b": start, "a": plain, "p": (*plane, {})}, None, "its time may be any of"),
+                ({"b": start, "a": plain, "p": (*plane, {})}, None, "its time is ambiguous: any of"),
                 ({"when": plain, "p": (*records, {"coordinates": "when"})}, 10, ""))):
             for ending, format in (".nc", "netcdf"), (".h5", "hdf5"):
                 with self.subTest(number=number, format=format):
@@ -407,7 +407,7 @@ class Axes(Meaning):
         self.assertEqual([field["name"] for field in qt.info(self.convert(path, "--lossless"))["fields"]], ["p"])
         path = self.netcdf("b.nc", {"ele": ("i4", ("face", "nface"), numbers, {})}, dims={"face": 4, "nface": 3})
         outcome, _ = self.write(path, "--lossless", name="b.quarry")
-        self.assert_one_line(outcome, qt.USAGE, "nface is no axis")
+        self.assert_one_line(outcome, qt.USAGE, "nface is not an axis")
 
     def test_lists_without_a_scale_belong_to_one_dimension(self):
         """A list of times is as long as an axis of space, too."""

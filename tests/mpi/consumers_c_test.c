@@ -175,7 +175,7 @@ static void RefuseWhatIsMissing(void) {
   quarry_intransit* job = NULL;
   quarry_insitu* run = NULL;
   CHECK(quarry_intransit_split(MPI_COMM_WORLD, 1, NULL) == QUARRY_INSITU_INVALID_ARGUMENT);
-  CHECK_ERROR(JOB(job), QUARRY_INSITU_INVALID_ARGUMENT, "leave nobody",
+  CHECK_ERROR(JOB(job), QUARRY_INSITU_INVALID_ARGUMENT, "leave no rank",
               quarry_intransit_split(MPI_COMM_WORLD, size, &job));
   CHECK(quarry_intransit_comm(job) == MPI_COMM_NULL);
   CHECK_ERROR(JOB(job), QUARRY_INSITU_FAILED_PRECONDITION, "failed before",

@@ -539,7 +539,7 @@ TEST_F(ConsumersFail, AnErrorEndsAllRanksWithTheMessageOfTheLowest) {
        "consumer 0 has failed in step 6 of \"picture\": I am 0"},
       {[](int) -> Status { throw std::runtime_error("thrown"); }, StatusCode::kInternal,
        "\"picture\": thrown"},
-      {[](int) -> Status { throw 17; }, StatusCode::kInternal, "no std::exception"},
+      {[](int) -> Status { throw 17; }, StatusCode::kInternal, "not a std::exception"},
       // The code that means "the ranks cannot agree" inside Serve.
       {[=](int rank) { return rank == last ? Status(StatusCode::kAborted, "given up") : Status::Ok(); },
        StatusCode::kInternal, "given up"}};
@@ -686,7 +686,7 @@ TEST_F(ConsumersFail, AllWritersServeInTheSameWay) {
         options.writes = false;
         return options;
       });
-  ExpectEverywhere(outcome.status, StatusCode::kInvalidArgument, "nothing to do");
+  ExpectEverywhere(outcome.status, StatusCode::kInvalidArgument, "neither written nor consumed");
   if (Consuming() < 2) return;
   std::vector<std::uint64_t> consumed;
   outcome = Run(

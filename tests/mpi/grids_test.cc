@@ -366,7 +366,7 @@ TEST_F(InSituGrids, RefusesWhatADatasetCannotSay) {
       [](Declaration* d) {
         d->fields[0].attributes.push_back({"units", "Pa"});
       },
-      "\"units\" of field \"p\" is no attribute; declare units");
+      "\"units\" of field \"p\" cannot be an attribute; units");
   refused([](Declaration* d) { d->texts[0].texts.pop_back(); }, "station");
   refused([](Declaration* d) { d->attributes.push_back({"title", "twice"}); }, "title");
   const fs::path path = Path("kept.quarry");

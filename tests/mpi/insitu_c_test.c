@@ -147,11 +147,11 @@ static void ReportOneWrongDeclaration(void) {
     const int mine = rank == size - 1;
     switch (wrong) {
       case 0:
-        text = "is no type of samples";
+        text = "is not a type of samples";
         if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_add_field(run, "x", 99, QUARRY_LOSSLESS, 0, ""));
         break;
       case 1:
-        text = "is no kind of bound";
+        text = "is not a kind of bound";
         if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_add_field(run, "x", QUARRY_INT8, 5, 0, ""));
         break;
       case 2:
@@ -163,7 +163,7 @@ static void ReportOneWrongDeclaration(void) {
         if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_codec(run, "p", "gzip"));
         break;
       case 4:
-        text = "is no order of axes";
+        text = "is not an order of axes";
         if (mine)
           CHECK_ERROR(run, 3, text,
                       quarry_insitu_add_box(run, slab.begin, slab.end, slab.begin, slab.end, 2));
@@ -179,11 +179,11 @@ static void ReportOneWrongDeclaration(void) {
         slab.end[0] -= 1;
         break;
       case 7:
-        text = "3 is no axis";
+        text = "3 is not an axis";
         if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_axis(run, 3, "t", "s"));
         break;
       case 8:
-        text = "0 values are none";
+        text = "0 is not a number of values";
         if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_positions(run, 0, 0, &number));
         break;
       case 9: /* said by no local call */
@@ -220,11 +220,11 @@ static void RefuseWhatIsMissing(void) {
   const void* address[1] = {NULL};
   CHECK(quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", QUARRY_INSITU_CREATE, NULL) ==
         QUARRY_INSITU_INVALID_ARGUMENT);
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no path",
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "the path is empty",
               quarry_insitu_open(MPI_COMM_WORLD, NULL, QUARRY_INSITU_CREATE, &run));
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no path", quarry_insitu_start(run));
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "the path is empty", quarry_insitu_start(run));
   quarry_insitu_free(run);
-  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "no mode",
+  CHECK_ERROR(run, QUARRY_INSITU_INVALID_ARGUMENT, "not a mode",
               quarry_insitu_open(MPI_COMM_WORLD, "x.quarry", 3, &run));
   quarry_insitu_free(run);
   CHECK_OK(run, quarry_insitu_open(MPI_COMM_NULL, "x.quarry", QUARRY_INSITU_CREATE, &run));

@@ -466,7 +466,7 @@ TEST_F(InSituOpen, RefusesDeclarationsThatMakeNoSense) {
   expect([&](insitu::Setup* s) { s->declaration.patch = Index3{7, 8, 8}; }, "7");
   expect([&](insitu::Setup* s) { s->declaration.levels = 40; }, "40 levels");
   expect([&](insitu::Setup* s) { s->pipeline.files = 0; }, "0 subfiles");
-  expect([&](insitu::Setup* s) { s->path.clear(); }, "no path");
+  expect([&](insitu::Setup* s) { s->path.clear(); }, "the path is empty");
   expect([&](insitu::Setup* s) { s->path = Path("nowhere/x.quarry").string(); }, "no directory",
          StatusCode::kNotFound);
   expect([&](insitu::Setup* s) { s->mode = OpenMode::kAppend; }, "no dataset", StatusCode::kNotFound);
@@ -592,7 +592,7 @@ class InSituStep : public InSitu {
 TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
   const std::vector<const void*> p = arrays_->Fill(1);
   const auto put = [&](const std::string& field, DataType type) { return dataset_->Put(field, type, p); };
-  ExpectError(put("p", DataType::kFloat32), StatusCode::kFailedPrecondition, "no step to go to");
+  ExpectError(put("p", DataType::kFloat32), StatusCode::kFailedPrecondition, "needs an open step");
   ExpectError(dataset_->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
   ExpectError(dataset_->BeginStep(-1), StatusCode::kInvalidArgument, "step -1");
   ExpectError(dataset_->BeginStep(last() ? -1 : 1), StatusCode::kInvalidArgument, "step -1");
@@ -623,7 +623,7 @@ TEST_F(InSituStep, RefusesWrongArgumentsAndGoesOn) {
     ExpectError(status, StatusCode::kInvalidArgument, "different arguments");
   }
   ExpectOk(put("p", DataType::kFloat32));
-  ExpectError(put("p", DataType::kFloat32), StatusCode::kInvalidArgument, "put before");
+  ExpectError(put("p", DataType::kFloat32), StatusCode::kInvalidArgument, "put twice");
   ExpectOk(dataset_->EndStep());
   ExpectError(dataset_->EndStep(), StatusCode::kFailedPrecondition, "no step is open");
   GoOn({0, 1, 2});

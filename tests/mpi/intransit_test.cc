@@ -499,9 +499,9 @@ TEST_F(InTransitFlow, AnAbandonedStepTakesNoPlaceAndNeverReachesTheWriters) {
 TEST_F(InTransitErrors, RolesThatMakeNoSense) {
   const int ranks = writer::Size(MPI_COMM_WORLD);
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, 0).status(), StatusCode::kInvalidArgument,
-              "leave nobody to write");
+              "leave no rank to write");
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, ranks).status(), StatusCode::kInvalidArgument,
-              "leave nobody to simulate");
+              "leave no rank to simulate");
   ExpectError(MPI_COMM_WORLD, Roles::Split(MPI_COMM_WORLD, Root() ? 1 : 2).status(),
               StatusCode::kInvalidArgument, "1 to 2; give the same on every rank");
   ExpectError(MPI_COMM_WORLD, Roles::SplitByRole(MPI_COMM_WORLD, false).status(),
@@ -550,7 +550,7 @@ TEST_F(InTransitErrors, OpenTellsWhatIsWrongAndTheNextOneWorks) {
     auto unbounded = MakeSetup(path);
     unbounded.declaration.fields[1].tolerance.reset();
     expect_refused(unbounded, boxes, {}, StatusCode::kInvalidArgument, "\"u\" has no error bound");
-    expect_refused(MakeSetup(""), boxes, {}, StatusCode::kInvalidArgument, "no path");
+    expect_refused(MakeSetup(""), boxes, {}, StatusCode::kInvalidArgument, "the path is empty");
     expect_refused(MakeSetup(path), last ? std::vector<OwnedBox>() : boxes, {}, StatusCode::kInvalidArgument,
                    "own");
     std::vector<OwnedBox> wrong = boxes;
@@ -697,7 +697,7 @@ TEST_F(InTransitErrors, RefusedCallsChangeNothing) {
     Arrays<float> u(boxes);
     const auto invalid = StatusCode::kInvalidArgument;
     const auto too_early = StatusCode::kFailedPrecondition;
-    ExpectError(comm, dataset.Put("u", DataType::kFloat32, u.Fill(1, 1)), too_early, "no step");
+    ExpectError(comm, dataset.Put("u", DataType::kFloat32, u.Fill(1, 1)), too_early, "needs an open step");
     ExpectError(comm, dataset.EndStep(), too_early, "no step is open");
     ExpectError(comm, dataset.AbandonStep(), too_early, "no step is open");
     ExpectError(comm, dataset.BeginStep(-1), invalid, "step -1");
@@ -714,7 +714,7 @@ TEST_F(InTransitErrors, RefusedCallsChangeNothing) {
     if (last) null[0] = nullptr;
     ExpectError(comm, dataset.Put("u", DataType::kFloat32, null), invalid, "has no array for owned box 0");
     ExpectOk(dataset.Put("u", DataType::kFloat32, u.Fill(1, 1)));
-    ExpectError(comm, dataset.Put("u", DataType::kFloat32, u.Fill(1, 1)), invalid, "put before");
+    ExpectError(comm, dataset.Put("u", DataType::kFloat32, u.Fill(1, 1)), invalid, "put twice");
     ExpectOk(dataset.AbandonStep());
     ExpectOk(WriteStep(&dataset, boxes, 1));
     ExpectOk(dataset.BeginStep(2));

@@ -372,14 +372,14 @@ class Overwriting(qt.QuarryTest):
 
     def test_what_is_no_dataset_stays(self):
         (self.path / "notes.txt").write_text("mine")
-        with self.assertRaisesRegex(quarry.Error, "holds \"notes.txt\", which is no part of a dataset") as raised:
+        with self.assertRaisesRegex(quarry.Error, "holds \"notes.txt\", which does not belong to a dataset") as raised:
             quarry.write(self.path, self.new, field="b", lossless=True, mode="overwrite")
         self.assertEqual(raised.exception.code, "FAILED_PRECONDITION")
         (self.path / "notes.txt").unlink()
         self.check_old()
         folder = self.tmp / "results"
         folder.mkdir()
-        with self.assertRaisesRegex(quarry.Error, "is no dataset, as it has no dataset.json"):
+        with self.assertRaisesRegex(quarry.Error, "has no dataset.json, so it is not a dataset"):
             quarry.write(folder, self.new, field="b", lossless=True, mode="overwrite")
         self.assertTrue(folder.is_dir())
 

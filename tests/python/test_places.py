@@ -238,7 +238,7 @@ class Places(qt.QuarryTest):
         path = self.written(data)
         for row, column in ((9.5, 19.5), (9.25, 20.5), (10.5, 20.75)):
             said, _ = self.refused(path, [[10, *map(float, turned(row, column))]])
-            self.assertIn("between no four samples", said)
+            self.assertIn("no four samples with positions", said)
         around = np.array([[8.5, 19.5], [11.5, 20.5], [10.5, 18.5], [9.5, 21.5]])
         positions = np.column_stack([np.full(4, 10.0), *turned(*around.T)])
         expected = noise_at(data, "temp", 0, np.full(4, 10.0), *around.T)

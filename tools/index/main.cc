@@ -69,12 +69,12 @@ int main(int argc, char** argv) {
                                    "Updates the index of a dataset, which servers use to find patches.");
   app.AddOption("DATASET", &options.dataset, "NAME.quarry directory").Path().Required();
   app.AddOption("--index", &options.index,
-                "folder of the index, on a local disk; default: NAME.quarry/index");
+                "folder for the index, on a local disk; default: NAME.quarry/index");
   app.AddFlag("--rebuild", &options.rebuild, "rebuild the index");
   app.AddFlag("--verify", &options.verify,
               "check every checksum of the dataset and every record of the index");
   app.AddFlag("--break-lock", &options.break_lock,
-              "remove the lock of a quarry-index that was killed, on file systems without flock");
+              "remove the stale lock of a killed quarry-index, on file systems without flock");
   app.AddFlag("--list", &options.list,
               "print the subfiles of the dataset with their boxes, out of the index, and change nothing")
       .Group("Files of a region")

@@ -260,12 +260,11 @@ Status Run(const FftOptions& options) {
 Command DeclareFft(command_line::Parser* app) {
   auto options = std::make_shared<FftOptions>();
   app->AddOption("--dims", &options->dims, "samples, N (a cube) or XxYxZ; 16 bytes each");
-  app->AddOption(
-         "--ranks", &options->ranks,
-         "ranks; one on a node, unless the machine says otherwise. Default: as many nodes as have the "
-         "peak of the year")
+  app->AddOption("--ranks", &options->ranks,
+                 "ranks, one per node unless the machine has another number; default: nodes for the peak "
+                 "performance of the year")
       .Between(1, 1e12);
-  app->AddOption("--seconds", &options->seconds, "the time it may take: prints the nodes that it needs")
+  app->AddOption("--seconds", &options->seconds, "time limit of a transform: prints the necessary nodes")
       .Positive()
       .Excludes("--ranks");
   app->AddOption("--topology", &options->topology,

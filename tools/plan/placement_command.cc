@@ -128,7 +128,7 @@ Command DeclarePlacement(command_line::Parser* app) {
   app->AddOption("--ranks", &options->ranks, "the simulation's process grid, XxYxZ, x fastest; even shares")
       .Required();
   app->AddOption("--patch", &options->patch,
-                 "samples of a patch, powers of two, N or XxYxZ; default: as quarry-write has it");
+                 "samples of a patch, powers of two, N or XxYxZ; default: that of quarry-write");
   app->AddOption("--placement", &options->placement, "balanced (default) or greedy");
   app->AddOption("--type", &options->type, "type of the samples; default: float64");
   app->AddFlag("--json", &options->json, "print one JSON object; sizes in bytes");

@@ -368,7 +368,7 @@ void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
       most <= question.machine.cores_per_node)
     return;
   PrintOut(
-      "\nno machine is given: assuming {} ranks on one node of {} cores; give --machine FILE (quarry-plan "
+      "\nwithout --machine: assuming {} ranks on one node of {} cores; give --machine FILE (quarry-plan "
       "calibrate), or --set cores_per_node=64 ranks_per_node=64\n",
       most, question.machine.cores_per_node);
 }
@@ -403,7 +403,7 @@ Command DeclarePredict(command_line::Parser* app) {
       .Required();
   app->AddOption("--source", &options->source, "file or memory; default: from the form of --ranks");
   app->AddOption("--patch", &options->patch,
-                 "samples of a patch, N or XxYxZ, or several; default: as quarry-write has it");
+                 "samples of a patch, N or XxYxZ, or several; default: that of quarry-write");
   app->AddOption(
       "--files", &options->files,
       "subfiles, or several numbers; auto: the fewest within 3 % of the best; default: one for every 8 "

@@ -37,7 +37,7 @@ Result<Index3> ParseStride(const std::string& text) {
   for (std::size_t a = 0; a < 3; ++a) {
     if (!(numbers[a] >= 1 && numbers[a] <= static_cast<double>(query::kMaxStride)) ||
         std::floor(numbers[a]) != numbers[a]) {
-      return InvalidArgument("--stride \"{}\" has a part that is not a whole number of at least 1", text);
+      return InvalidArgument("--stride \"{}\" has an entry that is not a whole number of at least 1", text);
     }
     stride[a] = static_cast<std::int64_t>(numbers[a]);
   }
@@ -68,7 +68,7 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
 void ServerOptions::DeclareOn(command_line::Parser* app) {
   const std::string group = "Server";
   app->AddOption("--timeout", &timeout_seconds,
-                 "seconds that a server may take for an answer; default: 0, no limit")
+                 "timeout for an answer of the server, in seconds; default: 0, no limit")
       .Between(0, 1e9)
       .Group(group);
   app->AddOption("--ca", &security.ca_file,
@@ -78,17 +78,17 @@ void ServerOptions::DeclareOn(command_line::Parser* app) {
       .Group(group);
   command_line::Option certificate =
       app->AddOption("--cert", &security.certificate_file,
-                     "for grpcs://: PEM file of the client's certificate, where the server requires one")
+                     "for grpcs://: PEM file of the client's certificate, if the server requires one")
           .Path()
           .Environment("QUARRY_CERT")
           .Group(group);
-  app->AddOption("--key", &security.key_file, "the key of --cert, a PEM file")
+  app->AddOption("--key", &security.key_file, "private key of --cert, a PEM file")
       .Path()
       .Environment("QUARRY_KEY")
       .Needs("--cert")
       .Group(group);
   certificate.Needs("--key");
-  app->AddOption("--token-file", &token_file, "file that holds the token; default: the variable QUARRY_TOKEN")
+  app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
       .Path()
       .Environment("QUARRY_TOKEN_FILE")
       .Group(group);
@@ -126,7 +126,7 @@ void QuestionOptions::DeclareOn(command_line::Parser* app) {
   app->AddOption("--box", &box, "x0:x1,y0:y1,z0:z1, half-open, level-0 samples; default: the whole grid");
   app->AddOption("--region", &region,
                  "instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends included, for example "
-                 "lat=40:50,z=0:100; axes that are left out are whole")
+                 "lat=40:50,z=0:100; default for each axis: the whole axis")
       .Excludes("--box");
   app->AddOption("--level", &level, "0 is full resolution, l every 2^l-th sample; default: 0");
   DeclareLayerOn(app);
@@ -175,13 +175,12 @@ void QuestionOptions::DeclareSeriesOn(command_line::Parser* app) {
 }
 
 void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
-  app->AddFlag(
-      "--allow-damage", &allow_damage,
-      "show a rougher layer or a coarser level in place of damaged data, list it, and promise no error "
-      "bound; without this, damage ends the command with exit code 4");
+  app->AddFlag("--allow-damage", &allow_damage,
+               "replace damaged data with a rougher layer or a coarser level, list it, and promise no error "
+               "bound; default: damage ends the command with exit code 4");
   app->AddOption("--encoding", &server.encoding,
-                 "what a server sends: samples, or patches as they are stored, which are fewer bytes and are "
-                 "decoded here; default: auto, samples from this machine and patches from others")
+                 "encoding of the answer: samples, or compressed patches, which are smaller and are decoded "
+                 "here; default: auto, samples from this machine and patches from others")
       .OneOf({"auto", "samples", "patches"})
       .Group("Server");
 }
@@ -201,9 +200,8 @@ Result<std::size_t> QuestionOptions::GridFor(const DatasetDescription& dataset,
     const std::size_t here = dataset.fields[*number].grid;
     if (grid && here != *grid)
       return InvalidArgument(
-          "one --box or --region cannot mean samples of the two grids on which \"{}\" and \"{}\" lie; ask "
-          "for "
-          "them one by one",
+          "one --box or --region cannot select from two grids, those of \"{}\" and \"{}\"; ask for these "
+          "fields one by one",
           first, name);
     grid = here;
     first = name;

@@ -196,17 +196,15 @@ Command DeclareGet(command_line::Parser* app) {
   options->question.DeclareFocusOn(app);
   options->question.DeclareSamplesOn(app);
   app->AddOption("-o,--output", &options->output,
-                 "file to write: .raw, .npy, .png for a box one sample thick, with missing samples "
-                 "transparent, or .csv "
-                 "for a line of samples; "
-                 "{field} and {step} in its name are replaced")
+                 "file to write: .raw, .npy, .png (box one sample thick; missing samples are transparent), "
+                 "or .csv (line of samples); {field} and {step} in its name are replaced")
       .Path()
       .Required();
   app->AddFlag("--progressive", &options->progressive,
                "write the coarsest level first and again at each finer one");
   app->AddFlag("--json", &options->json, "print one JSON object when done, one line per answer");
   app->AddOption("--colormap", &options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
-  app->AddOption("--range", &options->range, "LOW:HIGH, the values of the first and last colour (.png)");
+  app->AddOption("--range", &options->range, "LOW:HIGH, values of the first and last colour (.png)");
   app->AddOption("--zoom", &options->image.zoom, "pixels along each side of a sample (.png)");
   app->SetFooter(
       "Example:\n  quarry get grpc://127.0.0.1:50051/run42 --field speed --box :,:,32:33 --level 1 --output "

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   add("ls", "lists datasets", DeclareLs);
   add("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
   add("get", "writes a box at a level to a file", DeclareGet);
-  add("plan", "prints the price of a get", DeclarePlan);
+  add("plan", "prints the cost of a get", DeclarePlan);
   add("stats", "statistics of a box, with proved intervals for the original", DeclareStats);
   add("points", "values at points between samples", DeclarePoints);
   add("watch", "follows a running simulation: one line per published step", DeclareWatch);

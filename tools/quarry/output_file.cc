@@ -51,7 +51,7 @@ Result<OutputFormat> FormatOf(const std::string& path) {
   if (ending == ".npy") return OutputFormat::kNpy;
   if (ending == ".png") return OutputFormat::kPng;
   if (ending == ".csv") return OutputFormat::kCsv;
-  return InvalidArgument("the ending of \"{}\" names no format; use .raw, .npy, .png or .csv", path);
+  return InvalidArgument("the ending of \"{}\" is not a known format; use .raw, .npy, .png or .csv", path);
 }
 
 Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const client::LevelSamples& samples,

@@ -54,12 +54,9 @@ nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
 }
 
 void PrintPrice(const query::Price& price) {
-  Print(
-      "  patches    {}\n"
-      "  bytes      {} of payload; {} in {} read{} where nothing is in memory\n"
-      "  reply      {}\n",
-      price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
-      price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes));
+  Print("  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}\n",
+        price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
+        price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes));
 }
 
 /// Prints the total cost of the answers.

@@ -110,7 +110,7 @@ Result<int> Save(const PointsOptions& options, const Bytes& table) {
 
 Result<int> Points(const PointsOptions& options) {
   if (!options.output.empty() && std::filesystem::path(options.output).extension() != ".csv")
-    return InvalidArgument("the ending of \"{}\" names no format; use .csv", options.output);
+    return InvalidArgument("the ending of \"{}\" is not a known format; use .csv", options.output);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<query::Point> asked, PointsOf(options));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
@@ -154,21 +154,18 @@ Command DeclarePoints(command_line::Parser* app) {
                  "points x,y,z in level-0 sample coordinates: 0,0,0 is the first sample");
   app->AddOption("--file", &options->file,
                  "points from a file: .npy of shape [points, 3], or text with x,y,z on each line");
-  app->AddOption(
-         "-o,--output", &options->output,
-         "file .csv to write positions and values to, with empty cells for missing values; default: the "
-         "terminal, with nan")
+  app->AddOption("-o,--output", &options->output,
+                 "CSV file for positions and values, with empty cells for missing values; default: the "
+                 "terminal, with nan")
       .Path();
-  app->AddFlag(
-      "--physical", &options->physical,
-      "points are positions on the axes of the grid (see quarry info), not sample coordinates; where axes "
-      "have none, longitude and latitude by the fields that say them");
-  app->AddFlag("--price", &options->price, "print the cost, and read no payload of the field");
+  app->AddFlag("--physical", &options->physical,
+               "points are positions on the axes of the grid (see quarry info), not sample coordinates; "
+               "where axes have none, longitude and latitude from coordinate fields");
+  app->AddFlag("--price", &options->price, "print the cost without reading the field");
   app->AddFlag("--json", &options->json, "print one JSON object; missing values are null");
   app->SetFooter(
-      "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\n"
-      "Values are interpolated between the eight samples around a point; nan where one that takes part is "
-      "missing.");
+      "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\nValues are "
+      "interpolated between the eight samples around a point; nan where one of them is missing.");
   return [options] { return Points(*options); };
 }
 

@@ -279,7 +279,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     Print("{} samples are missing, {} of them differ\n", comparison.missing, comparison.different_missing);
   }
   if (FindCoder(field.coder)->HasSafeguards())
-    Print("what {} keeps of each sample: {}\n", Name(field.coder),
+    Print("guarantees of {} for each sample: {}\n", Name(field.coder),
           comparison.kept ? "holds" : "DOES NOT HOLD");
   if (field.lossless) {
     Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
@@ -290,9 +290,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   }
   if (comparison.outlying) {
     WriteError(
-        fmt::format("quarry verify: warning: the range of the source is made by samples far from all others: "
-                    "{}; if they are "
-                    "missing, convert it again with --fill {}\n",
+        fmt::format("quarry verify: warning: the range of the source comes from a few outliers: {}; if they "
+                    "are missing, convert it again with --fill {}\n",
                     ToString(*comparison.outlying), comparison.outlying->value));
   }
   return holds ? 0 : kCheckFailed;
@@ -304,7 +303,7 @@ Command DeclareVerify(command_line::Parser* app) {
   auto options = std::make_shared<VerifyOptions>();
   options->question.DeclareOn(app);
   app->AddOption("--against", &options->against,
-                 "the source file of the field: compares samples instead of checksums");
+                 "source file of the field: compare samples with it instead of checksums");
   app->AddOption("--format", &options->source.format,
                  fmt::format("{} (of the source)", fmt::join(input::KnownFormats(), ", ")));
   app->AddOption("--dims", &options->dims, "XxYxZ (of a raw source)");
@@ -313,10 +312,10 @@ Command DeclareVerify(command_line::Parser* app) {
       .OneOf({"little", "big"});
   app->AddOption("--offset", &options->source.offset, "bytes before the first sample (of a raw source)");
   app->AddOption("--axes", &options->source.axes,
-                 "what the dimensions of the source are, as for quarry-write");
+                 "roles of the dimensions of the source, as for quarry-write");
   app->AddOption("--index", &options->index, "NAME=K or NAME=BEGIN:END (of the source), as for quarry-write")
       .Repeatable();
-  app->AddOption("--records", &options->records, "none or fortran: records of the samples (of a raw source)")
+  app->AddOption("--records", &options->records, "none or fortran: record format (of a raw source)")
       .OneOf({"none", "fortran"});
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter(

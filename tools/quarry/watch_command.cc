@@ -86,7 +86,7 @@ Command DeclareWatch(command_line::Parser* app) {
   app->AddFlag("--new", &options->only_new, "only steps published from now on");
   app->AddFlag("--wait", &options->wait, "wait for a dataset or server that does not exist yet");
   app->AddOption("--patience", &options->patience_seconds,
-                 "seconds to look for a server that has gone, before giving up; default: 60")
+                 "seconds to look for a lost server before giving up; default: 60")
       .Between(0.0, 1e7);
   app->AddOption("--count", &options->count, "end after this many steps; default: run until interrupted")
       .Positive();

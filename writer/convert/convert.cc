@@ -105,7 +105,7 @@ class Run {
     }
     const std::set<std::string> left = LeaveOutCoordinates(known, &jobs_);
     if (!left.empty() && options_.mode == OpenMode::kAppend)
-      Warn(fmt::format("the dataset keeps its coordinates {}; those of the files are not compared with them",
+      Warn(fmt::format("the dataset keeps its coordinates {}; they are not compared with those of the files",
                        fmt::join(left, ", ")));
     return Status::Ok();
   }
@@ -139,8 +139,8 @@ class Run {
         QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time, TimeOf(options_, {job}, unit_));
         if (!time || *time > *before->second.time) continue;
         Warn(
-            fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last one of the "
-                        "dataset; --resume leaves out what is there",
+            fmt::format("step {} of field \"{}\" has the time {}, which is not after {}, the last time of "
+                        "the dataset; --resume skips published steps",
                         step, job.info.field, *time, *before->second.time));
       }
     }
@@ -273,8 +273,8 @@ class Run {
     report.psnr = field.psnr;
     report.outlying = outcome.outlying.has_value();
     if (outcome.outlying) {
-      Warn(fmt::format("step {}: the range of field \"{}\" is made by samples far from all others: {}", step,
-                       field.name, ToString(*outcome.outlying)));
+      Warn(fmt::format("step {}: the range of field \"{}\" comes from a few outliers: {}", step, field.name,
+                       ToString(*outcome.outlying)));
     }
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;

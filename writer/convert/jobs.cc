@@ -131,8 +131,8 @@ Status CheckVariables(const Jobs& jobs) {
             WithoutNumbers(other->source) == WithoutNumbers(job.info.source))
           continue;
         return InvalidArgument(
-            "\"{}\" and \"{}\" are two variables of one moment, and cannot be two steps of the field \"{}\"; "
-            "leave --field out, or convert the second with --append and a --field of its own",
+            "\"{}\" and \"{}\" are two variables at one time, and cannot be two steps of the field \"{}\"; "
+            "leave --field out, or convert the second with --append and another --field",
             other->path, job.info.path, job.info.field);
       }
       // All moments of one variable have the same source.
@@ -253,9 +253,9 @@ std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jo
 
 Result<Jobs> ListJobs(const WriteOptions& options) {
   if (Status status = CheckTime(options.time); !status.ok()) return std::move(status).Annotate("--time");
-  if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; write it in another way");
+  if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; encode it as UTF-8");
   if (options.pipeline.files && *options.pipeline.files < 1)
-    return InvalidArgument("--files {} makes no sense; give at least 1", *options.pipeline.files);
+    return InvalidArgument("--files {} is not possible; give at least 1", *options.pipeline.files);
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;
   for (const std::string& path : options.inputs) {
@@ -266,7 +266,7 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
       // Behind the largest number comes 0.
       if (!added && it->second < options.first_step.value_or(0))
         return InvalidArgument(
-            "--step {} leaves no numbers for the steps behind the first; give a smaller one",
+            "--step {} leaves no numbers for the steps after the first; give a smaller one",
             *options.first_step);
       jobs[it->second++].push_back({info, moment, false, nullptr});
     }
@@ -275,8 +275,7 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
   QUARRY_RETURN_IF_ERROR(AddCoordinates(options, &jobs));
   if (options.time && jobs.size() > 1)
     return InvalidArgument(
-        "--time names one moment, but there are {} steps; convert them one by one with --append",
-        jobs.size());
+        "--time gives one time, but there are {} steps; convert them one by one with --append", jobs.size());
   return jobs;
 }
 
@@ -292,7 +291,7 @@ Result<Jobs> Renumber(Jobs jobs, const FirstSteps& first) {
       const auto found = first.find(job.info.field);
       std::uint64_t number = step;
       if (found != first.end() && __builtin_add_overflow(step, found->second, &number))
-        return InvalidArgument("field \"{}\" has no step numbers left behind {}", job.info.field,
+        return InvalidArgument("field \"{}\" has no step numbers left after {}", job.info.field,
                                found->second);
       renumbered[number].push_back(std::move(job));
     }
@@ -318,20 +317,20 @@ std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& j
           timed ? ConvertTime(*job.info.time, job.info.time_unit, before->time_unit) : Result<double>(0.0);
       if (timed && time.ok() && *time <= *before->time && unordered.insert(job.info.field).second) {
         add(*time == *before->time
-                ? fmt::format("\"{}\" has the time {}, as the step before has; if it is another part or "
-                              "member of the "
-                              "same moment, write it to a field or dataset of its own (--field, --output)",
-                              job.info.path, *job.info.time)
+                ? fmt::format(
+                      "\"{}\" has the time {}, as the step before has; if it is another part or member at "
+                      "the same time, write it to a separate field or dataset (--field, --output)",
+                      job.info.path, *job.info.time)
                 : fmt::format("\"{}\" has the time {}, which is not after {} of the step before; steps have "
                               "the order "
                               "of the inputs, and of the times in a file",
                               job.info.path, *job.info.time, *before->time));
       } else if (before != nullptr && !timed && NaturalLess(job.info.path, before->path) &&
                  unordered.insert(job.info.field).second) {
-        add(fmt::format(
-            "\"{}\" comes after \"{}\", though its name comes before; steps have the order of the "
-            "inputs, \"ls -v\" lists them by number",
-            job.info.path, before->path));
+        add(
+            fmt::format("\"{}\" follows \"{}\", though its name sorts before; steps have the order of the "
+                        "inputs, and \"ls -v\" sorts by number",
+                        job.info.path, before->path));
       }
       before = &job.info;
     }
@@ -418,13 +417,12 @@ std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescripti
   if (!left.empty())
     sentences.push_back(fmt::format("coordinates of text are not kept: {}", fmt::join(left, ", ")));
   if (!texts.empty())
-    sentences.push_back(fmt::format("the texts of {} differ, and the dataset keeps those that came first",
-                                    fmt::join(texts, ", ")));
+    sentences.push_back(
+        fmt::format("the texts of {} differ; the dataset keeps the first", fmt::join(texts, ", ")));
   for (const auto& [owner, names] : others) {
     if (!names.empty())
-      sentences.push_back(
-          fmt::format("attributes of {} differ, and the dataset keeps those that came first: {}", owner,
-                      fmt::join(names, ", ")));
+      sentences.push_back(fmt::format("attributes of {} differ; the dataset keeps the first: {}", owner,
+                                      fmt::join(names, ", ")));
   }
   return sentences;
 }
@@ -447,8 +445,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
       Result<std::size_t> grid = ChooseGrid(
           GridOf(input), LayoutOf(own), input.field,
-          "give --origin {origin} --spacing {spacing} to place them there all the same, or another "
-          "--output",
+          "give --origin {origin} --spacing {spacing} to place them there anyway, or another --output",
           &dataset);
       if (!grid.ok()) {
         const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
@@ -503,13 +500,13 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
     if (!converted.ok()) {
       return Status(converted.status())
           .Annotate(
-              fmt::format("\"{}\" counts its time otherwise than the dataset (--time gives one)", info.path));
+              fmt::format("\"{}\" has a time in other units than the dataset (--time gives one)", info.path));
     }
     constexpr double kRounding = 1e-9;
     if (time && std::abs(*time - **converted) > kRounding * std::abs(*time)) {
       return InvalidArgument(
-          "\"{}\" is at time {}, but \"{}\", for the same step, at {}; convert them apart, with a --step for "
-          "each, or give --time",
+          "\"{}\" is at time {}, but \"{}\", for the same step, at {}; convert them separately, with a "
+          "--step for each, or give --time",
           from->path, *time, info.path, **converted);
     }
     if (!time) from = &info;
@@ -522,7 +519,7 @@ Result<SampleValue> ParseFill(const std::string& text, DataType type) {
   return DispatchType(type, [&](auto sample) -> Result<SampleValue> {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
     if (error == std::errc() && end == text.data() + text.size()) return SampleValue(sample);
-    return InvalidArgument("--fill {} is no value of {}; give {}", text, Name(type),
+    return InvalidArgument("--fill {} is not a value of {}; give {}", text, Name(type),
                            IsFloat(type) ? "a number or nan" : "an integer in its range");
   });
 }

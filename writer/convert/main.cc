@@ -53,13 +53,14 @@ struct CommandLine {
 
 void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   WriteOptions* o = &line->options;
-  app->AddOption("INPUT", &o->inputs, "dumps, or FILE:VARIABLE; several of one field are consecutive steps")
+  app->AddOption("INPUT", &o->inputs,
+                 "dumps, or FILE:VARIABLE; several dumps of one field are consecutive steps")
       .Path()
       .Required();
   app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
   const char* input = "Input";
   app->AddOption("--format", &o->input.format,
-                 fmt::format("{}; default: what the first bytes say, else the file name",
+                 fmt::format("{}; default: by the first bytes, else by the file name",
                              fmt::join(quarry::input::KnownFormats(), ", ")))
       .Group(input);
   app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)").Group(input);
@@ -69,27 +70,25 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Group(input);
   app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little").Group(input);
   app->AddOption("--offset", &o->input.offset,
-                 "bytes before the first sample (raw); the file may then go on behind the last")
+                 "bytes before the first sample (raw); bytes behind the last sample are then ignored")
       .NonNegative()
       .Group(input);
-  app->AddOption("--records", &line->records,
-                 "none or fortran (raw): samples lie in records of Fortran's sequential unformatted files; "
-                 "default: none")
+  app->AddOption(
+         "--records", &line->records,
+         "none or fortran (raw): samples in records of Fortran's sequential unformatted files; default: none")
       .Group(input);
   app->AddOption(
          "--fill", &o->fill,
          "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
          "are always missing")
       .Group(input);
-  app->AddOption(
-         "--axes", &o->input.axes,
-         "what the dimensions of an array are, one letter for each, slowest first, as tzyx: x, y, z of "
-         "the grid, t of time, others chosen by --index")
+  app->AddOption("--axes", &o->input.axes,
+                 "roles of the array's dimensions, one letter each, slowest first, as tzyx: x, y, z of the "
+                 "grid, t for time; choose from others by --index")
       .Group(input);
-  app->AddOption(
-         "--index", &line->index,
-         "NAME=K: the index of a dimension that is no axis of the grid, as member=0; NAME=BEGIN:END: each "
-         "of these as a field of its own, or as steps along time")
+  app->AddOption("--index", &line->index,
+                 "NAME=K: index of a dimension that is not an axis of the grid, as member=0; NAME=BEGIN:END: "
+                 "each index as a separate field, or as steps along time")
       .Repeatable()
       .Group(input);
   const char* meaning = "What it is";
@@ -117,22 +116,22 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddOption("--pointwise-relative", &o->pointwise_relative_tolerance,
                  "the same as a fraction of each sample's own magnitude; keeps zeros and signs")
       .Group(quality);
-  app->AddFlag("--accept-range", &o->pipeline.accept_range,
-               "take a tolerance relative to a range that a few samples make, such as undeclared fill values")
+  app->AddFlag(
+         "--accept-range", &o->pipeline.accept_range,
+         "accept a relative tolerance though a few outliers, such as undeclared fill values, make the range")
       .Group(quality);
-  app->AddFlag("--lossless", &o->lossless, "every sample comes back bit by bit").Group(quality);
+  app->AddFlag("--lossless", &o->lossless, "store every sample exactly, bit by bit").Group(quality);
   app->AddOption("--layers", &line->layers,
-                 "layers of accuracy: tolerances, the largest first, and \"exact\" at the end if nothing may "
-                 "be lost, "
-                 "as 1e-2,1e-4,exact; readers take as many as they need")
+                 "layers of accuracy: tolerances, the largest first, and \"exact\" at the end for lossless, "
+                 "as 1e-2,1e-4,exact; readers fetch as many layers as they need")
       .Group(quality);
   app->AddOption("--relative-layers", &line->relative_layers,
                  "the same with tolerances as fractions of the step's value range")
       .Group(quality);
-  app->AddFlag("--keep-zeros", &o->keep_zeros, "samples that are zero stay zero, beside a tolerance")
+  app->AddFlag("--keep-zeros", &o->keep_zeros, "in addition to a tolerance: zero samples stay zero")
       .Group(quality);
   app->AddFlag("--keep-sign", &o->keep_sign,
-               "no sample changes its sign, and zero stays zero, beside a tolerance")
+               "in addition to a tolerance: samples keep their sign, and zero stays zero")
       .Group(quality);
   app->AddOption("--codec", &o->codec,
                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
@@ -143,10 +142,9 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddOption("--store-as", &line->store_as,
                  "float32: store float64 input as float32; the tolerance still holds against the input")
       .Group(quality);
-  app->AddOption(
-         "--keyframe", &o->keyframe,
-         "let steps refer to others, at least every so many steps to none; fewer bytes where a field changes "
-         "slowly, and more steps to read for one; default: none refers")
+  app->AddOption("--keyframe", &o->keyframe,
+                 "predict steps from earlier ones, with a keyframe at least every so many steps; saves bytes "
+                 "where a field changes slowly, but a read may need several steps; default: keyframes only")
       .Group(quality);
   const char* layout = "Layout";
   app->AddOption("--patch", &line->patch,
@@ -166,22 +164,20 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "in each (a number)")
       .Group(strategy);
   app->AddOption("--aggregation", &line->aggregation, "balanced or equal").Group(strategy);
-  app->AddOption(
-         "--reading", &line->reading,
-         "how ranks share images or planes: consecutive (default) or round-robin; direct: each reads what "
-         "it encodes, and nothing is exchanged")
+  app->AddOption("--reading", &line->reading,
+                 "how ranks share images or planes: consecutive (default) or round-robin; direct: each rank "
+                 "reads the samples that it encodes, without an exchange")
       .Group(strategy);
-  app->AddOption(
-         "--memory", &line->memory,
-         "samples and payload that each rank holds at a time, with a unit; a larger field is processed in "
-         "parts; default: 512MiB")
+  app->AddOption("--memory", &line->memory,
+                 "memory of each rank for samples and payload, with a unit; larger fields are processed in "
+                 "parts; default: 512MiB")
       .Group(strategy);
   app->AddFlag("--append", &line->append, "add steps or fields to an existing dataset");
   app->AddFlag("--resume", &line->resume,
-               "continue an interrupted series: skip what is published, create what is missing");
+               "continue an interrupted series: skip published steps, create missing ones");
   app->AddFlag("--break-lock", &o->pipeline.break_lock,
-               "remove the lock of a writer that was killed, on file systems without flock");
-  app->AddFlag("--dry-run", &o->dry_run, "print the plan and an estimated size, write nothing");
+               "remove the stale lock of a killed writer, on file systems without flock");
+  app->AddFlag("--dry-run", &o->dry_run, "print the plan and an estimated size without writing");
   app->AddOption("--report", &line->report, "write the closing table as JSON to this file").Path();
   app->SetFooter(
       "Example:\n"
@@ -236,8 +232,8 @@ Result<std::vector<double>> ParseLayers(const std::string& text, const char* opt
     const bool number = error == std::errc() && stop == word.data() + word.size() && tolerance > 0;
     if (!number && word != "exact") {
       return InvalidArgument(
-          "{} \"{}\": \"{}\" is no tolerance; give positive numbers, or \"exact\" at the end", option, text,
-          word);
+          "{} \"{}\": \"{}\" is not a tolerance; give positive numbers, or \"exact\" at the end", option,
+          text, word);
     }
     layers.push_back(number ? tolerance : 0);
     begin = end + 1;
@@ -314,7 +310,7 @@ Status Interpret(CommandLine* line) {
   o->pipeline.memory_per_rank = *memory;
   if (line->append && line->resume)
     return InvalidArgument(
-        "--append and --resume exclude each other; --resume appends where there is something");
+        "--append and --resume exclude each other; --resume appends to an existing dataset");
   using quarry::writer::OpenMode;
   if (line->append) o->mode = OpenMode::kAppend;
   if (line->resume) o->mode = OpenMode::kResume;

@@ -33,8 +33,8 @@ Result<Index3> ParseGridShape(const Json& json, const std::string& where) {
     const std::optional<std::uint64_t> n = WholeNumber(json[a]);
     if (!n || *n == 0) return wrong;
     if (*n > kMaxCells / cells) {
-      return InvalidArgument("the size grid in \"{}\" has {} cells on its axes; more than {} are too many",
-                             where, json.dump(), kMaxCells);
+      return InvalidArgument("the size grid in \"{}\" has {} cells on its axes; the maximum is {}", where,
+                             json.dump(), kMaxCells);
     }
     cells *= *n;
     shape[a] = static_cast<std::int64_t>(*n);
@@ -83,8 +83,7 @@ Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where) 
   const Json& grid = report.is_object() && report.contains("size_grid") ? report["size_grid"] : report;
   if (!grid.is_object() || !grid.contains("shape") || !grid.contains("bytes")) {
     return InvalidArgument(
-        "\"{}\" has no \"size_grid\" with \"shape\" and \"bytes\"; give what quarry-write --report has "
-        "written",
+        "\"{}\" has no \"size_grid\" with \"shape\" and \"bytes\"; give a report of quarry-write --report",
         where);
   }
   SizeGrid result;

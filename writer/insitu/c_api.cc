@@ -36,13 +36,13 @@ DataType ToType(int type) {
 
 Status CheckAxis(int axis) {
   if (axis >= 0 && axis <= 2) return Status::Ok();
-  return InvalidArgument("{} is no axis; give 0 for x, 1 for y or 2 for z", axis);
+  return InvalidArgument("{} is not an axis; give 0 for x, 1 for y or 2 for z", axis);
 }
 
 /// A number of values that arrays of C have.
 Status CheckCount(std::int64_t count) {
   if (count >= 1) return Status::Ok();
-  return InvalidArgument("{} values are none; give their number, 1 or more", count);
+  return InvalidArgument("{} is not a number of values; give 1 or more", count);
 }
 
 Status SetBound(int kind, double bound, insitu::Field* field) {
@@ -55,7 +55,7 @@ Status SetBound(int kind, double bound, insitu::Field* field) {
   } else if (kind == QUARRY_POINTWISE_RELATIVE) {
     field->pointwise_relative = bound;
   } else {
-    return InvalidArgument("{} is no kind of bound; give QUARRY_TOLERANCE or another of the list", kind);
+    return InvalidArgument("{} is not a kind of bound; give QUARRY_TOLERANCE or another of the list", kind);
   }
   return Status::Ok();
 }
@@ -158,9 +158,9 @@ int insitu::internal::MakeObject(Opener open, const char* path, int mode, quarry
   return Declare(run, {}, [&]() -> Status {
     run->setup.path = Text(path);
     if (run->setup.path.empty())
-      return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+      return InvalidArgument("the path is empty; give the path of the dataset, NAME.quarry");
     if (mode < QUARRY_INSITU_CREATE || mode > QUARRY_INSITU_RESUME)
-      return InvalidArgument("{} is no mode; give QUARRY_INSITU_CREATE, _APPEND or _RESUME", mode);
+      return InvalidArgument("{} is not a mode; give QUARRY_INSITU_CREATE, _APPEND or _RESUME", mode);
     run->setup.mode = static_cast<insitu::OpenMode>(mode);
     return Status::Ok();
   });
@@ -240,7 +240,7 @@ int quarry_insitu_set_files(quarry_insitu* run, int files) {
 
 int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes) {
   return Declare(run, {}, [&]() -> Status {
-    if (bytes < 1) return InvalidArgument("{} bytes of memory are too few; give more", bytes);
+    if (bytes < 1) return InvalidArgument("{} bytes of memory are not enough; give more", bytes);
     run->setup.pipeline.memory_per_rank = static_cast<std::uint64_t>(bytes);
     return Status::Ok();
   });
@@ -254,7 +254,7 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
     field.units = Text(units);
     field.type = ToType(type);
     if (field.type == DataType{0}) {
-      return InvalidArgument("{} is no type of samples; give QUARRY_FLOAT32 or another of the list", type);
+      return InvalidArgument("{} is not a type of samples; give QUARRY_FLOAT32 or another of the list", type);
     }
     QUARRY_RETURN_IF_ERROR(SetBound(bound_kind, bound, &field));
     run->setup.declaration.fields.push_back(std::move(field));
@@ -356,7 +356,7 @@ int quarry_insitu_add_box(quarry_insitu* run, const int64_t begin[3], const int6
                           const int64_t array_begin[3], const int64_t array_end[3], int order) {
   return Declare(run, {begin, end, array_begin, array_end}, [&]() -> Status {
     if (order != QUARRY_X_FASTEST && order != QUARRY_Z_FASTEST)
-      return InvalidArgument("{} is no order of axes; give QUARRY_X_FASTEST or QUARRY_Z_FASTEST", order);
+      return InvalidArgument("{} is not an order of axes; give QUARRY_X_FASTEST or QUARRY_Z_FASTEST", order);
     run->boxes.push_back(insitu::OwnedBox::InArray(
         {ToIndex(begin), ToIndex(end)}, {ToIndex(array_begin), ToIndex(array_end)},
         order == QUARRY_X_FASTEST ? insitu::ArrayOrder::kXFastest : insitu::ArrayOrder::kZFastest));

@@ -44,7 +44,7 @@ Status CheckCommunicator(MPI_Comm comm) {
             "MPI is not running; open datasets between MPI_Init and MPI_Finalize"};
   }
   if (comm == MPI_COMM_NULL)
-    return InvalidArgument("the communicator is MPI_COMM_NULL; give that of the ranks that own data");
+    return InvalidArgument("the communicator is MPI_COMM_NULL; give the one of the ranks that own data");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
   if (inter != 0)
@@ -69,9 +69,10 @@ Result<distribution::Ownership> ShareBoxes(MPI_Comm comm, const Index3& dims,
 }
 
 Status CheckSetup(const Setup& setup, const std::vector<OwnedBox>& boxes) {
-  if (setup.path.empty()) return InvalidArgument("there is no path; give that of the dataset, NAME.quarry");
+  if (setup.path.empty())
+    return InvalidArgument("the path is empty; give the path of the dataset, NAME.quarry");
   if (setup.pipeline.files && *setup.pipeline.files < 1)
-    return InvalidArgument("{} subfiles make no sense; give at least 1", *setup.pipeline.files);
+    return InvalidArgument("{} subfiles are not possible; give at least 1", *setup.pipeline.files);
   QUARRY_RETURN_IF_ERROR(quarry::internal::ToStatus(Describe(setup.declaration, std::nullopt)));
   return CheckStorage(boxes);
 }
@@ -99,7 +100,7 @@ Status CheckBegin(std::int64_t step, std::optional<double> time, const OpenStep*
     return FailedPrecondition(
         fmt::format("step {} is open; end it before step {} begins", open->number, step));
   }
-  if (step < 0) return InvalidArgument("step {} makes no sense; steps are numbered from 0", step);
+  if (step < 0) return InvalidArgument("step {} is negative; steps are numbered from 0", step);
   return CheckTime(time).Annotate(fmt::format("step {}", step));
 }
 
@@ -128,14 +129,13 @@ std::string BeginArguments(std::int64_t step, std::optional<double> time) {
 Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const OpenStep* open,
                 const std::string& field, DataType type, std::span<const BoxView> views) {
   if (open == nullptr)
-    return FailedPrecondition(fmt::format("field \"{}\" has no step to go to; begin one", field));
+    return FailedPrecondition(fmt::format("field \"{}\" needs an open step; begin one", field));
   const std::size_t number = FieldNumber(declaration, field);
   if (number == declaration.fields.size())
     return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
                            field);
   if (open->Has(number))
-    return InvalidArgument("field \"{}\" of step {} was put before; put each field once", field,
-                           open->number);
+    return InvalidArgument("field \"{}\" of step {} was put twice; put each field once", field, open->number);
   const DataType declared = declaration.fields[number].type;
   if (declared != type) {
     return InvalidArgument("field \"{}\" is declared {}, not {}; give samples of the declared type", field,

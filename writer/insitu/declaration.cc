@@ -44,8 +44,9 @@ Status CheckPositions(const SourceGrid& source) {
 Status CheckNames(const Attributes& attributes, const std::string& of) {
   for (const Attribute& attribute : attributes) {
     if (IsSaidElsewhere(attribute.name))
-      return InvalidArgument("\"{}\" of {} is no attribute; declare units, fill value and type by themselves",
-                             attribute.name, of);
+      return InvalidArgument(
+          "\"{}\" of {} cannot be an attribute; units, fill value and type have declarations of their own",
+          attribute.name, of);
   }
   return CheckAttributes(attributes);
 }
@@ -89,7 +90,7 @@ Result<DatasetDescription> Describe(const Declaration& declaration,
   std::set<std::string> names;
   for (const Field& field : declaration.fields) {
     if (!names.insert(field.name).second)
-      return InvalidArgument("field \"{}\" is declared twice; give each field a name of its own", field.name);
+      return InvalidArgument("field \"{}\" is declared twice; give each field a different name", field.name);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(field));
     wanted.grid = grid;
     QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));

@@ -15,7 +15,7 @@ Result<std::size_t> BytesOf(const std::vector<Box>& boxes, std::size_t sample_by
   std::int64_t bytes = 0;
   for (const Box& box : boxes) {
     if (!box.empty() && !CheckedAdd(bytes, box.volume() * static_cast<std::int64_t>(sample_bytes), &bytes))
-      return InvalidArgument("the boxes that it needs have 2^63 bytes and more; name fewer boxes");
+      return InvalidArgument("the boxes that it needs have 2^63 bytes or more; name fewer boxes");
   }
   return static_cast<std::size_t>(bytes);
 }
@@ -37,7 +37,7 @@ Status ConsumerStatus(int rank, const std::string& doing, const std::function<St
   try {
     status = writer::Guarded(work);
   } catch (...) {  // not an exception of the standard library
-    status = InternalError("it has thrown something that is no std::exception");
+    status = InternalError("it threw an object that is not a std::exception");
   }
   if (status.ok()) return status;
   const StatusCode code = redistribute::CannotAgree(status) ? StatusCode::kInternal : status.code();

@@ -91,10 +91,12 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
 
 Status Dataset::CheckTransport() const {
   if (transport_.steps_in_flight < 1)
-    return InvalidArgument("{} steps in flight make no sense; give at least 1", transport_.steps_in_flight);
+    return InvalidArgument("{} steps in flight are not possible; give at least 1",
+                           transport_.steps_in_flight);
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   if (transport_.message_bytes >= 1 && transport_.message_bytes <= kMost) return Status::Ok();
-  return InvalidArgument("messages of {} bytes make no sense; give 1 to {}", transport_.message_bytes, kMost);
+  return InvalidArgument("messages of {} bytes are not possible; give 1 to {}", transport_.message_bytes,
+                         kMost);
 }
 
 Status Dataset::Start(std::vector<int> ranks, const Status& found) {

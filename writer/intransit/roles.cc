@@ -78,8 +78,8 @@ Result<Roles> Roles::Split(MPI_Comm world, int writers) {
   const int ranks = writer::Size(world);
   if (writers < 1 || writers >= ranks) {
     return InvalidArgument(
-        "{} writers of {} ranks leave nobody to {}; give 1 to {}, and start at least 2 ranks", writers, ranks,
-        writers < 1 ? "write" : "simulate", std::max(1, ranks - 1));
+        "{} writers of {} ranks leave no rank to {}; give 1 to {}, and start at least 2 ranks", writers,
+        ranks, writers < 1 ? "write" : "simulate", std::max(1, ranks - 1));
   }
   return SplitByRole(world, writer::Rank(world) >= ranks - writers);
 }

@@ -85,9 +85,10 @@ class Server {
     const Consumer& consumer = options_.consumer;
     Status local;
     if (consumer.present() && !(consumer.needs && consumer.consume)) {
-      local = InvalidArgument("a consumer has a function for its needs, and one that consumes; give both");
+      local = InvalidArgument(
+          "a consumer needs two functions, one for its needs and one that consumes; give both");
     } else if (!consumer.present() && !options_.writes) {
-      local = InvalidArgument("there is nothing to do with the steps; write them, or give a consumer");
+      local = InvalidArgument("the steps are neither written nor consumed; write them, or give a consumer");
     }
     QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, local));
     const double kind = (consumer.present() ? 1 : 0) + (options_.writes ? 2 : 0);

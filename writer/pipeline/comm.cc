@@ -50,7 +50,7 @@ struct Parts {
       const auto part =
           all.subspan(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r]));
       if (Checksum(std::as_bytes(part)) == headers[r].checksum) continue;
-      return InternalError("what rank {} sent arrived damaged; check the network", r);
+      return InternalError("the message of rank {} arrived damaged; check the network", r);
     }
     return Status::Ok();
   }

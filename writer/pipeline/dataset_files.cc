@@ -28,7 +28,7 @@ Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {
 Status ReplaceDescription(const fs::path& dataset, const DatasetDescription& description) {
   const std::string text = format::EncodeManifest(description);
   if (text.size() > format::kManifestLimit)
-    return InvalidArgument("dataset.json would have {} bytes; {} are the most that readers take", text.size(),
+    return InvalidArgument("dataset.json would have {} bytes; readers accept at most {}", text.size(),
                            format::kManifestLimit);
   const fs::path temporary = dataset / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
   return ReplaceFile(dataset / "dataset.json", std::as_bytes(std::span(text)), temporary);

@@ -131,10 +131,9 @@ std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, in
 Status OutlyingRefusal(const OutlyingSamples& outlying, const std::string& field, const std::string& source,
                        const RangeWords& words) {
   return InvalidArgument(
-      "the range of field \"{}\" of \"{}\", to which its tolerance is relative, is made by samples far from "
-      "all others: "
-      "{}; if "
-      "they are missing, say so ({}{}), otherwise give an absolute tolerance ({}), or insist ({})",
+      "the tolerance of field \"{}\" of \"{}\" is relative to its range, which comes from a few outliers: "
+      "{}; if these samples are missing, say so ({}{}), otherwise give an absolute tolerance ({}), or insist "
+      "({})",
       field, source, ToString(outlying), words.fill, outlying.value, words.tolerance, words.accept);
 }
 

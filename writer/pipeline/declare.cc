@@ -41,15 +41,14 @@ Status CheckBound(const FieldRequest& field, const FieldWords& words) {
 Status CheckLayers(const FieldRequest& field, const FieldWords& words) {
   const std::vector<double>& layers = field.layers;
   if (layers.size() > static_cast<std::size_t>(kMaxLayers))
-    return InvalidArgument("field \"{}\" has {} {}; {} is the most", field.name, layers.size(), words.layers,
-                           kMaxLayers);
+    return InvalidArgument("field \"{}\" has {} {}; the maximum is {}", field.name, layers.size(),
+                           words.layers, kMaxLayers);
   for (std::size_t k = 0; k < layers.size(); ++k) {
     const bool exact = layers[k] == 0 && k + 1 == layers.size();
     if (!exact && !(layers[k] > 0 && std::isfinite(layers[k])))
       return InvalidArgument(
-          "{} of field \"{}\": {} is not a positive number; give tolerances, the largest first, and at the "
-          "end "
-          "\"exact\" if nothing may be lost",
+          "{} of field \"{}\": {} is not a positive number; give tolerances, the largest first, and "
+          "\"exact\" at the end for lossless",
           words.layers, field.name, layers[k]);
     if (k > 0 && !(layers[k] < layers[k - 1]))
       return InvalidArgument("{} of field \"{}\": {} comes after {}; give the largest tolerance first",
@@ -101,9 +100,9 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
                         : field.relative ? words.relative
                         : relative       ? words.pointwise_relative
                                          : words.lossless;
-    return InvalidArgument(
-        "field \"{}\" is to be stored {} ({}), which does not go with {} {}; leave one of them out",
-        field.name, lossless ? "without loss" : "with a tolerance", bound, words.codec, Name(coder));
+    return InvalidArgument("field \"{}\" cannot be stored {} ({}) together with {} {}; leave one of them out",
+                           field.name, lossless ? "without loss" : "with a tolerance", bound, words.codec,
+                           Name(coder));
   }
   if (found == nullptr || !found->CodesFields() || !found->Supports(field.type)) {
     return InvalidArgument("field \"{}\" is {}, which {} {} does not code; leave {} out", field.name,
@@ -145,9 +144,8 @@ Status CheckKeyframe(const FieldRequest& field, CoderId coder, const FieldWords&
                            kMaxKeyframe);
   if (keyframe <= 1 || FindCoder(coder)->CanRefer()) return Status::Ok();
   return InvalidArgument(
-      "steps of field \"{}\" are to refer to others ({} {}), which {} {} does not code; leave "
-      "one of them out",
-      field.name, words.keyframe, keyframe, words.codec, Name(coder));
+      "steps of field \"{}\" cannot refer to others ({} {}) with {} {}; leave one of them out", field.name,
+      words.keyframe, keyframe, words.codec, Name(coder));
 }
 
 /// An axis of one sample has patches of one, even for a cube like 64x64x64.
@@ -180,8 +178,7 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
   QUARRY_RETURN_IF_ERROR(CheckLayers(field, words));
   QUARRY_RETURN_IF_ERROR(format::CheckFieldName(field.name));
   if (!IsUtf8(field.units)) {
-    return InvalidArgument("the units of field \"{}\" are not UTF-8 text; write them in another way",
-                           field.name);
+    return InvalidArgument("the units of field \"{}\" are not UTF-8 text; encode them as UTF-8", field.name);
   }
   const bool bounded = field.tolerance || field.relative || field.pointwise_relative || !field.layers.empty();
   const bool lossless = field.lossless || (!bounded && (!IsFloat(field.type) || IsLossless(field.coder)));
@@ -200,8 +197,8 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
   QUARRY_RETURN_IF_ERROR(CheckKeyframe(field, coder, words));
   if (field.fill && !CanHold(field.type, *field.fill)) {
     return InvalidArgument(
-        "the fill value {} of field \"{}\" is no value of {}; give one that a sample can have", *field.fill,
-        field.name, Name(field.type));
+        "the fill value {} of field \"{}\" is not a value of {}; give one that a sample can have",
+        *field.fill, field.name, Name(field.type));
   }
   return FieldDescription{field.name,
                           field.type,

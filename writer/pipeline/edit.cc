@@ -101,17 +101,16 @@ Result<std::vector<Owned>> Find(const AttributeOwner& owner, const fs::path& pat
 Status Set(const Attribute& attribute, const Owned& owned) {
   if (attribute.name == kUnits && owned.units != nullptr) {
     const auto* const text = std::get_if<std::string>(&attribute.value);
-    if (text == nullptr) return InvalidArgument("units are to be a text, not {}", ValueText(attribute));
+    if (text == nullptr) return InvalidArgument("units must be a text, not {}", ValueText(attribute));
     if (text->size() > kMaxTimeUnit)
-      return InvalidArgument("units have {} bytes; {} are the most", text->size(), kMaxTimeUnit);
+      return InvalidArgument("units have {} bytes; the maximum is {}", text->size(), kMaxTimeUnit);
     *owned.units = *text;
     return Status::Ok();
   }
   if (IsSaidElsewhere(attribute.name))
     return InvalidArgument(
-        "\"{}\" is no attribute here: it follows from how the samples or times are stored; write the data "
-        "again to "
-        "change it",
+        "\"{}\" is not an attribute here: it follows from the storage of samples or times; write the data "
+        "again to change it",
         attribute.name);
   const auto known = std::ranges::find(*owned.attributes, attribute.name, &Attribute::name);
   if (known != owned.attributes->end()) {
@@ -129,7 +128,7 @@ Status Unset(const std::string& name, const Owned& owned) {
   }
   if (std::erase_if(*owned.attributes, [&](const Attribute& one) { return one.name == name; }) > 0)
     return Status::Ok();
-  return NotFound("there is no attribute \"{}\" that could be removed", Printable(name));
+  return NotFound("there is no attribute \"{}\" to remove", Printable(name));
 }
 
 // ---- Steps and fields
@@ -190,8 +189,9 @@ class Removing {
       if (!locked_.dataset.FindField(field)) return NoField(field, path_);
     }
     if (fields_.size() < locked_.dataset.fields.size()) return Status::Ok();
-    return {StatusCode::kFailedPrecondition,
-            fmt::format("no field of \"{}\" would stay; remove the whole directory instead", path_.string())};
+    return {
+        StatusCode::kFailedPrecondition,
+        fmt::format("no field of \"{}\" would remain; remove the whole directory instead", path_.string())};
   }
 
   /// Remaining steps may need the ones to be removed.

@@ -24,11 +24,10 @@ ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)
 Status KeepPublished(std::uint64_t step, const fs::path& folder) {
   Status synced = SyncDirectory(folder);
   if (synced.ok()) return synced;
-  return {
-      StatusCode::kUnknown,
-      fmt::format("step {} is published, and readers see it, but it may not survive a power cut: {}; check "
-                  "the file system, and go on with the next step (quarry-write: --resume)",
-                  step, synced.message())};
+  return {StatusCode::kUnknown,
+          fmt::format("step {} is published and visible, but may not survive a power cut: {}; check the file "
+                      "system, and go on with the next step (quarry-write: --resume)",
+                      step, synced.message())};
 }
 
 /// Empties a locked folder.

@@ -53,9 +53,8 @@ Status Float32Rounding::RoundRow(const std::byte* first, std::int64_t stride, co
     const double difference = std::abs(static_cast<double>(rounded) - value);
     if (difference > 0 && field_.lossless) {
       return InvalidArgument(
-          "{} of \"{}\" at sample ({}) is no value of float32, so that --store-as float32 would lose it; "
-          "leave "
-          "--lossless out and give --tolerance or --relative, or leave --store-as out",
+          "{} of \"{}\" at sample ({}) is not a value of float32, so --store-as float32 would change it; "
+          "leave --lossless out and give --tolerance or --relative, or leave --store-as out",
           value, field_.name, fmt::join(at(), ","));
     }
     *change = std::max(*change, difference);

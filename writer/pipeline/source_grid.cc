@@ -96,12 +96,12 @@ Status CheckSamePlace(const SourceGrid& source, const GridDescription& grid, std
   if (!other) return Status::Ok();
   const std::size_t a = *other;
   return WithAxes(
-      InvalidArgument("the samples lie elsewhere along {} ({}) than in the dataset (origin {}, "
-                      "spacing {}{}); {}",
-                      kAxisNames[a], PlaceText(source.axes[a], grid, a), grid.origin[a], grid.spacing[a],
-                      grid.coordinates[a].empty() ? "" : ", uneven",
-                      fmt::format(fmt::runtime(advice), fmt::arg("origin", fmt::join(grid.origin, ",")),
-                                  fmt::arg("spacing", fmt::join(grid.spacing, ",")))),
+      InvalidArgument(
+          "the positions along {} ({}) differ from those of the dataset (origin {}, spacing {}{}); {}",
+          kAxisNames[a], PlaceText(source.axes[a], grid, a), grid.origin[a], grid.spacing[a],
+          grid.coordinates[a].empty() ? "" : ", uneven",
+          fmt::format(fmt::runtime(advice), fmt::arg("origin", fmt::join(grid.origin, ",")),
+                      fmt::arg("spacing", fmt::join(grid.spacing, ",")))),
       grid);
 }
 

@@ -84,7 +84,7 @@ Status CheckDescription(const Description& description) {
                            description.batch);
   const int method = static_cast<int>(description.method);
   if (method < static_cast<int>(Method::kAutomatic) || method > static_cast<int>(Method::kAlltoallw))
-    return InvalidArgument("{} is no method; give 0 (automatic), 1 (point to point) or 2 (MPI_Alltoallw)",
+    return InvalidArgument("{} is not a method; give 0 (automatic), 1 (point to point) or 2 (MPI_Alltoallw)",
                            method);
   return Datatype::Sample(description.sample_bytes).status();
 }
@@ -160,8 +160,8 @@ Status CheckViews(const std::vector<Box>& boxes, std::span<const View> views, co
         verb, boxes.size(), views.size());
   for (std::size_t b = 0; b < boxes.size(); ++b) {
     if (views[b].data == nullptr && !boxes[b].empty())
-      return InvalidArgument("rank {} gives a null array for {}, box {} of those that it {}", rank,
-                             ToString(boxes[b]), b, verb);
+      return InvalidArgument("rank {} gives a null array for {}, box {} that it {}", rank, ToString(boxes[b]),
+                             b, verb);
   }
   return Status::Ok();
 }

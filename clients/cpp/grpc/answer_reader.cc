@@ -14,7 +14,7 @@ namespace pb = ::quarry::v1;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-Status Malformed() { return InternalError("the server sent a message that is no part of an answer"); }
+Status Malformed() { return InternalError("the server sent a message that does not belong to an answer"); }
 
 /// A message inside another one, up to its end.
 bool ReadMessage(CodedInputStream* stream, google::protobuf::MessageLite* message) {

@@ -60,14 +60,13 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const ServerAd
   if (!server.tls) {
     if (!security.token.empty() && !IsOnThisMachine(server.address)) {
       return InvalidArgument(
-          "the token would go to {} in plain text, for everybody on the way to read; write grpcs://, "
-          "or leave the token out",
+          "the token would be sent to {} in plain text; write grpcs://, or leave the token out",
           server.address);
     }
     return grpc::InsecureChannelCredentials();
   }
   if (security.certificate_file.empty() != security.key_file.empty())
-    return InvalidArgument("a client's certificate and its key go together; give both, or neither");
+    return InvalidArgument("a client's certificate needs its key; give both, or neither");
   grpc::SslCredentialsOptions options;
   QUARRY_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(security.ca_file));
   QUARRY_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem(security.certificate_file));
@@ -93,8 +92,8 @@ Result<std::string> ChannelTarget(const std::string& address, bool tls) {
     in_addr any{};
     if (inet_pton(AF_INET, server.host.c_str(), &any) != 1) {
       return InvalidArgument(
-          "\"{}\": of several servers, each has to be an IPv4 address with a port; or give one name that "
-          "resolves to all of them",
+          "\"{}\": a list of servers needs IPv4 addresses with ports; or give one name that resolves to all "
+          "of them",
           address);
     }
     target += fmt::format("{}{}:{}", target.empty() ? "ipv4:" : ",", server.host, server.port);
@@ -147,7 +146,7 @@ Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
             fmt::format("cannot reach the server {}: {}; check the address, that quarry-server runs, and {}",
                         address, status.error_message(),
                         server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
-                                   : "that it does not want grpcs://")};
+                                   : "that it does not need grpcs://")};
   }
   // Our own deadline has no message; the server's comes with its numbers.
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && RequestIdOf(status).empty()) {
@@ -194,8 +193,8 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
   if (!status.ok() && cancel.cancelled()) return asked_to_end;
   QUARRY_RETURN_IF_ERROR(FromGrpc(status, server_));
   if (answered && message.Length() > most)
-    return InternalError("the server {} answers {} with {} bytes, and {} is the most that makes sense",
-                         server_.address, method, message.Length(), most);
+    return InternalError("the server {} answers {} with {} bytes, more than the possible {}", server_.address,
+                         method, message.Length(), most);
   grpc::ProtoBufferReader reader(&message);
   if (answered && reader.status().ok() && response->ParseFromZeroCopyStream(&reader)) return Status::Ok();
   return InternalError("the server {} answers {} with another message", server_.address, method);

@@ -217,7 +217,7 @@ Result<std::shared_ptr<PayloadDecoder::Task>> PayloadDecoder::MakeTask(const pb:
   }
   QUARRY_RETURN_IF_ERROR(TakeLevels(patch, data, task.get()));
   if (task->further_layer > 0 && task->levels.empty() && !patch.damaged())
-    return InternalError("the server sent nothing of layer {} of patch {}", task->further_layer, task->patch);
+    return InternalError("the server sent no part of layer {} of patch {}", task->further_layer, task->patch);
   if (task->further_layer == 0) {
     if (damaged_.contains(task->patch)) task->levels.clear();
     if (patch.damaged()) damaged_.insert(task->patch);

@@ -349,8 +349,9 @@ Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& target, const Opt
                                             const CancelToken& cancel) {
   QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, SplitTarget(target));
   if (remote.name.empty())
-    return InvalidArgument("\"{}\" names no dataset; write {}{}/NAME, or list the names with \"quarry ls\"",
-                           target, remote.scheme(), remote.server.address);
+    return InvalidArgument(
+        "\"{}\" has no dataset name; write {}{}/NAME, or list the names with \"quarry ls\"", target,
+        remote.scheme(), remote.server.address);
   QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(remote.server, options));
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection, remote.name, cancel));
   return std::unique_ptr<Dataset>(

@@ -70,7 +70,7 @@ class LevelDecoder {
       share = std::to_integer<int>((*payload)[0]);
       *payload = payload->subspan(1);
     }
-    if (share > kWholeShare) return DataLoss("a level refers to {} quarters of another step", share);
+    if (share > kWholeShare) return DataLoss("the reference weight of a level is {}/4", share);
     bands_.SetShare(share);
     return Status::Ok();
   }

@@ -201,7 +201,7 @@ class Decoder final : public PatchDecoder {
 
   /// The reference at the level that is being decoded, or one inside it.
   Result<const T*> ReferenceAt(int level, ReferenceValues<S, T>* values) const {
-    if (!reference_) return DataLoss("a patch refers to another step, but is said not to");
+    if (!reference_) return DataLoss("a patch refers to another step, but its table row does not");
     const int from = level_ - 1;
     assert(from >= 0 && level >= from);
     return values->Of(*reference_, LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), head_);

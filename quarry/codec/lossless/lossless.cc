@@ -430,7 +430,8 @@ class Decoder final : public PatchDecoder {
     const auto unit = reader.Get<double>();
     quantum_ = QuantumOf(unit, reader.Get<double>());
     if (!IsUsable(quantum_))
-      return DataLoss("a patch is of multiples of {} from {} on", quantum_.unit, quantum_.offset);
+      return DataLoss("a patch has multiples of {} with the offset {}, which are not valid", quantum_.unit,
+                      quantum_.offset);
     *payload = payload->subspan(2 * sizeof(double));
     integers_.emplace(layout_, 0);
     return Status::Ok();

@@ -171,7 +171,7 @@ Result<RankedGrid<V>> ReadRankTable(const V* coarse, const GridView<V>& grid, st
   *payload = payload->subspan(used);
   std::partial_sum(listed.begin(), listed.end(), listed.begin());
   RankedGrid<V> ranked = Merge<V>(RankCoarse<V>(coarse, grid), listed);
-  if (ranked.table.empty()) return DataLoss("a level in ranks has no values");
+  if (ranked.table.empty()) return DataLoss("a level coded as ranks has no values");
   return ranked;
 }
 

@@ -249,7 +249,7 @@ Status MissingValuesReader::Take(ByteSpan* payload, Validity validity) {
   for (std::uint64_t i = 0; i < count; ++i, ++next) {
     QUARRY_ASSIGN_OR_RETURN(const std::uint64_t gap, entropy::TakeVarint(&rest));
     next += gap;
-    if (next >= missing) return DataLoss("an exception at place {} of {} missing samples", next, missing);
+    if (next >= missing) return DataLoss("an exception at position {} of {} missing samples", next, missing);
     places_.push_back(static_cast<std::uint32_t>(next));
   }
   if (rest.size() != count * size) return DataLoss("{} missing values in {} bytes", count, rest.size());

@@ -117,12 +117,13 @@ TEST(ConvertTime, RefusesWhatHasNoAnswerAndNamesBoth) {
             "times in \"days since 2001-01-01 (mayan)\" cannot become times in \"hours since 2001-01-01 "
             "(mayan)\": the "
             "calendar \"mayan\" is unknown");
-  EXPECT_EQ(message({"", ""}, {"s", ""}),
-            "times in \"no unit\" cannot become times in \"s\": \"\" is no unit of time; write for example "
-            "\"hours\" or "
-            "\"days since 2001-01-01\"");
+  EXPECT_EQ(
+      message({"", ""}, {"s", ""}),
+      "times in \"no unit\" cannot become times in \"s\": \"\" is not a unit of time; write for example "
+      "\"hours\" or "
+      "\"days since 2001-01-01\"");
   EXPECT_NE(message({"days since 2001-02-29", ""}, {"days since 2001-01-01", ""})
-                .find("\"2001-02-29\" is no date of the calendar \"standard\""),
+                .find("\"2001-02-29\" is not a date of the calendar \"standard\""),
             std::string::npos);
 }
 
@@ -220,7 +221,7 @@ TEST(TimeOfDate, ReadsTheDatesOfWrf) {
   EXPECT_EQ(*TimeOfDate("2019-07-04_12:00:00", unit), 84);
   EXPECT_EQ(*TimeOfDate("2019-07-04T12:00:00Z", unit), 84);
   EXPECT_EQ(Message(TimeOfDate("2019-02-30", unit)),
-            "\"2019-02-30\" is no date of the calendar \"standard\"");
+            "\"2019-02-30\" is not a date of the calendar \"standard\"");
   EXPECT_EQ(Message(TimeOfDate("2019-07-04", {"hours", ""})),
             "\"hours\" has no reference date for the date \"2019-07-04\"; write for example \"days since "
             "2001-01-01\"");

@@ -92,10 +92,9 @@ TEST(Places, AreThoseOfTheCoordinates) {
 
   EXPECT_EQ(*places.SampleCoordinatesOf(Points{{15, 20, 1}, {0, 0, 0}}), (Points{{1.5, 1, 1}, {0, 0, 0}}));
   EXPECT_GT(places.bytes(), 0U);
-  EXPECT_EQ(
-      places.SampleCoordinatesOf(Points{{15, 20, 1}, {25, 30, 0}}).status().message(),
-      "point 1 (25, 30, 0) is outside the grid of \"temp\": it lies between no four samples that have a "
-      "place; \"lon\" runs from 0 to 30, and \"lat\" runs from 0 to 40");
+  EXPECT_EQ(places.SampleCoordinatesOf(Points{{15, 20, 1}, {25, 30, 0}}).status().message(),
+            "point 1 (25, 30, 0) is outside the grid of \"temp\": no four samples with positions enclose "
+            "it; \"lon\" runs from 0 to 30, and \"lat\" runs from 0 to 40");
   EXPECT_EQ(places.SampleCoordinatesOf(Points{{15, 20, 1.5}}).status().message(),
             "point 0 (15, 20, 1.5) is outside the grid of \"temp\": \"z\" runs from 0 to 1");
 }
@@ -129,10 +128,9 @@ TEST(Places, ThatAreTooManyAreRefusedUnread) {
   const Status status = Places::Of(sea, "temp").status();
 
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(
-      status.message(),
-      "the coordinates \"lon\" and \"lat\" have 67125248 samples each, and 67108864 are the most that are "
-      "kept in memory; give sample coordinates, without --physical");
+  EXPECT_EQ(status.message(),
+            "the coordinates \"lon\" and \"lat\" have 67125248 samples each, and at most 67108864 are kept "
+            "in memory; give sample coordinates, without --physical");
   EXPECT_TRUE(sea.steps_.empty());
 }
 

@@ -149,8 +149,8 @@ TEST(Attributes, OfJsonAreShallowAndJson) {
 }
 
 TEST(Attributes, HaveNumbersOfTheirType) {
-  ExpectDamage(ErrorOf({"a", Number(DataType::kUint8, 256)}), "256, which is no uint8");
-  ExpectDamage(ErrorOf({"a", Number(DataType::kFloat32, 1e300)}), "1e+300, which is no float32");
+  ExpectDamage(ErrorOf({"a", Number(DataType::kUint8, 256)}), "256, which is not a uint8");
+  ExpectDamage(ErrorOf({"a", Number(DataType::kFloat32, 1e300)}), "1e+300, which is not a float32");
   ExpectDamage(ErrorOf({"a", Number(static_cast<DataType>(77), 1)}), "unknown type 77");
   ExpectDamage(ErrorOf({"a", AttributeNumbers{DataType::kInt32, false, {}}}), "one number and has 0");
   ExpectDamage(

@@ -459,7 +459,7 @@ TEST(StepManifest, WhatReadersAssumeOfAStepIsChecked) {
   ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles[0].patches = 11; }), "11 patches");
   ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles.clear(); }), "0 subfiles");
   ExpectDamage(ErrorOf([](Step* s) { s->fields[0].mask->subfiles[0].patches = 13; }), "the mask");
-  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles[0].bounds.end[1] = 46; }), "no part of the grid");
+  ExpectDamage(ErrorOf([](Step* s) { s->fields[0].subfiles[0].bounds.end[1] = 46; }), "outside the grid");
   // Numbers of patches, and of bytes, whose sums overflow to the right ones.
   ExpectDamage(ErrorOf([](Step* s) {
                  std::vector<SubfileDescription>& subfiles = s->fields[0].subfiles;

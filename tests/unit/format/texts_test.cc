@@ -80,7 +80,7 @@ TEST(Texts, AreRefusedWhereTheyFitNoGrid) {
             std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(1)(d).name = "psi"; }).find("the name of a field"),
             std::string::npos);
-  EXPECT_NE(Refusal([](auto& d) { d.texts.resize(kMaxTextCoordinates + 1); }).find("are the most"),
+  EXPECT_NE(Refusal([](auto& d) { d.texts.resize(kMaxTextCoordinates + 1); }).find("the maximum is"),
             std::string::npos);
   EXPECT_NE(Refusal([&](auto& d) { text(1)(d).name = "station"; }).find("another text"), std::string::npos);
 }
@@ -88,7 +88,7 @@ TEST(Texts, AreRefusedWhereTheyFitNoGrid) {
 TEST(Texts, HaveABoundedSize) {
   const std::string large(kMaxTextBytes, 'a');
   EXPECT_EQ(Refusal([&](auto& d) { d.texts[1].texts[0] = large.substr(16); }), "");
-  EXPECT_NE(Refusal([&](auto& d) { d.texts[1].texts[0] = large; }).find("are the most"), std::string::npos);
+  EXPECT_NE(Refusal([&](auto& d) { d.texts[1].texts[0] = large; }).find("the maximum is"), std::string::npos);
 }
 
 TEST(Texts, ThatAreNotUtf8AreRefused) {
@@ -120,7 +120,8 @@ TEST(Numbers, OfFieldsAscend) {
   EXPECT_EQ(Refusal([](auto& d) { d.fields[2].number = 9; }), "");
   EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 5; }).find("numbers of fields ascend"),
             std::string::npos);
-  EXPECT_NE(Refusal([](auto& d) { d.fields[2].number = 0xffffffff; }).find("is the most"), std::string::npos);
+  EXPECT_NE(Refusal([](auto& d) { d.fields[2].number = 0xffffffff; }).find("the maximum is"),
+            std::string::npos);
   EXPECT_NE(Refusal([](auto& d) { d.fields[1].number = 0; }).find("numbers of fields ascend"),
             std::string::npos);
 }

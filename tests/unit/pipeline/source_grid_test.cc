@@ -104,11 +104,11 @@ TEST(SourceGrid, AFieldKeepsItsGrid) {
   moved.axes[1].origin = -29.0;
   EXPECT_EQ(
       ErrorOf(moved).message(),
-      "the samples lie elsewhere along y (origin -29, spacing 20) than in the dataset (origin -30, spacing "
+      "the positions along y (origin -29, spacing 20) differ from those of the dataset (origin -30, spacing "
       "20); place it at 0,-30,5 by 1,20,47.5; z is depth, y is lat, x is lon");
   SourceGrid uneven = Volume();
   uneven.axes[2].coordinates = {5, 15, 101};
-  EXPECT_NE(ErrorOf(uneven).message().find("elsewhere along z (uneven, from 5)"), std::string::npos);
+  EXPECT_NE(ErrorOf(uneven).message().find("the positions along z (uneven, from 5)"), std::string::npos);
 }
 
 TEST(SourceGrid, TheLayoutOverrulesTheSource) {

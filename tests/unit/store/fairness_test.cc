@@ -130,7 +130,7 @@ TEST(PatchStoreClients, OneHasAtMostHalfOfThePlacesToWait) {
   auto second = PinLater(&store, 501, 1);
   const Status refused = store.Pin(501, Hasty(1)).status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(refused.message().find("2 wait already"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("full with 2 others"), std::string::npos) << refused.message();
   EXPECT_EQ(store.Pin(501, Hasty(2)).status().code(), StatusCode::kCancelled) << "it was allowed to wait";
   all.Release();
   EXPECT_TRUE(first.get().ok());

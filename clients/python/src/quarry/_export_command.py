@@ -130,17 +130,17 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--box", help="x0:x1,y0:y1,z0:z1, half-open, level-0 samples, of fields on one grid; default: "
                        "the whole grid")
     where.add_argument("--region", help="instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends "
-                       "included, for example lat=40:50,z=0:100, of each field that has the axis; axes that are left "
-                       "out are whole")
+                       "included, for example lat=40:50,z=0:100, for each field that has the axis; default for "
+                       "each axis: the whole axis")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
     which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
                        "which all fields and steps are within this error, in the field's unit")
-    add("--layer", type=int, help="of accuracy, 0 the roughest; default: the last")
+    add("--layer", type=int, help="layer of accuracy, 0 the roughest; default: the last")
     add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy", "npz"],
         help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
-    add("--resume", action="store_true", help="continue what was interrupted, and begin where nothing was")
+    add("--resume", action="store_true", help="continue an interrupted export, or begin a new one")
     add("--progress", action="store_true", help="show a bar; needs tqdm")
     _add_server(parser)
     return parser
@@ -149,11 +149,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_server(parser: argparse.ArgumentParser) -> None:
     server = parser.add_argument_group("Server").add_argument
     server("--timeout", type=float, default=0,
-           help="seconds that a server may take for an answer; default: 0, no limit")
+           help="timeout for an answer of the server, in seconds; default: 0, no limit")
     server("--ca", default=os.environ.get("QUARRY_CA", ""), help="for grpcs://: PEM file of the authorities to trust")
     server("--cert", default=os.environ.get("QUARRY_CERT", ""),
            help="for grpcs://: PEM file of the client's certificate")
-    server("--key", default=os.environ.get("QUARRY_KEY", ""), help="the key of --cert, a PEM file")
-    server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file that holds the token; default: the "
+    server("--key", default=os.environ.get("QUARRY_KEY", ""), help="private key of --cert, a PEM file")
+    server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file with the token; default: the "
            "variable QUARRY_TOKEN")
-    server("--encoding", choices=["auto", "samples", "patches"], default="auto", help="what a server sends")
+    server("--encoding", choices=["auto", "samples", "patches"], default="auto", help="encoding of a server's answer")

@@ -91,8 +91,8 @@ def _parser() -> argparse.ArgumentParser:
                "Exit codes: 0 stopped, 2 bad usage, 3 not found, 4 damaged data, 5 the port is in use, 6 other errors.")
     parser.add_argument("target", metavar="TARGET", help="dataset directory")
     parser.add_argument("--address", default="127.0.0.1",
-                        help="where to listen; with another one than the default, everybody who reaches it can read "
-                             "the dataset (default: %(default)s)")
+                        help="address to listen on; with another one than the default, everybody who reaches it can "
+                             "read the dataset (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--cors", metavar="ORIGIN", action="append", default=[],
                         help="a web site whose pages may read, such as https://neuroglancer-demo.appspot.com, or * for "
