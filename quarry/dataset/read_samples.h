@@ -17,7 +17,7 @@ struct SampleBlock {
   Box extent;        ///< level samples of the whole grid, or multiples of a stride
   ByteSpan samples;  ///< dense, x fastest, native byte order; valid as long as `owner` lives
   std::shared_ptr<const void> owner;
-  std::size_t patch = 0;  ///< of the plan
+  std::size_t patch = 0;  ///< number in the plan
   /// `level` in the plan's layer; if payload is damaged a rougher layer, or a coarser level with samples
   /// repeated
   query::LevelChoice shown;

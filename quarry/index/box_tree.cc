@@ -106,7 +106,7 @@ class Search {
   const Box& box_;
   const std::uint32_t numbers_;
   const ReadNode& read_;
-  std::vector<std::uint64_t> counts_;  ///< of boxes in each level, the leaves first
+  std::vector<std::uint64_t> counts_;  ///< boxes in each level, the leaves first
 };
 
 }  // namespace

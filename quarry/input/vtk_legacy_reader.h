@@ -30,7 +30,7 @@ struct LegacyContents {
   Index3 dims{};  ///< points
   std::array<double, 3> origin{};
   std::array<double, 3> spacing = {1, 1, 1};
-  std::array<std::optional<LegacyArray>, 3> coordinates;  ///< of a rectilinear grid
+  std::array<std::optional<LegacyArray>, 3> coordinates;  ///< positions of a rectilinear grid
   bool rectilinear = false;
   std::vector<LegacyArray> arrays;
   std::optional<LegacyArray> time;

@@ -25,7 +25,7 @@ struct LevelCandidates {
   const std::vector<LocatedPatch>& entries;
   const std::vector<LocatedPatch>& masks;
   const FoundReferences& references;
-  const std::vector<Box>& left_out;  ///< of the answer
+  const std::vector<Box>& left_out;  ///< boxes without samples
 };
 
 /// The coarsest level that has a sample at every multiple of `stride`, with the value that level 0 promises

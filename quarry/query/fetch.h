@@ -32,7 +32,7 @@ struct Slice {
 
 /// The payload levels of one patch that are fetched together.
 struct Piece {
-  std::size_t patch = 0;  ///< of the plan
+  std::size_t patch = 0;  ///< number in the plan
   int coarsest = 0;       ///< coarsest .. finest, inclusive
   int finest = 0;
   int first_layer = 0;  ///< first layer of the levels; the last is that of the fetch

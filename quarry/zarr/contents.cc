@@ -61,7 +61,7 @@ FieldContents Show(const DatasetDescription& dataset, std::size_t number, const 
   return shown;
 }
 
-/// What numbers up to a magnitude lose as float32, subnormal ones included.
+/// The largest loss of numbers up to a magnitude as float32, subnormal ones included.
 double Rounding(double magnitude) {
   constexpr double kLargest = 3.4e38;
   if (!(magnitude < kLargest)) return std::numeric_limits<double>::infinity();

@@ -14,8 +14,8 @@ namespace quarry::zarr {
 /// Which view of a dataset a hierarchy shows.
 struct View {
   std::vector<std::string> fields;  ///< in this order; empty: all
-  std::optional<int> layer;         ///< of accuracy, 0 the roughest; left out, or beyond the last: the last
-  bool float32 = false;             ///< shows float64 fields as float32
+  std::optional<int> layer;  ///< layer of accuracy, 0 the roughest; left out, or beyond the last: the last
+  bool float32 = false;      ///< shows float64 fields as float32
 
   friend auto operator<=>(const View&, const View&) = default;
 };
@@ -34,7 +34,7 @@ struct FieldContents {
   int layer = 0;
   bool rounded = false;  ///< float64 that is shown as float32
   std::vector<HeldStep> steps;
-  std::vector<double> max_errors;  ///< of the stored samples at each level, over all steps
+  std::vector<double> max_errors;  ///< errors of the stored samples at each level, the largest of all steps
   double magnitude = 0;            ///< largest of the original samples
 
   /// The largest error of all steps, with what rounding adds. @param level  see max_errors; the last beyond

@@ -54,7 +54,7 @@ json IntegerFill(const FieldDescription& field) {
   return fill.As<std::uint64_t>().value_or(0);
 }
 
-/// What the source says; what Quarry says of the same name takes its place.
+/// Attributes of the source. Those of Quarry take the place of others of the same name.
 json SourceAttributes(const Attributes& attributes) {
   json object = json::object();
   for (const Attribute& attribute : attributes) object[attribute.name] = json::parse(ValueJson(attribute));

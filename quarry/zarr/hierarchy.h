@@ -38,9 +38,9 @@ struct Array {
 
   Kind kind = Kind::kField;
   int level = 0;
-  std::size_t number = 0;  ///< of the field, of the texts, or of the axis: 0 (z), 1 (y), 2 (x)
-  std::size_t grid = 0;    ///< of fields, positions and texts
-  /// Whose steps they are; null: the dataset's.
+  std::size_t number = 0;  ///< number of the field, the texts, or the axis: 0 (z), 1 (y), 2 (x)
+  std::size_t grid = 0;    ///< grid of fields, positions and texts
+  /// Field with these steps; null: they are the dataset's.
   const FieldContents* field = nullptr;
   Shape shape;
   Shape chunks;
@@ -60,13 +60,13 @@ struct Array {
 /// A chunk that exists.
 struct Chunk {
   const Array* array = nullptr;
-  const GridDescription* grid = nullptr;  ///< of the array
+  const GridDescription* grid = nullptr;  ///< grid of the array
   Shape index;
 
   /// Its samples that the array has: half-open.
   Shape begin() const;
   Shape end() const;
-  /// Of a field: the step that it shows.
+  /// The step that a chunk of a field shows.
   const HeldStep& step() const;
   /// Numbers of a field's chunk along z, y, x out of those along its dimensions. Axes that the grid lacks
   /// have `value`.
@@ -82,7 +82,7 @@ struct ChunkQuestion {
   Box box;  ///< level-0 samples
 };
 
-/// What a key leads to.
+/// Value of a key, or where it comes from.
 struct Entry {
   std::shared_ptr<const std::string> value;  ///< a document, or a chunk of texts; null: a chunk of numbers
   Chunk chunk;                               ///< without an array: a document
@@ -94,7 +94,7 @@ struct Entry {
   bool is_of_field() const { return !is_document() && chunk.array->kind == Array::Kind::kField; }
 };
 
-/// What is directly below a path: names, then the numbers from 0 to `chunks`.
+/// Children of a path: names, then the numbers from 0 to `chunks`.
 struct Folder {
   std::vector<std::string> names;
   std::uint64_t chunks = 0;
@@ -142,8 +142,8 @@ class Hierarchy {
   std::uint64_t bytes_ = 0;
 };
 
-/// What the arrays of DatasetDescription::texts are called: as their dimension if the dataset calls them as
-/// their axis, otherwise as the dataset calls them.
+/// Names of the arrays of DatasetDescription::texts: the name of their dimension if the dataset calls them as
+/// their axis, otherwise the name in the dataset.
 std::vector<std::string> NamesOfTexts(const DatasetDescription& dataset);
 
 /// The shape of chunks of a level, z, y, x: whole patches, one at level 0, and at coarser levels as many as

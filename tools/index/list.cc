@@ -97,7 +97,7 @@ Status ListSubfiles(const std::shared_ptr<const Dataset>& dataset, const Locatio
       return NotFound("there is no step {}; list the steps with \"quarry info\"", *request.step);
     steps = {*request.step};
   }
-  Status damage;  // what is damaged in the index comes from step.json
+  Status damage;  // the list is right all the same: step.json has the boxes
   QUARRY_ASSIGN_OR_RETURN(const auto locator,
                           index::IndexLocator::Open(dataset, index, std::filesystem::temp_directory_path(),
                                                     [&](const Status& told) { damage = told; }));

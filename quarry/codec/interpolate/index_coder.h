@@ -19,7 +19,7 @@ inline constexpr std::size_t kOneLaneUpTo = 600;
 struct CodedIndices {
   std::span<const std::int32_t> indices;
   std::span<std::uint8_t> contexts;
-  std::span<const std::size_t> ends;  ///< of the bands that are not empty
+  std::span<const std::size_t> ends;  ///< ends of the bands that are not empty
 };
 
 /// @param coded  its contexts are bins
@@ -28,7 +28,7 @@ Bytes CodeAdaptive(const CodedIndices& coded);
 /// A body with tables.
 struct CodedTables {
   Bytes body;
-  std::uint8_t flags = 0;              ///< of the head
+  std::uint8_t flags = 0;              ///< flags of the head
   std::vector<std::size_t> too_large;  ///< coded samples whose indices no table holds
 };
 

@@ -32,7 +32,7 @@ class Contents:
     @classmethod
     def of(cls, dataset: Dataset, fields: Sequence[str] | None = None, float32: bool = False,
            layer: int | None = None) -> Contents:
-        """Those of a dataset as it is now.
+        """Makes the contents of a dataset as it is now.
 
         Raises:
             KeyError: there is no such field
