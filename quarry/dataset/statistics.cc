@@ -53,6 +53,7 @@ Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query:
                                             const query::StatisticsRequest& request, ReadEngine* engine,
                                             const Requester& requester) {
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
+  QUARRY_RETURN_IF_ERROR(query::CheckHistogram(plan, request));
   StatisticsSink sink(plan, request, engine, requester.client);
   QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, requester, &sink));
   return sink.Finish();

@@ -10,7 +10,7 @@ namespace quarry {
 /// holds no more of them than for a read. The caller has pinned what a read needs, and
 /// StatisticsAccumulator::kMemory.
 /// @param requester  if it has gone, it ends with kCancelled
-/// @errors those of CheckStatistics and ExecuteRead
+/// @errors those of CheckStatistics, CheckHistogram and ExecuteRead
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
                                             const query::StatisticsRequest& request, ReadEngine* engine,
                                             const Requester& requester);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "quarry/base/wide_integer.h"
 
@@ -12,33 +13,41 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// value - error and value + error, never rounded inwards.
-double Lower(double value, double error) {
-  return error == 0 ? value : std::nextafter(value - error, -kInfinity);
-}
-double Upper(double value, double error) {
-  return error == 0 ? value : std::nextafter(value + error, kInfinity);
-}
-
-/// At the level and layer of the plan.
-double ErrorOf(const ReadPlan& plan, const PlannedPatch& patch) {
-  return patch.entry.patch.levels[plan.parts.Of(plan.query.layer, plan.query.level)].max_error;
-}
-
-/// Where the values of a plan's samples can lie: the recorded ranges of its patches.
-/// @param widened  by the error of each patch at the level
-Bounds RangeOfPatches(const ReadPlan& plan, bool widened) {
+/// The recorded range of the valid original samples of the patches; nothing if they have none.
+std::optional<Bounds> RecordedOfPatches(const ReadPlan& plan) {
   Bounds range{kInfinity, -kInfinity};
   for (const PlannedPatch& patch : plan.patches) {
     if (patch.entry.patch.valid == 0) continue;
-    const double error = widened ? ErrorOf(plan, patch) : 0;
-    range.low = std::min(range.low, Lower(patch.entry.patch.min, error));
-    range.high = std::max(range.high, Upper(patch.entry.patch.max, error));
+    range.low = std::min(range.low, patch.entry.patch.min);
+    range.high = std::max(range.high, patch.entry.patch.max);
   }
-  if (!(range.low <= range.high)) return {0, 0};
+  if (!(range.low <= range.high)) return std::nullopt;
   constexpr double kLargest = std::numeric_limits<double>::max();
-  return {std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
+  return Bounds{std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
 }
+
+/// Of logarithmic bins from `begin` to `end`; all 0 if that is where they begin: there is no sample.
+std::vector<double> LogEdges(double begin, double end, std::size_t bins) {
+  std::vector<double> edges(bins + 1, begin);
+  if (!(begin > 0)) return edges;
+  const double first = std::log2(begin);
+  const double last = std::log2(end);  // end / begin may overflow
+  for (std::size_t i = 1; i < bins; ++i) {
+    const double at = static_cast<double>(i) / static_cast<double>(bins);
+    edges[i] = std::clamp(std::exp2(std::lerp(first, last, at)), edges[i - 1], end);
+  }
+  edges[bins] = end;
+  return edges;
+}
+
+std::size_t ClassOf(double error) {
+  if (!(error > 0)) return 0;
+  if (!std::isfinite(error)) return StatisticsAccumulator::kErrorClasses - 1;
+  return static_cast<std::size_t>(1 + std::ilogb(error) -
+                                  std::ilogb(std::numeric_limits<double>::denorm_min()));
+}
+
+std::uint64_t AtLeastZero(std::uint64_t more, std::uint64_t less) { return more - std::min(more, less); }
 
 /// The smallest rank, from 1 on, that at least `percent` of `count` samples do not exceed.
 std::uint64_t RankOf(double percent, std::uint64_t count) {
@@ -78,11 +87,47 @@ Status CheckStatistics(const StatisticsRequest& request) {
   }
   if (request.bins < 0 || request.bins > kMaxBins)
     return InvalidArgument("{} bins are asked for; give a number from 0 to {}", request.bins, kMaxBins);
+  if (request.scale != HistogramScale::kLinear && request.bins == 0)
+    return InvalidArgument(
+        "a scale of bins is given, but there are none; say how many, or leave the scale out");
   if (!request.range) return Status::Ok();
   const auto [begin, end] = *request.range;
-  if (std::isfinite(begin) && std::isfinite(end) && begin < end) return Status::Ok();
-  return InvalidArgument("{}:{} is not a range of a histogram; give two numbers, the smaller one first",
-                         begin, end);
+  if (!std::isfinite(begin) || !std::isfinite(end) || !(begin < end))
+    return InvalidArgument("{}:{} is not a range of a histogram; give two numbers, the smaller one first",
+                           begin, end);
+  if (request.scale == HistogramScale::kQuantile)
+    return InvalidArgument(
+        "quantile bins reach from the smallest to the largest sample; leave the range out");
+  if (request.scale == HistogramScale::kLog && begin <= 0)
+    return InvalidArgument(
+        "logarithmic bins begin above 0, {}:{} does not; samples below the range are counted "
+        "as such",
+        begin, end);
+  return Status::Ok();
+}
+
+Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request) {
+  if (request.scale != HistogramScale::kLog || request.range) return Status::Ok();
+  const std::optional<Bounds> recorded = RecordedOfPatches(plan);
+  if (!recorded || recorded->low > 0) return Status::Ok();
+  return InvalidArgument(
+      "\"{}\" has values from {} to {} in the patches of this box, logarithmic bins begin above "
+      "0; give their range, samples below it are counted as such",
+      plan.field, recorded->low, recorded->high);
+}
+
+Result<HistogramScale> ParseHistogramScale(std::string_view name) {
+  if (name == "linear") return HistogramScale::kLinear;
+  if (name == "log") return HistogramScale::kLog;
+  if (name == "quantile") return HistogramScale::kQuantile;
+  return InvalidArgument("\"{}\" is not a scale of bins; the scales are linear, log and quantile", name);
+}
+
+double Histogram::Edge(std::size_t number) const {
+  if (!edges.empty()) return edges[number];
+  if (number == counts.size()) return end;
+  const auto n = static_cast<double>(counts.size());
+  return begin + (end / n - begin / n) * static_cast<double>(number);
 }
 
 StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request)
@@ -90,25 +135,24 @@ StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const Statist
       type_(plan.type),
       part_(plan.parts.Of(plan.query.layer, plan.query.level)),
       recorded_(plan.recorded),
-      fine_(kFineBins),
+      fine_(plan),
+      errors_of_(kErrorClasses),
       min_{kInfinity, kInfinity, kInfinity},
       max_{-kInfinity, -kInfinity, -kInfinity} {
-  const Bounds range = RangeOfPatches(plan, true);
-  fine_begin_ = range.low;
-  constexpr auto kBins = static_cast<double>(kFineBins);
-  if (!IsFloat(type_) && std::ceil(range.high) - std::floor(range.low) < kBins) {
-    fine_begin_ = std::floor(range.low);
-    fine_scale_ = 1;  // one value a bin
-  } else if (range.high > range.low) {
-    // Each end is scaled on its own: the difference may overflow.
-    fine_scale_ = 1 / (range.high / kBins - range.low / kBins);
-    if (!std::isfinite(fine_scale_)) fine_scale_ = 0;
-  }
-  const Bounds recorded = RangeOfPatches(plan, false);
+  const Bounds recorded = RecordedOfPatches(plan).value_or(Bounds{});
   const auto [begin, end] = request_.range.value_or(std::pair(recorded.low, recorded.high));
   histogram_.begin = begin;
   histogram_.end = end;
   histogram_.counts.resize(static_cast<std::size_t>(request_.bins));
+  const std::size_t bins = histogram_.counts.size();
+  if (bins == 0 || request_.scale == HistogramScale::kQuantile) return;
+  if (request_.scale == HistogramScale::kLog) {
+    edges_ = histogram_.edges = LogEdges(begin, end, bins);
+    return;
+  }
+  for (std::size_t i = 0; i <= bins; ++i) edges_.push_back(histogram_.Edge(i));
+  const double per_unit = 1 / (edges_[1] - edges_[0]);
+  if (std::isfinite(per_unit)) bins_per_unit_ = per_unit;
 }
 
 void StatisticsAccumulator::Add(const PlannedPatch& patch, ByteSpan samples, Validity validity) {
@@ -143,23 +187,15 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
     if (!is_valid(i)) continue;
     const auto value = static_cast<double>(samples[i]);
     squares += (value - mean) * (value - mean);
-    FineBin& fine = fine_[FineBinOf(value)];
-    fine.min = fine.count == 0 ? value : std::min(fine.min, value);
-    fine.max = fine.count == 0 ? value : std::max(fine.max, value);
-    ++fine.count;
-    if (histogram_.counts.empty()) continue;
-    if (value < histogram_.begin) {
-      ++histogram_.below;
-    } else if (const std::size_t bin = BinOf(value); bin < histogram_.counts.size()) {
-      ++histogram_.counts[bin];
-    } else {
-      ++histogram_.above;
-    }
   }
-  min_ = {std::min(min_.value, low), std::min(min_.low, Lower(low, error)),
-          std::min(min_.high, Upper(low, error))};
-  max_ = {std::max(max_.value, high), std::max(max_.low, Lower(high, error)),
-          std::max(max_.high, Upper(high, error))};
+  fine_.Add(samples, validity);
+  for (std::size_t i = 0; !edges_.empty() && i < samples.size(); ++i) {
+    if (is_valid(i)) Count(static_cast<double>(samples[i]));
+  }
+  min_ = {std::min(min_.value, low), std::min(min_.low, LowerEnd(low, error)),
+          std::min(min_.high, UpperEnd(low, error))};
+  max_ = {std::max(max_.value, high), std::max(max_.low, LowerEnd(high, error)),
+          std::max(max_.high, UpperEnd(high, error))};
   // Two sets of samples become one. @source Chan, Golub, LeVeque 1979
   const auto before = static_cast<double>(valid_);
   const double apart = mean - mean_;
@@ -169,31 +205,32 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
   errors_ += n * error;
   error_squares_ += n * error * error;
   largest_error_ = std::max(largest_error_, error);
+  ErrorClass& of_error = errors_of_[ClassOf(error)];
+  of_error.samples += count;
+  of_error.largest = std::max(of_error.largest, error);
 }
 
-std::size_t StatisticsAccumulator::FineBinOf(double value) const {
-  // Monotonic in the value, so that bins stay in order despite rounding; "not larger" also takes a NaN.
-  const double place = (value - fine_begin_) * fine_scale_;
-  if (!(place > 0)) return 0;
-  return place < static_cast<double>(kFineBins) ? static_cast<std::size_t>(place) : kFineBins - 1;
-}
-
-double StatisticsAccumulator::Edge(std::size_t bin) const {
-  const std::size_t bins = histogram_.counts.size();
-  if (bin == bins) return histogram_.end;
-  const auto n = static_cast<double>(bins);
-  return histogram_.begin + (histogram_.end / n - histogram_.begin / n) * static_cast<double>(bin);
+void StatisticsAccumulator::Count(double value) {
+  if (value < histogram_.begin) {
+    ++histogram_.below;
+  } else if (const std::size_t bin = BinOf(value); bin < histogram_.counts.size()) {
+    ++histogram_.counts[bin];
+  } else {
+    ++histogram_.above;
+  }
 }
 
 std::size_t StatisticsAccumulator::BinOf(double value) const {
-  const std::size_t bins = histogram_.counts.size();
+  const std::size_t bins = edges_.size() - 1;
   if (!(value <= histogram_.end)) return bins;
-  const auto n = static_cast<double>(bins);
-  const double width = histogram_.end / n - histogram_.begin / n;
-  std::size_t bin =
-      width > 0 ? static_cast<std::size_t>(std::min(n - 1, (value - histogram_.begin) / width)) : 0;
-  while (bin > 0 && value < Edge(bin)) --bin;
-  while (bin + 1 < bins && value >= Edge(bin + 1)) ++bin;
+  if (bins_per_unit_ == 0) {
+    const auto inner = std::upper_bound(edges_.begin() + 1, edges_.end() - 1, value);
+    return static_cast<std::size_t>(inner - edges_.begin()) - 1;
+  }
+  const double place = (value - histogram_.begin) * bins_per_unit_;  // rounded, so perhaps next to its bin
+  auto bin = static_cast<std::size_t>(std::min(place, static_cast<double>(bins - 1)));
+  while (bin > 0 && value < edges_[bin]) --bin;
+  while (bin + 1 < bins && value >= edges_[bin + 1]) ++bin;
   return bin;
 }
 
@@ -215,7 +252,7 @@ Totals Together(std::span<const Statistics> parts) {
     mean += (part.mean.value - mean) * share;
     error += (std::max(part.mean.high - part.mean.value, part.mean.value - part.mean.low) - error) * share;
   }
-  if (all.valid > 0) all.mean = {mean, Lower(mean, error), Upper(mean, error)};
+  if (all.valid > 0) all.mean = {mean, LowerEnd(mean, error), UpperEnd(mean, error)};
   return all;
 }
 
@@ -224,7 +261,8 @@ Statistics StatisticsAccumulator::Finish() {
   statistics.valid = valid_;
   statistics.missing = missing_;
   FillBounds(&statistics);
-  std::erase_if(fine_, [](const FineBin& bin) { return bin.count == 0; });  // in place: no copy is counted
+  fine_.Close();
+  std::erase_if(errors_of_, [](const ErrorClass& one) { return one.samples == 0; });
   FillPercentiles(&statistics);
   FillHistogram(&statistics);
   return statistics;
@@ -246,67 +284,89 @@ void StatisticsAccumulator::FillBounds(Statistics* statistics) const {
   const double mean_error = errors_ / n;
   const double rms_error = std::sqrt(error_squares_ / n);
   const double stddev = std::sqrt(squares_ / n);
-  statistics->mean = {mean_, Lower(mean_, mean_error), Upper(mean_, mean_error)};
-  statistics->stddev = {stddev, std::max(0.0, Lower(stddev, rms_error)), Upper(stddev, rms_error)};
+  statistics->mean = {mean_, LowerEnd(mean_, mean_error), UpperEnd(mean_, mean_error)};
+  statistics->stddev = {stddev, std::max(0.0, LowerEnd(stddev, rms_error)), UpperEnd(stddev, rms_error)};
 }
 
 void StatisticsAccumulator::FillPercentiles(Statistics* statistics) const {
   for (const double percent : request_.percentiles) {
     Percentile percentile{percent, {kNone, kNone, kNone}};
     // The rank of the sample, from 1 on: the first sample is the 0th percentile.
-    const std::uint64_t rank = RankOf(percent, valid_);
-    std::uint64_t before = 0;
-    for (const FineBin& bin : fine_) {
-      before += bin.count;
-      if (before < std::min(rank, valid_)) continue;
-      percentile.at = {bin.min / 2 + bin.max / 2, Lower(bin.min, largest_error_),
-                       Upper(bin.max, largest_error_)};
-      if (bin.min == bin.max) percentile.at.value = bin.min;
-      // The ends are known exactly.
-      if (rank == 1) percentile.at = {min_.value, min_.low, min_.high};
-      if (rank >= valid_) percentile.at = {max_.value, max_.low, max_.high};
-      break;
-    }
+    if (valid_ > 0) percentile.at = PercentileAt(std::min(RankOf(percent, valid_), valid_));
     statistics->percentiles.push_back(percentile);
   }
 }
 
+Bounded StatisticsAccumulator::PercentileAt(std::uint64_t rank) const {
+  const FineBins::Found found = fine_.At(rank);
+  Bounded at{found.value, -kInfinity, kInfinity};
+  std::uint64_t larger = 0;  // samples with larger errors
+  for (auto one = errors_of_.rbegin(); one != errors_of_.rend(); ++one) {
+    if (rank > larger) at.low = std::max(at.low, LowerEnd(fine_.At(rank - larger).low, one->largest));
+    if (rank + larger <= valid_)
+      at.high = std::min(at.high, UpperEnd(fine_.At(rank + larger).high, one->largest));
+    larger += one->samples;
+  }
+  // The errors of the ends are those of their patches.
+  if (rank == 1) at = min_;
+  if (rank == valid_) at = max_;
+  at.resolved = IsResolved(at, *found.bin);
+  return at;
+}
+
+bool StatisticsAccumulator::IsResolved(const Bounded& at, const FineBins::Bin& bin) const {
+  const auto below = [&](double value) {
+    return fine_.CountWhile([&](const FineBins::Bin& one) { return one.max < value; });
+  };
+  const std::uint64_t up_to = fine_.CountWhile([&](const FineBins::Bin& one) { return one.min <= at.high; });
+  const std::uint64_t in_bin = bin.count - below(bin.min);
+  const std::uint64_t others = AtLeastZero(up_to, below(at.low) + in_bin);
+  return static_cast<double>(others) <= kResolvedShare * static_cast<double>(valid_);
+}
+
 void StatisticsAccumulator::FillHistogram(Statistics* statistics) const {
-  const std::vector<FineBin>& bins = fine_;
   Histogram& histogram = statistics->histogram;
   histogram = histogram_;
-  std::vector<std::uint64_t> before;
-  before.reserve(bins.size() + 1);
-  before.push_back(0);
-  for (const FineBin& bin : bins) before.push_back(before.back() + bin.count);
-  // Samples in fine bins number first .. last - 1, which are in ascending order of value.
-  const auto samples = [&](auto first, auto last) {
-    return first < last ? before[static_cast<std::size_t>(last - bins.begin())] -
-                              before[static_cast<std::size_t>(first - bins.begin())]
-                        : std::uint64_t{0};
-  };
+  if (request_.scale == HistogramScale::kQuantile) CountQuantiles(&histogram);
+  if (largest_error_ == 0) {
+    histogram.low = histogram.high = histogram.counts;
+    return;
+  }
   for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
     const bool closed = b + 1 == histogram.counts.size();
-    if (largest_error_ == 0) {
-      histogram.low.push_back(histogram.counts[b]);
-      histogram.high.push_back(histogram.counts[b]);
-      continue;
-    }
     // Certainly inside, whatever their originals were; and possibly inside.
-    const double begin = Upper(Edge(b), largest_error_);
-    const double end = Lower(Edge(b + 1), largest_error_);
-    const double widened_begin = Lower(Edge(b), largest_error_);
-    const double widened_end = Upper(Edge(b + 1), largest_error_);
-    histogram.low.push_back(samples(
-        std::partition_point(bins.begin(), bins.end(), [&](const FineBin& f) { return f.min < begin; }),
-        std::partition_point(bins.begin(), bins.end(),
-                             [&](const FineBin& f) { return closed ? f.max <= end : f.max < end; })));
+    const double begin = UpperEnd(histogram.Edge(b), largest_error_);
+    const double end = LowerEnd(histogram.Edge(b + 1), largest_error_);
+    const double widened_begin = LowerEnd(histogram.Edge(b), largest_error_);
+    const double widened_end = UpperEnd(histogram.Edge(b + 1), largest_error_);
+    histogram.low.push_back(AtLeastZero(
+        fine_.CountWhile([&](const FineBins::Bin& f) { return closed ? f.max <= end : f.max < end; }),
+        fine_.CountWhile([&](const FineBins::Bin& f) { return f.min < begin; })));
     histogram.high.push_back(
-        samples(std::partition_point(bins.begin(), bins.end(),
-                                     [&](const FineBin& f) { return f.max < widened_begin; }),
-                std::partition_point(bins.begin(), bins.end(),
-                                     [&](const FineBin& f) { return f.min <= widened_end; })));
+        AtLeastZero(fine_.CountWhile([&](const FineBins::Bin& f) { return f.min <= widened_end; }),
+                    fine_.CountWhile([&](const FineBins::Bin& f) { return f.max < widened_begin; })));
   }
+}
+
+/// The edges lie where fine bins begin, so the counts are exact.
+void StatisticsAccumulator::CountQuantiles(Histogram* histogram) const {
+  const std::size_t bins = histogram->counts.size();
+  histogram->edges.assign(bins + 1, 0);
+  histogram->begin = histogram->end = 0;
+  if (valid_ == 0) return;
+  histogram->begin = min_.value;
+  histogram->end = max_.value;
+  std::uint64_t before = 0;  // samples below the edge
+  for (std::size_t b = 0; b < bins; ++b) {
+    const std::uint64_t rank = valid_ / bins * b + valid_ % bins * b / bins + 1;
+    const double edge = fine_.At(rank).bin->min;
+    const std::uint64_t below = fine_.CountWhile([&](const FineBins::Bin& one) { return one.max < edge; });
+    histogram->edges[b] = edge;
+    if (b > 0) histogram->counts[b - 1] = below - before;
+    before = below;
+  }
+  histogram->edges[bins] = max_.value;
+  histogram->counts[bins - 1] = valid_ - before;
 }
 
 }  // namespace quarry::query

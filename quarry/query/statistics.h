@@ -1,12 +1,11 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "quarry/codec/coder.h"
+#include "quarry/query/fine_bins.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/query/statistics_question.h"
 
@@ -19,6 +18,11 @@ ReadRequest SamplesOf(const StatisticsRequest& request);
 /// The header of an answer to this plan.
 AnswerHeader StatisticsHeader(const ReadPlan& plan);
 
+/// Before the samples are read.
+/// @errors kInvalidArgument: logarithmic bins without a range, where the recorded range of the patches is not
+/// above 0
+Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request);
+
 /// Takes the samples of a plan patch by patch, in plan order, and keeps a few numbers and a table of fixed
 /// size: kMemory, however many samples there are. One caller at a time.
 ///
@@ -27,14 +31,29 @@ AnswerHeader StatisticsHeader(const ReadPlan& plan);
 ///   min, max     [m - e, m + e], e of the patch that it is in, over all patches
 ///   mean         within the mean of e over the samples
 ///   stddev       within the root mean square of e: it is a seminorm, |s(a) - s(b)| <= s(a - b) <= rms(a - b)
-///   percentiles  order statistics move by at most the largest e
-///   histogram    a sample further than e from both edges of its bin stays in it
+///   histogram    a sample further than the largest e from both edges of its bin stays in it
+///   percentiles  see below
+///
+/// Let s(r) be the r-th smallest sample and o(r) the r-th smallest original. For any number d, let m be the
+/// number of samples with e > d. If o(r) < s(r - m) - d, then r originals are below s(r - m) - d, so at least
+/// r - m samples with e <= d are below s(r - m): one too many. The other end is alike, so
+///   s(r - m) - d <= o(r) <= s(r + m) + d
+/// With d the largest e, m is 0. A smaller d gives a shorter interval if few patches have large errors. The
+/// interval is the intersection over all d at which m changes, in classes of e by powers of two. It holds
+/// s(r) too. FineBins gives an interval for each s(k), which only widens that of o(r).
 class StatisticsAccumulator {
  public:
-  static constexpr std::size_t kFineBins = std::size_t{1} << 16;
-  static constexpr std::uint64_t kAnswerMemory = 384 << 10;
-  /// Memory of the bins, of their sums at the end, and of the answer with its message.
-  static constexpr std::uint64_t kMemory = kFineBins * (3 + 1) * sizeof(double) + kAnswerMemory;
+  static constexpr std::uint64_t kAnswerMemory = 512 << 10;
+  /// Samples with errors of about the same size.
+  struct ErrorClass {
+    std::uint64_t samples = 0;
+    double largest = 0;
+  };
+  /// No error, and one for each exponent of float64, infinity included.
+  static constexpr std::size_t kErrorClasses = 1 + 2099;
+  /// Of the bins, and of the answer with its message.
+  static constexpr std::uint64_t kMemory = FineBins::kMemory + kErrorClasses * sizeof(ErrorClass) +
+                                           (kMaxBins + 1) * sizeof(double) + kAnswerMemory;
 
   StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request);
 
@@ -46,32 +65,30 @@ class StatisticsAccumulator {
   Statistics Finish();
 
  private:
-  /// Samples of about the same value.
-  struct FineBin {
-    std::uint64_t count = 0;
-    double min = 0;
-    double max = 0;
-  };
-
   template <typename T>
   void AddTyped(std::span<const T> samples, Validity validity, double error);
-  std::size_t FineBinOf(double value) const;
+  void Count(double value);
   /// Number of the histogram's bin; bins where `value` is behind the last.
   std::size_t BinOf(double value) const;
-  double Edge(std::size_t bin) const;
 
   void FillBounds(Statistics* statistics) const;
   void FillPercentiles(Statistics* statistics) const;
+  /// @param rank  from 1 on
+  Bounded PercentileAt(std::uint64_t rank) const;
+  /// @param bin  of the value
+  bool IsResolved(const Bounded& at, const FineBins::Bin& bin) const;
   void FillHistogram(Statistics* statistics) const;
+  void CountQuantiles(Histogram* histogram) const;
 
   const StatisticsRequest request_;
   const DataType type_;
   const std::size_t part_;  ///< part of a patch that has the samples
   const RecordedRange recorded_;
-  double fine_begin_ = 0;
-  double fine_scale_ = 0;      // fine bins per unit
-  std::vector<FineBin> fine_;  // in ascending order of value; at the end without the empty ones
+  FineBins fine_;
+  std::vector<ErrorClass> errors_of_;  // by the size of the error; at the end without the empty ones
   Histogram histogram_;
+  std::vector<double> edges_;  // of the bins; none if samples are not counted as they come
+  double bins_per_unit_ = 0;   // 0: unknown, the bin is searched
 
   std::uint64_t valid_ = 0;
   std::uint64_t missing_ = 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,16 @@
 
 /// Questions about the distribution of samples, and their answers.
 namespace quarry::query {
+
+/// Which edges the bins of a histogram have.
+enum class HistogramScale : std::uint8_t {
+  kLinear,    ///< bins of equal width
+  kLog,       ///< the same ratio of the edges of each bin
+  kQuantile,  ///< about the same number of samples in each bin
+};
+
+/// "linear", "log", "quantile". @errors kInvalidArgument for other names
+Result<HistogramScale> ParseHistogramScale(std::string_view name);
 
 /// Which statistics of which samples.
 struct StatisticsRequest {
@@ -19,6 +30,7 @@ struct StatisticsRequest {
   /// [unit of the field] first and last edge of the histogram; left out: the recorded range of the patches
   /// read
   std::optional<std::pair<double, double>> range;
+  HistogramScale scale = HistogramScale::kLinear;
 };
 
 inline constexpr std::size_t kMaxPercentiles = 100;
@@ -30,28 +42,41 @@ struct Bounded {
   double value = 0;
   double low = 0;
   double high = 0;
+  /// Of a percentile. False: more than kResolvedShare of the samples lie in the interval, those in the bin of
+  /// the value not counted, as they may be equal to it. So the errors hide where the original's percentile
+  /// is.
+  bool resolved = true;
 
   friend bool operator==(const Bounded&, const Bounded&) = default;
 };
 
+/// Most of the samples in the interval of a percentile that is resolved.
+inline constexpr double kResolvedShare = 0.05;
+
 struct Percentile {
   double percent = 0;
-  /// The smallest value that at least this share of the samples does not exceed, to a 65536th of the range of
-  /// the patches; exact for integers with a smaller range.
+  /// The smallest value that at least this share of the samples does not exceed, to the width of a bin of
+  /// FineBins. The interval also holds the exact value.
   Bounded at;
 
   friend bool operator==(const Percentile&, const Percentile&) = default;
 };
 
-/// Bins of equal width, half-open but for the last.
+/// Bins, half-open but for the last.
 struct Histogram {
-  double begin = 0;
-  double end = 0;
+  double begin = 0;  ///< first edge
+  double end = 0;    ///< last edge
   std::vector<std::uint64_t> counts;
   std::vector<std::uint64_t> low;   ///< at least this many originals are in the bin
   std::vector<std::uint64_t> high;  ///< at most this many originals are in the bin
   std::uint64_t below = 0;          ///< samples before the first bin
   std::uint64_t above = 0;          ///< samples behind the last
+  /// In ascending order, one more than bins; two may be equal, and no sample is between them. Empty: bins of
+  /// equal width.
+  std::vector<double> edges;
+
+  /// @param number  0 to the number of bins
+  double Edge(std::size_t number) const;
 
   friend bool operator==(const Histogram&, const Histogram&) = default;
 };
@@ -89,7 +114,7 @@ struct Totals {
 Totals Together(std::span<const Statistics> parts);
 
 /// @errors kInvalidArgument: a percentile outside 0 .. 100, too many of them or of bins, a range that is
-/// empty or not finite
+/// empty or not finite, a scale without bins, logarithmic bins from 0 or below, quantile bins with a range
 Status CheckStatistics(const StatisticsRequest& request);
 
 }  // namespace quarry::query

@@ -241,57 +241,6 @@ TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
   EXPECT_EQ(level_of({64, 64, 64}), filtered ? 0 : 3) << "there is no coarser level";
 }
 
-TEST(StatisticsTogether, AreThoseOfAllSamples) {
-  // 1 and 3 samples: the mean is (8 + 3 * 4) / 4 = 5, within (2 + 3 * 1) / 4 = 1.25.
-  Statistics one;
-  one.valid = 1;
-  one.min = one.max = one.mean = {8, 6, 10};
-  Statistics three;
-  three.valid = 3;
-  three.min = {1, 0, 2};
-  three.max = {9, 8.5, 9.5};
-  three.mean = {4, 3, 5};
-  const Statistics none = {.min = {NAN, NAN, NAN}, .max = {NAN, NAN, NAN}, .mean = {NAN, NAN, NAN}};
-
-  const Totals all = Together(std::vector{none, one, three, none});
-
-  EXPECT_EQ(all.valid, 4);
-  EXPECT_EQ(all.min, (Bounded{1, 0, 2}));
-  EXPECT_EQ(all.max, (Bounded{9, 8.5, 10}));
-  EXPECT_DOUBLE_EQ(all.mean.value, 5);
-  EXPECT_DOUBLE_EQ(all.mean.low, 3.75);
-  EXPECT_DOUBLE_EQ(all.mean.high, 6.25);
-  EXPECT_TRUE(std::isnan(Together(std::vector{none}).mean.value));
-}
-
-TEST(StatisticsPercentiles, AreExactWhereTheirShareIsAWholeNumberOfSamples) {
-  // 1 to 100, lossless: the p-th percentile is p. In binary fractions, 7 / 100 * 100 is more than 7.
-  std::vector<float> samples(100);
-  std::iota(samples.begin(), samples.end(), 1.0f);
-  StatisticsRequest request;
-  request.read.field = "f";
-  for (int percent = 1; percent <= 100; ++percent) request.percentiles.push_back(percent);
-  ReadPlan plan;
-  plan.type = DataType::kFloat32;
-  plan.levels.push_back({});
-  plan.levels.back().extent = {{0, 0, 0}, {100, 1, 1}};
-  plan.recorded.all = plan.recorded.inside = {1, 100};
-  PlannedPatch patch;
-  patch.entry.patch.levels.resize(1);
-  patch.entry.patch.valid = 100;
-  patch.entry.patch.min = 1;
-  patch.entry.patch.max = 100;
-  patch.samples = {{0, 0, 0}, {100, 1, 1}};
-  plan.patches.push_back(patch);
-  StatisticsAccumulator accumulator(plan, request);
-  accumulator.Add(patch, std::as_bytes(std::span(samples)), {});
-  const Statistics found = accumulator.Finish();
-  for (std::size_t p = 0; p < 100; ++p) {
-    EXPECT_NEAR(found.percentiles.at(p).at.value, static_cast<double>(p + 1), 0.01);
-    EXPECT_EQ(found.percentiles.at(p).at.low, found.percentiles.at(p).at.high) << "one sample a bin";
-  }
-}
-
 TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginals) {
   const std::vector<double> percentiles = {0, 1, 10, 50, 90, 99.5, 100, 7, 14, 28, 55};
   for (int i = 0; i < 150; ++i) {
