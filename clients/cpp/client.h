@@ -188,7 +188,8 @@ class Dataset {
 
   /// Statistics of the samples of a question, with intervals that hold those of the original field. No
   /// samples are sent.
-  /// @errors those of ReadLevels; kInvalidArgument: impossible percentiles, bins or range
+  /// @errors those of ReadLevels; kInvalidArgument: impossible percentiles, bins or range, or
+  /// logarithmic bins of values that are not above 0; kUnimplemented: the server has only bins of equal width
   virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
                                                      const CallOptions& call = {}) const = 0;
 

@@ -520,13 +520,25 @@ void BindStatistics(nb::module_& m) {
       .def_ro("value", &query::Bounded::value, "The number of the decoded samples; `float()` gives it.")
       .def_ro("low", &query::Bounded::low, "The original's is at least this.")
       .def_ro("high", &query::Bounded::high, "The original's is at most this.")
+      .def_ro(
+          "resolved", &query::Bounded::resolved,
+          "Of a percentile: False if more than a twentieth of the samples lie in the interval, without those "
+          "that may be equal to the value.")
       .def("__float__", [](const query::Bounded& self) { return self.value; })
       .def("__repr__", [](const query::Bounded& self) {
         return fmt::format("Bounded(value={}, low={}, high={})", self.value, self.low, self.high);
       });
-  nb::class_<query::Histogram>(m, "Histogram", "Counts in bins of equal width.")
+  nb::class_<query::Histogram>(m, "Histogram", "Counts in bins.")
       .def_ro("begin", &query::Histogram::begin, "Left edge of the first bin.")
       .def_ro("end", &query::Histogram::end, "Right edge of the last bin.")
+      .def_prop_ro(
+          "edges",
+          [](const query::Histogram& self) {
+            std::vector<double> edges(self.counts.empty() ? 0 : self.counts.size() + 1);
+            for (std::size_t i = 0; i < edges.size(); ++i) edges[i] = self.Edge(i);
+            return edges;
+          },
+          "All edges, one more than bins, as `numpy.histogram` returns them.")
       .def_ro("counts", &query::Histogram::counts, "Decoded samples in each bin.")
       .def_ro("low", &query::Histogram::low, "At least so many original samples are in each bin.")
       .def_ro("high", &query::Histogram::high, "At most so many original samples are in each bin.")
@@ -764,13 +776,14 @@ void BindDataset(nb::module_& m) {
       .def(
           "statistics",
           [](const Dataset& self, const query::ReadRequest& question, std::vector<double> percentiles,
-             int bins, std::optional<std::pair<double, double>> range) {
-            const query::StatisticsRequest request{question, std::move(percentiles), bins, range};
+             int bins, std::optional<std::pair<double, double>> range, const std::string& scale) {
+            const query::StatisticsRequest request{question, std::move(percentiles), bins, range,
+                                                   Take(query::ParseHistogramScale(scale))};
             return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
               return dataset.Statistics(request, options);
             }));
           },
-          "question"_a, "percentiles"_a, "bins"_a, "range"_a.none())
+          "question"_a, "percentiles"_a, "bins"_a, "range"_a.none(), "scale"_a)
       .def("points", &Points, "field"_a, "step"_a.none(), "positions"_a, "physical"_a, "layer"_a.none())
       .def(
           "position_titles",

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "quarry/query/plan.h"
+#include "quarry/query/read_plan.h"
 
 /// Counts of samples in many narrow bins, from which order statistics follow.
 namespace quarry::query {

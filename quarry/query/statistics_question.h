@@ -12,11 +12,11 @@
 /// Questions about the distribution of samples, and their answers.
 namespace quarry::query {
 
-/// Which edges the bins of a histogram have.
+/// Edges of the bins of a histogram. The numbers are those of the protocol.
 enum class HistogramScale : std::uint8_t {
-  kLinear,    ///< bins of equal width
-  kLog,       ///< the same ratio of the edges of each bin
-  kQuantile,  ///< about the same number of samples in each bin
+  kLinear = 0,    ///< bins of equal width
+  kLog = 1,       ///< the same ratio of the edges of each bin
+  kQuantile = 2,  ///< about the same number of samples in each bin
 };
 
 /// "linear", "log", "quantile". @errors kInvalidArgument for other names

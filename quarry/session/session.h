@@ -149,7 +149,7 @@ class ReadSession {
   Status Read(const std::string& dataset, const query::SeriesRequest& request, const ResumePoint& from,
               RequestControl* control, AnswerSink* sink);
 
-  /// @errors besides: those of query::CheckStatistics
+  /// @errors besides: those of query::CheckStatistics and query::CheckHistogram
   Result<query::StatisticsAnswer> Statistics(const std::string& dataset,
                                              const query::StatisticsRequest& request,
                                              RequestControl* control);

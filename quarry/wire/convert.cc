@@ -187,10 +187,11 @@ pb::BoundedValue ToProto(const query::Bounded& bounded) {
   out.set_value(bounded.value);
   out.set_low(bounded.low);
   out.set_high(bounded.high);
+  out.set_unresolved(!bounded.resolved);
   return out;
 }
 query::Bounded FromProto(const pb::BoundedValue& bounded) {
-  return {bounded.value(), bounded.low(), bounded.high()};
+  return {bounded.value(), bounded.low(), bounded.high(), !bounded.unresolved()};
 }
 
 pb::Bounds ToProto(const query::Bounds& bounds) {
@@ -209,19 +210,24 @@ pb::Histogram ToProto(const query::Histogram& histogram) {
   out.mutable_high()->Add(histogram.high.begin(), histogram.high.end());
   out.set_below(histogram.below);
   out.set_above(histogram.above);
+  out.mutable_edges()->Add(histogram.edges.begin(), histogram.edges.end());
   return out;
 }
 Result<query::Histogram> FromProto(const pb::Histogram& histogram) {
   if (histogram.low_size() != histogram.counts_size() || histogram.high_size() != histogram.counts_size())
     return InternalError("the server sends a histogram with {} counts and {} bounds", histogram.counts_size(),
                          histogram.low_size());
+  if (histogram.edges_size() != 0 && histogram.edges_size() != histogram.counts_size() + 1)
+    return InternalError("the server sends a histogram with {} counts and {} edges", histogram.counts_size(),
+                         histogram.edges_size());
   return query::Histogram{histogram.begin(),
                           histogram.end(),
                           {histogram.counts().begin(), histogram.counts().end()},
                           {histogram.low().begin(), histogram.low().end()},
                           {histogram.high().begin(), histogram.high().end()},
                           histogram.below(),
-                          histogram.above()};
+                          histogram.above(),
+                          {histogram.edges().begin(), histogram.edges().end()}};
 }
 
 }  // namespace
@@ -235,6 +241,7 @@ pb::GetStatisticsRequest ToProto(const std::string& dataset, const query::Statis
     out.set_range_begin(request.range->first);
     out.set_range_end(request.range->second);
   }
+  out.set_scale(static_cast<pb::HistogramScale>(request.scale));  // the numbers are the same
   return out;
 }
 
@@ -250,6 +257,9 @@ Result<query::StatisticsRequest> FromProto(const pb::GetStatisticsRequest& reque
   if (request.has_range_begin() != request.has_range_end())
     return InvalidArgument("the range of the histogram has only one end; give both, or none");
   if (request.has_range_begin()) out.range = {request.range_begin(), request.range_end()};
+  if (!pb::HistogramScale_IsValid(request.scale()))
+    return InvalidArgument("{} is no scale of bins that this server has", static_cast<int>(request.scale()));
+  out.scale = static_cast<query::HistogramScale>(request.scale());
   return out;
 }
 

@@ -37,7 +37,8 @@ query::StatisticsAnswer ExampleStatistics(const query::AnswerHeader& header) {
   statistics.box_min = {-1.5, -0.5};
   statistics.box_max = {2.5, 3.5};
   statistics.percentiles = {{5, Bounded(-0.5)}, {50, Bounded(1)}};
-  statistics.histogram = {-1, 3, {40, 60}, {30, 50}, {50, 70}, 1, 2};
+  statistics.percentiles[0].at.resolved = false;
+  statistics.histogram = {-1, 3, {40, 60}, {30, 50}, {50, 70}, 1, 2, {-1, 2, 3}};
   return answer;
 }
 
@@ -265,6 +266,7 @@ bool AddMessages(const std::string& folder) {
     const query::SeriesRequest request = AnswerRequest(choice);
     AddMessage(&corpus, fmt::format("query_{}", choice), 0, wire::ToProto("run", request));
     query::StatisticsRequest statistics{request.read, {5, 50, 95}, 16, std::pair(-1.0, 3.0)};
+    statistics.scale = static_cast<query::HistogramScale>(choice % 3);
     AddMessage(&corpus, fmt::format("statistics_request_{}", choice), 1, wire::ToProto("run", statistics));
   }
   AddMessage(&corpus, "points_request", 2,

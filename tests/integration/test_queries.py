@@ -47,7 +47,10 @@ class Queries(qt.QuarryTest):
             cls.make("labels", labels, "--fill", -7, fill=-7),
             cls.make("exact", qt.turbulent((40, 40, 21), "<f8"), "--lossless"),
         ]
-        for case in cls.cases:
+        decades = (10 ** (3 * qt.random_numbers("density").standard_normal((38, 45, 61)))).astype("<f4")
+        cls.density = cls.make("density", decades, "--lossless")
+        cls.rough = cls.make("rough", decades, "--tolerance", 100)
+        for case in (*cls.cases, cls.density, cls.rough):
             qt.succeed("quarry-index", case.path)
         cls.server = cls.enterClassContext(qt.Server(cls.shared))
 
@@ -223,6 +226,49 @@ class Queries(qt.QuarryTest):
                 self.assertEqual(said[name]["interval"], [said[name]["value"]] * 2)
             self.assertEqual(said["histogram"]["low"], said["histogram"]["counts"])
             self.assertEqual(said["histogram"]["high"], said["histogram"]["counts"])
+
+    def test_percentiles_over_many_decades(self):
+        for case in (self.density, self.rough):
+            for level in range(case.levels):
+                said = self.same_everywhere(case, "stats", "--level", level)
+                for entry in said["percentiles"]:
+                    low, high = entry["interval"]
+                    for samples in (case.decoded, case.original):
+                        exact = np.percentile(cut(samples, (0, 0, 0), case.dims, [2**level] * 3), entry["percent"],
+                                              method="inverted_cdf")
+                        self.assertTrue(low <= exact <= high, (case.path.name, level, entry, exact))
+                    if case is self.density and level == 0:
+                        self.assertLess(high - low, 0.01 * exact)
+                        self.assertTrue(entry["resolved"])
+
+    def test_percentiles_that_the_tolerance_hides_are_not_resolved(self):
+        percentiles = self.same_everywhere(self.rough, "stats")["percentiles"]
+        resolved = {entry["percent"]: entry["resolved"] for entry in percentiles}
+        self.assertEqual((resolved[50], resolved[99]), (False, True), "these are about 1 and 1e7, within 100")
+        outcome = qt.succeed("quarry", "stats", self.rough.path)
+        self.assertRegex(outcome.out, r"(?m)^  50% +not resolved +original in \[")
+        self.assertRegex(outcome.out, r"(?m)^  99% +\d")
+
+    def test_histograms_of_every_scale(self):
+        for case, options in ((self.density, ("log",)), (self.density, ("quantile",)), (self.cases[0], ("quantile",)),
+                              (self.cases[0], ("log", "--range", "0.01:1")), (self.cases[3], ("quantile",))):
+            with self.subTest(path=case.path.name, options=options):
+                histogram = self.same_everywhere(case, "stats", "--bins", 20, "--bin-scale", *options)["histogram"]
+                valid, true = (values[~qt.missing(values, case.fill)].astype("f8")
+                               for values in (case.decoded, case.original))
+                edges = np.array(histogram["edges"])
+                self.assertEqual(histogram["counts"], np.histogram(valid, edges)[0].tolist())
+                counts = np.histogram(true, edges)[0]
+                self.assertTrue((np.array(histogram["low"]) <= counts).all())
+                self.assertTrue((np.array(histogram["high"]) >= counts).all())
+                self.assertEqual((histogram["below"], histogram["above"]),
+                                 ((valid < edges[0]).sum(), (valid > edges[-1]).sum()))
+                if options[0] == "log":
+                    np.testing.assert_allclose(edges, np.geomspace(edges[0], edges[-1], 21), rtol=1e-9)
+                else:
+                    self.assertEqual((edges[0], edges[-1]), (valid.min(), valid.max()))
+                if options[0] == "quantile" and case is not self.cases[3]:  # integers have many ties
+                    np.testing.assert_allclose(histogram["counts"], valid.size / 20, rtol=0.02)
 
     def test_statistics_as_text(self):
         outcome = qt.succeed("quarry", "stats", self.cases[1].path)
@@ -412,7 +458,9 @@ class Queries(qt.QuarryTest):
                             ("--values", "2:1"), ("--values", "nan:1"), ("--values", "1")):
                 self.assertEqual(qt.run("quarry", "plan", target, *options).code, qt.USAGE, options)
             for options in (("--percentiles", "101"), ("--percentiles", "a"), ("--bins", 5000), ("--bins", -1),
-                            ("--range", "1:1"), ("--range", "1")):
+                            ("--range", "1:1"), ("--range", "1"), ("--bin-scale", "log"), ("--bin-scale", "cubic"),
+                            ("--bin-scale", "log", "--range", "0:1"), ("--bin-scale", "log", "--bins", 0),
+                            ("--bin-scale", "quantile", "--range", "0:1")):
                 self.assert_one_line(qt.run("quarry", "stats", target, *options), qt.USAGE)
 
 

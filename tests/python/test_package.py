@@ -228,6 +228,30 @@ print(any(given & os.RTLD_DEEPBIND for given in flags))
                 dataset["p"].points([[0, 0, 45]])
             self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
 
+    def test_percentiles_and_histograms_are_those_of_numpy(self):
+        original = qt.turbulent(DIMS, name="p3").reshape(SHAPE)
+        decoded = self.decoded["p"][0].astype("f8")
+        for dataset in self.targets():
+            field = dataset["p"]
+            said = field.stats(percentiles=(1, 50, 99), bins=8, scale="quantile")
+            for percent, value in said.percentiles:
+                for samples in (original, decoded):
+                    exact = np.percentile(samples, percent, method="inverted_cdf")
+                    self.assertTrue(value.resolved and value.low <= exact <= value.high, (percent, value, exact))
+            for histogram in (said.histogram, field.stats(bins=8).histogram,
+                              field.stats(bins=8, scale="log", range=(1e-3, 1)).histogram):
+                counts, edges = np.histogram(decoded, histogram.edges)
+                self.assertEqual((histogram.counts, len(histogram.edges)), (counts.tolist(), 9))
+                self.assertEqual((histogram.begin, histogram.end), (edges[0], edges[-1]))
+                self.assertEqual(histogram.below, (decoded < edges[0]).sum())
+                self.assertEqual(histogram.above, (decoded > edges[-1]).sum())
+            for scale, more, text in (("log", {"bins": 8}, "has values from -.* logarithmic bins begin above 0"),
+                                      ("log", {}, "there are none"), ("cubic", {"bins": 8}, "linear, log and quantile"),
+                                      ("quantile", {"bins": 8, "range": (0, 1)}, "leave the range out")):
+                with self.assertRaisesRegex(quarry.Error, text) as raised:
+                    field.stats(scale=scale, **more)
+                self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+
     def test_points_in_units_of_the_axes(self):
         path = self.tmp / "placed.quarry"
         field = qt.turbulent(DIMS).reshape(SHAPE)

@@ -333,6 +333,7 @@ class Trouble(Package):
                      lambda: next(field.stream(focus=(1, 2, float("nan"))))),
                     (TypeError, "bins='3' is not", lambda: field.stats(bins="3")),
                     (TypeError, "range='all' is not", lambda: field.stats(range="all")),
+                    (TypeError, "scale=3 is not", lambda: field.stats(scale=3)),
                     (quarry.Error, r"point 1 \(30, 2, 1\) is outside the grid \(23, 34, 45\) along z",
                      lambda: field.points([[0, 0, 0], [30, 2, 1]])),
                     (TypeError, "step='a' is not", lambda: field.points([[0, 0, 0]], step="a")),

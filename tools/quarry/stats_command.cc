@@ -11,6 +11,7 @@ struct StatsOptions {
   QuestionOptions question;
   std::string percentiles = "1,5,25,50,75,95,99";
   int bins = 32;
+  std::string scale = "linear";
   std::string range;
   bool json = false;
 };
@@ -47,6 +48,7 @@ std::string ToJson(const query::StatisticsAnswer& answer) {
   for (const query::Percentile& percentile : s.percentiles) {
     nlohmann::ordered_json entry{{"percent", percentile.percent}};
     entry.update(ToJson(percentile.at));
+    entry["resolved"] = percentile.at.resolved;
     json["percentiles"].push_back(std::move(entry));
   }
   if (!s.histogram.counts.empty()) {
@@ -54,6 +56,8 @@ std::string ToJson(const query::StatisticsAnswer& answer) {
                          {"counts", s.histogram.counts}, {"low", s.histogram.low},
                          {"high", s.histogram.high},     {"below", s.histogram.below},
                          {"above", s.histogram.above}};
+    for (std::size_t i = 0; i <= s.histogram.counts.size(); ++i)
+      json["histogram"]["edges"].push_back(s.histogram.Edge(i));
   }
   json["patches"] = price.patches;
   json["bytes"] = price.bytes;
@@ -63,7 +67,22 @@ std::string ToJson(const query::StatisticsAnswer& answer) {
 }
 
 void PrintBounded(const std::string& name, const query::Bounded& bounded) {
-  Print("  {:<10} {:<14.6g} original in [{:.6g}, {:.6g}]\n", name, bounded.value, bounded.low, bounded.high);
+  const std::string value = bounded.resolved ? fmt::format("{:.6g}", bounded.value) : "not resolved";
+  Print("  {:<10} {:<14} original in [{:.6g}, {:.6g}]\n", name, value, bounded.low, bounded.high);
+}
+
+void PrintHistogram(const query::Histogram& histogram) {
+  if (histogram.counts.empty()) return;
+  const std::uint64_t most =
+      std::max<std::uint64_t>(1, *std::max_element(histogram.counts.begin(), histogram.counts.end()));
+  if (histogram.below > 0) Print("  {} below {:.6g}\n", histogram.below, histogram.begin);
+  for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
+    constexpr double kWidth = 40;
+    const auto length = static_cast<std::size_t>(
+        std::ceil(kWidth * static_cast<double>(histogram.counts[b]) / static_cast<double>(most)));
+    Print("  {:>13.6g} {:>12} {}\n", histogram.Edge(b), histogram.counts[b], std::string(length, '#'));
+  }
+  if (histogram.above > 0) Print("  {} above {:.6g}\n", histogram.above, histogram.end);
 }
 
 void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& field,
@@ -82,21 +101,7 @@ void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& f
     PrintBounded(fmt::format("{}%", percentile.percent), percentile.at);
   Print("  all originals of the box: min in [{:.6g}, {:.6g}], max in [{:.6g}, {:.6g}]\n", s.box_min.low,
         s.box_min.high, s.box_max.low, s.box_max.high);
-  const query::Histogram& histogram = s.histogram;
-  if (!histogram.counts.empty()) {
-    const auto bins = static_cast<double>(histogram.counts.size());
-    const std::uint64_t most =
-        std::max<std::uint64_t>(1, *std::max_element(histogram.counts.begin(), histogram.counts.end()));
-    if (histogram.below > 0) Print("  {} below {:.6g}\n", histogram.below, histogram.begin);
-    for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
-      constexpr double kWidth = 40;
-      const auto length = static_cast<std::size_t>(
-          std::ceil(kWidth * static_cast<double>(histogram.counts[b]) / static_cast<double>(most)));
-      const double edge = histogram.begin + (histogram.end - histogram.begin) * static_cast<double>(b) / bins;
-      Print("  {:>13.6g} {:>12} {}\n", edge, histogram.counts[b], std::string(length, '#'));
-    }
-    if (histogram.above > 0) Print("  {} above {:.6g}\n", histogram.above, histogram.end);
-  }
+  PrintHistogram(s.histogram);
   const query::Price& price = answer.header.price;
   Print("  {} patches, {} of payload\n", price.patches, FormatBytes(price.bytes));
 }
@@ -104,6 +109,7 @@ void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& f
 Result<int> Stats(const StatsOptions& options) {
   query::StatisticsRequest request;
   request.bins = options.bins;
+  QUARRY_ASSIGN_OR_RETURN(request.scale, query::ParseHistogramScale(options.scale));
   if (!options.percentiles.empty()) {
     QUARRY_ASSIGN_OR_RETURN(request.percentiles, ParseNumbers(options.percentiles, "--percentiles", 0));
   }
@@ -134,13 +140,17 @@ Command DeclareStats(command_line::Parser* app) {
   app->AddOption("--percentiles", &options->percentiles,
                  "percentiles, separated by commas; \"\" for none; default: 1,5,25,50,75,95,99");
   app->AddOption("--bins", &options->bins, "bins of the histogram; 0 for none; default: 32");
+  app->AddOption("--bin-scale", &options->scale,
+                 "linear: bins of equal width; log: of equal ratio; quantile: with about as many samples in "
+                 "each; default: linear");
   app->AddOption(
       "--range", &options->range,
       "LOW:HIGH of the histogram, in the field's unit; default: the recorded range of the patches");
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter(
       "Example:\n  quarry stats run42.quarry --field speed --box 0:64,0:64,0:64 --level 2\n"
-      "The interval beside each value holds the same statistic of the original samples at the same places.");
+      "The interval beside each value holds the same statistic of the original samples at the same places.\n"
+      "A percentile is not resolved if more than a twentieth of the samples lie in its interval.");
   return [options] { return Stats(*options); };
 }
 

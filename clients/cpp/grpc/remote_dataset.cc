@@ -148,6 +148,9 @@ class RemoteDataset final : public Dataset {
         connection_->Call<pb::GetStatisticsResponse>("GetStatistics", wire::ToProto(name_, request),
                                                      call.cancel, kLargestStatistics));
     QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
+    if (request.scale != query::HistogramScale::kLinear && answer.statistics.histogram.edges.empty())
+      return Status(StatusCode::kUnimplemented,
+                    "this server has only bins of equal width; leave the scale out, or update the server");
     const query::SeriesRequest samples{query::SamplesOf(request), {}, {}};
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(samples, call.cancel));
     QUARRY_ASSIGN_OR_RETURN(answer.header, ParseHeader(*described, samples, response.header()));

@@ -256,6 +256,8 @@ export interface Bounded {
   readonly value: number;
   readonly low: number;
   readonly high: number;
+  /** Of a percentile: the interval holds so many samples that it says little. */
+  readonly unresolved: boolean;
 }
 
 export interface BoxStatistics {

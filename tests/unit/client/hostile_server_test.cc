@@ -36,6 +36,7 @@ class Spoiler final : public pb::QuarryService::Service {
 
   Spoil read = [](int, Messages*) { return grpc::Status::OK; };
   std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};  ///< for plans and statistics
+  bool without_scales = false;       ///< as a server that does not know them
   std::atomic<bool> silent = false;  ///< calls are not answered until they are cancelled
   std::atomic<int> calls = 0;
   std::atomic<int> streams = 0;
@@ -52,7 +53,10 @@ class Spoiler final : public pb::QuarryService::Service {
   }
   grpc::Status GetStatistics(grpc::ServerContext* context, const pb::GetStatisticsRequest* request,
                              pb::GetStatisticsResponse* response) override {
-    const grpc::Status status = Forward(context, &pb::QuarryService::Stub::GetStatistics, *request, response);
+    pb::GetStatisticsRequest forwarded = *request;
+    if (without_scales) forwarded.clear_scale();
+    const grpc::Status status =
+        Forward(context, &pb::QuarryService::Stub::GetStatistics, forwarded, response);
     header(response->mutable_header());
     return status;
   }
@@ -263,6 +267,17 @@ TEST_F(HostileServerTest, HeadersOfOtherAnswersAreRefused) {
     EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kInternal)
         << "statistics: " << what;
   }
+}
+
+TEST_F(HostileServerTest, AServerWithoutScalesOfBinsIsNoticed) {
+  query::StatisticsRequest statistics{.read = {.field = "pressure"}};
+  statistics.bins = 4;
+  spoiler_->without_scales = true;
+  EXPECT_TRUE(Open()->Statistics(statistics).ok());
+  statistics.scale = query::HistogramScale::kQuantile;
+  EXPECT_EQ(Open()->Statistics(statistics).status().code(), StatusCode::kUnimplemented);
+  spoiler_->without_scales = false;
+  EXPECT_EQ(Open()->Statistics(statistics)->statistics.histogram.edges.size(), 5u);
 }
 
 TEST_F(HostileServerTest, FewerAnswersThanWereAnnouncedAreAnError) {

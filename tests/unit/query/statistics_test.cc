@@ -274,6 +274,22 @@ TEST(StatisticsPercentiles, SayWhenTheirIntervalHoldsALargePartOfTheSamples) {
   EXPECT_FALSE(resolved(0.06, 50));
 }
 
+TEST(StatisticsFineBins, HaveKeysInTheOrderOfTheValues) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
+  std::vector<double> values;
+  for (const float value : {-kLargest, -1.0f, -kSmallest, 0.0f, kSmallest, 1.0f, kLargest})
+    values.push_back(static_cast<double>(value));
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    EXPECT_LT(KeyOf<float>(values[i - 1]), KeyOf<float>(values[i])) << values[i];
+    EXPECT_LT(KeyOf<double>(values[i - 1]), KeyOf<double>(values[i])) << values[i];
+  }
+  EXPECT_EQ(KeyOf<float>(-0.0), KeyOf<float>(0.0));
+  EXPECT_LT(KeyOf<std::int64_t>(-0x1p63), KeyOf<std::int64_t>(-1));
+  EXPECT_LT(KeyOf<std::int64_t>(-1), KeyOf<std::int64_t>(0x1p63));
+  EXPECT_LT(KeyOf<std::uint64_t>(0), KeyOf<std::uint64_t>(0x1p64));
+}
+
 TEST(StatisticsFineBins, AreNeverMoreThanTheirMemory) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 100; ++i) {

@@ -85,7 +85,10 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
       EXPECT_EQ(answer->data, expected->data);
       EXPECT_EQ(remote->PlanRead(request)->price, local->PlanRead(request)->price);
 
-      const query::StatisticsRequest statistics{request, {0, 25, 50, 100}, 7, std::pair(-1.0, 3.0)};
+      query::StatisticsRequest statistics{request, {0, 25, 50, 100}, 7, std::pair(-1.0, 3.0)};
+      statistics.scale = static_cast<query::HistogramScale>(i % 3);
+      if (statistics.scale == query::HistogramScale::kLog) statistics.range = {0.25, 3};
+      if (statistics.scale == query::HistogramScale::kQuantile) statistics.range.reset();
       const auto expected_statistics = local->Statistics(statistics);
       const auto found = remote->Statistics(statistics);
       ASSERT_TRUE(found.ok() && expected_statistics.ok()) << found.status().message();

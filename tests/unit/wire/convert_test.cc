@@ -73,12 +73,41 @@ TEST(GetStatisticsRequest, ComesBackWithEverythingThatWasSaid) {
   message.set_bins(17);
   message.set_range_begin(-2);
   message.set_range_end(3);
-  const auto request = FromProto(message);
-  ASSERT_TRUE(request.ok()) << request.status().message();
-  EXPECT_EQ(ToProto("run42", *request).SerializeAsString(), message.SerializeAsString());
+  for (const auto scale :
+       {pb::HISTOGRAM_SCALE_LINEAR, pb::HISTOGRAM_SCALE_LOG, pb::HISTOGRAM_SCALE_QUANTILE}) {
+    message.set_scale(scale);
+    const auto request = FromProto(message);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    EXPECT_EQ(ToProto("run42", *request).SerializeAsString(), message.SerializeAsString());
+  }
 
+  message.set_scale(static_cast<pb::HistogramScale>(3));
+  EXPECT_NE(FromProto(message).status().message().find("3 is no scale"), std::string::npos);
+  message.clear_scale();
   message.clear_range_end();
   EXPECT_EQ(FromProto(message).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(GetStatisticsResponse, KeepsWhatIsNotResolvedAndTheEdgesOfItsBins) {
+  query::StatisticsAnswer answer;
+  answer.header.levels.push_back({});
+  answer.statistics.percentiles = {{50, {1, 0, 2, false}}, {99, {3, 2.5, 3.5, true}}};
+  answer.statistics.histogram = {1, 100, {4, 5}, {3, 4}, {5, 6}, 7, 8, {1, 10, 100}};
+
+  const auto back = FromProto(ToProto(answer));
+
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->statistics.percentiles, answer.statistics.percentiles);
+  EXPECT_EQ(back->statistics.histogram, answer.statistics.histogram);
+}
+
+TEST(GetStatisticsResponse, WithFewerEdgesThanItsBinsHaveIsRefused) {
+  query::StatisticsAnswer answer;
+  answer.header.levels.push_back({});
+  answer.statistics.histogram = {1, 100, {4, 5}, {3, 4}, {5, 6}, 7, 8, {1, 100}};
+
+  EXPECT_EQ(FromProto(ToProto(answer)).status().message(),
+            "the server sends a histogram with 2 counts and 2 edges");
 }
 
 TEST(ReadPointsRequest, ComesBackAndHasThreeCoordinatesAPoint) {

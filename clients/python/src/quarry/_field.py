@@ -394,8 +394,8 @@ class Field:
 
     def stats(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
-              range: tuple[float, float] | None = None, strict: bool = True,
-              layer: int | None = None) -> _quarry.Statistics:
+              range: tuple[float, float] | None = None, strict: bool = True, layer: int | None = None,
+              scale: Literal["linear", "log", "quantile"] = "linear") -> _quarry.Statistics:
         """Statistics of a box, computed where the data are. Each comes with an interval that holds that of the original
         samples at the same places.
 
@@ -403,13 +403,15 @@ class Field:
             percentiles: 0 to 100 each
             bins: of a histogram; 0: none
             range: its first and last edge; what was recorded for the patches if left out
+            scale: bins of equal width ("linear"), of equal ratio ("log", from above 0), or with about as many samples
+                in each ("quantile", without a range)
 
         The others, and the errors, are those of `read`.
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=None, stride=None,
                                   values=None, strict=strict, layer=layer)
         return explained(self.dataset.native.statistics, question, [float(percent) for percent in percentiles],
-                         bins=bins, range=range)
+                         bins=bins, range=range, scale=scale)
 
     def min(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
             ) -> _quarry.Bounded:

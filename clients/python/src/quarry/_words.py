@@ -65,7 +65,7 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
 """What takes a value of this kind, and how it is called. The library says what it takes: nobody else has a rule."""
 
 _ARGUMENTS = {
-    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding"), "text"),
+    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale"), "text"),
     **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range"), "yes"),
     **dict.fromkeys(("step", "after", "max_bytes", "memory"), "count"),
     **dict.fromkeys(("level", "first_level", "layer", "first_layer", "bins", "keyframe", "levels", "files", "threads",
@@ -75,9 +75,9 @@ _ARGUMENTS = {
     **dict.fromkeys(("values", "range"), "pair"), **dict.fromkeys(("stride", "patch"), "integers"),
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
 }
-_NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "strict", "physical",
-               "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries", "patience",
-               "timeout"}
+_NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "strict",
+               "physical", "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries",
+               "patience", "timeout"}
 
 
 def check(**arguments: Any) -> None:

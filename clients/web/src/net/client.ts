@@ -44,7 +44,7 @@ async function allPages<T>(fetchPage: (token: string) => Promise<Page<T>>, most:
 }
 
 function bounded(value: BoundedValue | undefined): Bounded {
-  return { value: value?.value ?? NaN, low: value?.low ?? NaN, high: value?.high ?? NaN };
+  return { value: value?.value ?? NaN, low: value?.low ?? NaN, high: value?.high ?? NaN, unresolved: value?.unresolved ?? false };
 }
 
 function boxStatistics(message: GetStatisticsResponse, level: number, percentiles: number, bins: number): BoxStatistics {

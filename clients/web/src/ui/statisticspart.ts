@@ -34,7 +34,7 @@ export class StatisticsPart implements Part {
       return;
     }
     const row = (name: string, bounded: Bounded): HTMLElement =>
-      h("tr", { title: within(bounded) }, h("th", { scope: "row" }, name), h("td", {}, short(bounded.value, 5)));
+      h("tr", { title: within(bounded) }, h("th", { scope: "row" }, name), h("td", {}, bounded.unresolved ? "not resolved" : short(bounded.value, 5)));
     const cells: [string, Bounded][] = [
       ["Minimum", statistics.min],
       ["Mean", statistics.mean],

@@ -4,6 +4,7 @@
  */
 import type {
   Attributes,
+  Bounded,
   BoxStatistics,
   Brick,
   BrickSource,
@@ -308,10 +309,11 @@ function boxValues(field: FakeField, step: number, box: { readonly begin: Vec3; 
 
 function statisticsOf(values: readonly number[], level: number, percentiles: readonly number[], bins: number): BoxStatistics {
   const valid = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
-  const bounded = (value: number): { value: number; low: number; high: number } => ({
+  const bounded = (value: number): Bounded => ({
     value,
     low: value - 0.001,
     high: value + 0.001,
+    unresolved: false,
   });
   const mean = valid.reduce((sum, value) => sum + value, 0) / Math.max(1, valid.length);
   const variance = valid.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(1, valid.length);

@@ -427,9 +427,10 @@ describe("questions", () => {
     const { source } = open();
     const result = await source.statistics(kSelection, kBox, 1, { percentiles: [50], bins: 2 });
 
-    const at = { value: 2, low: 1, high: 3 };
+    const at = { value: 2, low: 1, high: 3, unresolved: false };
+    const median = { percent: 50, at: { ...at, unresolved: true } };
     expect(result).toEqual({ level: 1, valid: 10, missing: 2, min: at, max: at, mean: at, stddev: at,
-                             percentiles: [{ percent: 50, at }], histogram: { begin: 0, end: 4, counts: [1, 9] } });
+                             percentiles: [median], histogram: { begin: 0, end: 4, counts: [1, 9] } });
     const tooMuch = source.statistics(kSelection, kBox, 0, { percentiles: [], bins: 5000 });
     expect(await errorOf(tooMuch)).toMatchObject({ code: "invalid_argument" });
   });

@@ -189,7 +189,7 @@ export class FakeServer {
           this.asked.push(["GetStatistics", request.query?.field ?? "", request.query?.layer]);
           const at = { value: 2, low: 1, high: 3 };
           const histogram = { begin: 0, end: 4, counts: [1n, 9n], low: [0n, 0n], high: [10n, 10n] };
-          const percentiles = [{ percent: 50, at }];
+          const percentiles = [{ percent: 50, at: { ...at, unresolved: true } }];
           return { statistics: { valid: 10n, missing: 2n, min: at, max: at, mean: at, stddev: at, percentiles, histogram } };
         },
         readPoints: (request, context) => {
