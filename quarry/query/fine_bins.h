@@ -42,21 +42,20 @@ std::uint64_t KeyOf(double value) {
 }
 
 /// Bins of samples in ascending order of value, with the exact number, smallest and largest sample of each.
-/// Their widths follow from the recorded ranges of the patches, which are known before the first sample:
+/// Their widths follow from the recorded ranges of the patches, which are known before the first sample.
 ///
-///   1. The range of all patches is cut into at most kCells cells of 2^s keys (see KeyOf), so that no cell
-///      crosses a power of two.
-///   2. A cell is cut into bins of equally many keys, so of equal width. There are at least as many as each
-///   of
-///      three rules demands, or one a key:
-///        equal widths     range / kShare, for fields that fill their range
-///        equal keys       all keys / kShare: the same number in each octave, for fields over many decades
-///        by the patches   kShare in all, a patch's equally over the cells that its range meets, in
-///        proportion to
-///                         its valid samples: for narrow distributions with few samples far away
+/// The range of all patches is cut into at most kCells cells of 2^s keys (see KeyOf), so that no cell of
+/// floating-point numbers crosses a power of two. A cell is cut into bins of equally many keys, so of equal
+/// width: one a key, or as many as the largest of three shares of kShare bins demands.
 ///
-/// So a bin is at most a 65536th of the range wide, at most a 65536th of the keys, and holds one value if
-/// there are no more than 65536 keys: no two integers share a bin if their range is below 65536. Samples
+///   the cell's share of   good for
+///   the range             fields that fill their range
+///   all keys in it        fields over many decades: each octave has the same number of bins
+///   the valid samples     narrow distributions with few samples far away; the samples of a patch are taken
+///                         to be divided equally over the cells that its recorded range meets
+///
+/// So a bin, but for one key, is at most a 65536th of the range wide and has at most a 65536th of the keys.
+/// No two values share a bin if there are at most 65536 keys, as of integers of a small range. Samples
 /// outside the recorded ranges, of a damaged dataset, are in the first or the last bin.
 class FineBins {
  public:
