@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::bench {

@@ -4,6 +4,7 @@
 
 #include "benchmarks/codec/candidate.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 
 namespace quarry::bench {
 namespace {

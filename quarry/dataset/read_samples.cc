@@ -6,7 +6,7 @@
 #include <future>
 #include <utility>
 
-#include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/array_filling.h"
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/read_tasks.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/query/read_plan.h"
 

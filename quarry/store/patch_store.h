@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "quarry/base/status.h"
-#include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/store/requester.h"
 
 /// Shared by all requests: one memory budget, the recently decoded patches, and the threads that decode.

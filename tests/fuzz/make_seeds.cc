@@ -9,6 +9,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/subfile.h"
 #include "tests/fuzz/manifest_input.h"

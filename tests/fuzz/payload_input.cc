@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tests/fuzz/fuzz_target.h"
 

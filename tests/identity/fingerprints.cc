@@ -15,6 +15,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "tests/testing/generated_patch.h"
 
 namespace quarry::testing {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "tests/testing/generated_patch.h"
 
 namespace quarry::testing {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/read_samples.h"
 

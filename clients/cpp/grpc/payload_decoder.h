@@ -9,7 +9,7 @@
 
 #include "clients/cpp/grpc/answer_reader.h"
 #include "clients/cpp/level_assembler.h"
-#include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/store/decode_pool.h"
 

@@ -9,7 +9,7 @@
 #define QUARRY_EXPORT extern "C" __attribute__((used, visibility("default")))
 
 #include "quarry/base/checked_math.h"
-#include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 #include "xxhash.h"
 

@@ -8,14 +8,10 @@
 #include "quarry/codec/interpolate/listed_layer.h"
 #include "quarry/codec/interpolate/patch_form.h"
 #include "quarry/codec/lossless/lossless.h"
+#include "quarry/codec/sample_span.h"
 
 namespace quarry::interpolate {
 namespace {
-
-template <typename S>
-std::span<const S> SamplesOf(ByteSpan bytes) {
-  return {reinterpret_cast<const S*>(bytes.data()), bytes.size() / sizeof(S)};
-}
 
 /// Whether decoded samples are within the tolerance already; for the tolerance 0, bit by bit.
 template <typename S>

@@ -9,6 +9,7 @@
 
 #include "quarry/codec/safeguards/logarithm.h"
 #include "quarry/codec/safeguards/safeguarded_coder.h"
+#include "quarry/codec/sample_span.h"
 
 /// Shared by encoder and decoder of a patch with safeguards. Payload: docs/format.md, "Safeguards".
 namespace quarry::safeguards {
@@ -28,13 +29,6 @@ struct Header {
   T least = 0;     ///< kSamples with signs: no magnitude is smaller
   LogScale scale;  ///< kLogarithms
 };
-
-template <typename T>
-std::span<const T> SamplesOf(ByteSpan bytes) {
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-inline Validity AsValidity(ByteSpan mask) { return SamplesOf<std::uint8_t>(mask); }
 
 inline bool IsValid(Validity validity, std::size_t i) { return validity.empty() || validity[i] != 0; }
 

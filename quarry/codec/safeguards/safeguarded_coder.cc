@@ -39,8 +39,8 @@ bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity,
                              ByteSpan decoded) const {
   return DispatchNarrow(type, [&](auto zero) {
     using T = decltype(zero);
-    const std::span<const T> before = safeguards::SamplesOf<T>(samples);
-    const std::span<const T> after = safeguards::SamplesOf<T>(decoded);
+    const std::span<const T> before = SamplesOf<T>(samples);
+    const std::span<const T> after = SamplesOf<T>(decoded);
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (safeguards::IsValid(validity, i) && !IsKept(safeguard_, tolerance, before[i], after[i]))
         return false;

@@ -7,6 +7,7 @@
 
 #include "quarry/codec/interpolate/kernels.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tests/testing/generated_patch.h"
 

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "quarry/codec/mask/validity_coder.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/codec/wavelet_zfp/wavelet_zfp.h"
 #include "quarry/geometry/patch_grid.h"
 

@@ -8,6 +8,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tests/testing/random.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/patch_reader.h"
 #include "quarry/codec/safeguards/logarithm.h"
 #include "quarry/geometry/patch_grid.h"
 
