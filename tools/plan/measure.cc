@@ -1,13 +1,9 @@
 #include "tools/plan/measure.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <barrier>
-#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <limits>
@@ -20,6 +16,9 @@
 #include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tools/field/generated_field.h"
+#include "tools/plan/measure_files.h"
+#include "tools/plan/measure_messages.h"
+#include "tools/plan/stopwatch.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/distribution/placement.h"
@@ -27,29 +26,9 @@
 namespace quarry::plan {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kPatchExtent = 64;
-constexpr int kRepeats = 3;
-
-double WallSeconds() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-/// Time that a core has spent on this thread or process, without what others do meanwhile.
-double CpuSeconds(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Times {
   double wall = std::numeric_limits<double>::infinity();
@@ -151,309 +130,6 @@ double MeasureScan(int cores) {
         ranges[static_cast<std::size_t>(t)] = max - min + static_cast<double>(valid);
       });
   return kSamples * sizeof(float) / times.cpu;
-}
-
-// --- between processes ---
-
-struct PipeEnds {
-  FileDescriptor read;
-  FileDescriptor write;
-};
-
-Result<PipeEnds> OpenPipe() {
-  int ends[2];
-  if (pipe(ends) != 0) return ErrnoStatus(errno, "open", "a pipe");
-  return PipeEnds{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-bool ReadAll(int fd, void* to, std::size_t bytes) {
-  for (auto* at = static_cast<std::byte*>(to); bytes > 0;) {
-    const ssize_t got = read(fd, at, bytes);
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-bool WriteAll(int fd, const void* from, std::size_t bytes) {
-  for (const auto* at = static_cast<const std::byte*>(from); bytes > 0;) {
-    const ssize_t put = write(fd, at, bytes);
-    if (put <= 0) return false;
-    at += put;
-    bytes -= static_cast<std::size_t>(put);
-  }
-  return true;
-}
-
-struct MessageCosts {
-  double send_s_per_byte = 0;
-  double receive_s_per_byte = 0;
-  double overhead_s = 0;
-};
-
-constexpr std::size_t kMessageBytes = 1 << 20;
-constexpr int kMessages = 128;
-constexpr int kPings = 2000;
-
-/// The other end: answers small messages, receives large ones into fresh memory, reports how long that took.
-void Answer(int in, int out) {
-  char ping = 0;
-  for (int i = 0; i < kPings; ++i) {
-    if (!ReadAll(in, &ping, 1) || !WriteAll(out, &ping, 1)) return;
-  }
-  const double begin = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
-  std::vector<Bytes> received;
-  for (int i = 0; i < kMessages; ++i) {
-    received.emplace_back(kMessageBytes);
-    if (!ReadAll(in, received.back().data(), kMessageBytes)) return;
-  }
-  const double seconds = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
-  WriteAll(out, &seconds, sizeof(seconds));
-}
-
-Result<MessageCosts> TalkTo(int in, int out) {
-  const Status broken = InternalError("the process that measures messages ended early; run it again");
-  MessageCosts costs;
-  char ping = 0;
-  const double begin = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
-  for (int i = 0; i < kPings; ++i) {
-    if (!WriteAll(out, &ping, 1) || !ReadAll(in, &ping, 1)) return broken;
-  }
-  const double talked = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
-  // A ping is one message out and one in.
-  costs.overhead_s = (talked - begin) / (2 * kPings);
-  const Bytes message(kMessageBytes, std::byte{1});
-  const double sending = CpuSeconds(CLOCK_PROCESS_CPUTIME_ID);
-  for (int i = 0; i < kMessages; ++i) {
-    if (!WriteAll(out, message.data(), message.size())) return broken;
-  }
-  const double bytes = static_cast<double>(kMessageBytes) * kMessages;
-  costs.send_s_per_byte = (CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - sending) / bytes;
-  double received = 0;
-  if (!ReadAll(in, &received, sizeof(received))) return broken;
-  costs.receive_s_per_byte = received / bytes;
-  return costs;
-}
-
-/// Two processes and two pipes stand in for two ranks of a node and the shared memory between them: like
-/// there, a byte is copied once into the channel and once out of it. Call before there are threads: it forks.
-Result<MessageCosts> MeasureMessages() {
-  QUARRY_ASSIGN_OR_RETURN(PipeEnds there, OpenPipe());
-  QUARRY_ASSIGN_OR_RETURN(PipeEnds back, OpenPipe());
-  fcntl(there.write.get(), F_SETPIPE_SZ, 1 << 20);  // as much as is allowed; the default does as well
-  const pid_t child = fork();
-  if (child < 0) return ErrnoStatus(errno, "start", "a second process");
-  if (child == 0) {
-    // Ends when this process does, whatever happens.
-    close(there.write.Release());
-    close(back.read.Release());
-    Answer(there.read.get(), back.write.get());
-    _exit(0);
-  }
-  there.read = FileDescriptor();
-  back.write = FileDescriptor();
-  Result<MessageCosts> costs = TalkTo(back.read.get(), there.write.get());
-  there.write = FileDescriptor();
-  waitpid(child, nullptr, 0);
-  return costs;
-}
-
-// --- file system ---
-
-/// A folder that is removed with its contents.
-class ScratchFolder {
- public:
-  static Result<ScratchFolder> Create(const fs::path& directory) {
-    std::error_code error;
-    if (!fs::is_directory(directory, error))
-      return NotFound("there is no directory \"{}\" for --dir; create it first", directory.string());
-    std::string name = (directory / ".quarry-calibrate-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return ErrnoStatus(errno, "create", name);
-    return ScratchFolder(name);
-  }
-  ~ScratchFolder() {
-    if (!path_.empty()) (void)RemoveTree(path_);
-  }
-  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit ScratchFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
-
-/// One subfile as the writer makes it: payload, sync, table, sync, close.
-Status WriteLikeSubfile(const fs::path& path, std::uint64_t bytes) {
-  QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  const Bytes piece(std::min<std::uint64_t>(bytes, 4 << 20), std::byte{0x5a});
-  for (std::uint64_t left = bytes; left > 0;) {
-    const std::size_t size = std::min<std::uint64_t>(left, piece.size());
-    QUARRY_RETURN_IF_ERROR(file.Append(ByteSpan(piece).first(size)));
-    left -= size;
-  }
-  QUARRY_RETURN_IF_ERROR(file.Sync());
-  QUARRY_RETURN_IF_ERROR(file.Append(ByteSpan(piece).first(std::min<std::size_t>(piece.size(), 512))));
-  return file.SyncAndClose();
-}
-
-/// A part of a file that several write, durable.
-Status WritePart(const fs::path& path, int number, std::uint64_t bytes) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return InternalError("cannot open \"{}\": {}", path.string(), std::strerror(errno));
-  const Bytes piece(std::min<std::uint64_t>(bytes, 4 << 20), std::byte{0x5a});
-  const std::uint64_t begin = static_cast<std::uint64_t>(number) * bytes;
-  Status status;
-  for (std::uint64_t done = 0; done < bytes && status.ok();) {
-    const std::size_t size = std::min<std::uint64_t>(bytes - done, piece.size());
-    const ssize_t written = ::pwrite(fd, piece.data(), size, static_cast<off_t>(begin + done));
-    if (written <= 0) status = InternalError("cannot write \"{}\": {}", path.string(), std::strerror(errno));
-    done += static_cast<std::uint64_t>(std::max<ssize_t>(written, 0));
-  }
-  if (status.ok() && ::fsync(fd) != 0)
-    status = InternalError("cannot sync \"{}\": {}", path.string(), std::strerror(errno));
-  ::close(fd);
-  return status;
-}
-
-Status PublishLikeStep(const fs::path& folder) {
-  const fs::path staging = folder / "staging";
-  const fs::path step = staging / "steps" / "000000";
-  const Bytes text(2048, std::byte{' '});
-  QUARRY_RETURN_IF_ERROR(CreateDirectories(step / "field"));
-  QUARRY_RETURN_IF_ERROR(SyncDirectory(step / "field"));
-  for (const auto& [directory, name] : {std::pair(step, "step.json"), std::pair(staging, "dataset.json")}) {
-    QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(directory / name));
-    QUARRY_RETURN_IF_ERROR(file.Append(text));
-    QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
-    QUARRY_RETURN_IF_ERROR(SyncDirectory(directory));
-  }
-  QUARRY_RETURN_IF_ERROR(SyncDirectory(staging / "steps"));
-  QUARRY_RETURN_IF_ERROR(Rename(staging, folder / "published"));
-  QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  (void)RemoveTree(folder / "published");
-  return Status::Ok();
-}
-
-/// Median seconds of an action that may fail. Times of files vary, so the usual time counts, not the best.
-Result<double> TimeOf(int repeats, const std::function<Status(int)>& action) {
-  std::vector<double> seconds;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    const double begin = WallSeconds();
-    QUARRY_RETURN_IF_ERROR(action(repeat));
-    seconds.push_back(WallSeconds() - begin);
-  }
-  return Median(seconds);
-}
-
-/// Runs an action on several threads; the first error of any.
-Status OnEach(int threads, const std::function<Status(int)>& action) {
-  std::vector<Status> results(static_cast<std::size_t>(threads));
-  {
-    std::vector<std::jthread> workers;
-    for (int t = 0; t < threads; ++t)
-      workers.emplace_back([&, t] { results[static_cast<std::size_t>(t)] = action(t); });
-  }
-  for (Status& result : results) QUARRY_RETURN_IF_ERROR(std::move(result));
-  return Status::Ok();
-}
-
-/// Files that all cores make at a time, against those of one.
-Status MeasureCreates(const fs::path& folder, int cores, model::Machine* machine) {
-  constexpr std::uint64_t kSmall = 4096;
-  for (const int files : {16, 256}) {
-    const int each = std::max(1, files / cores);
-    const double begin = WallSeconds();
-    QUARRY_RETURN_IF_ERROR(OnEach(cores, [&](int t) -> Status {
-      for (int i = 0; i < each; ++i) {
-        const fs::path path = folder / fmt::format("create{}-{}", t, i);
-        QUARRY_RETURN_IF_ERROR(WriteLikeSubfile(path, kSmall));
-        std::error_code ignored;
-        fs::remove(path, ignored);
-      }
-      return Status::Ok();
-    }));
-    // The time beyond the writers' own time for their files is their waiting for each other.
-    const double waiting = WallSeconds() - begin - each * machine->file_create_s;
-    const double made = each * cores;
-    machine->file_creates_per_s = waiting > 0.05 * each * machine->file_create_s ? made / waiting : 0;
-  }
-  return Status::Ok();
-}
-
-/// Writers of one file, each in a part of its own, against as many files.
-Status MeasureLock(const fs::path& folder, std::uint64_t bytes, int cores, double apart,
-                   model::Machine* machine) {
-  if (cores < 2) return Status::Ok();
-  const std::uint64_t part = bytes / static_cast<std::uint64_t>(cores);
-  const fs::path path = folder / "shared";
-  QUARRY_ASSIGN_OR_RETURN(const double together, TimeOf(kRepeats, [&](int) -> Status {
-                            std::error_code ignored;
-                            fs::remove(path, ignored);
-                            QUARRY_RETURN_IF_ERROR(WriteLikeSubfile(path, 0));
-                            return OnEach(cores, [&](int t) { return WritePart(path, t, part); });
-                          }));
-  // k writers that take turns are k times as slow: 1 + lock (k - 1).
-  machine->shared_file_lock = std::clamp((together / apart - 1) / (cores - 1), 0.0, 1.0);
-  return Status::Ok();
-}
-
-Status MeasureWriting(const fs::path& folder, std::uint64_t bytes, int cores, model::Machine* machine) {
-  constexpr int kSmallFiles = 9;
-  constexpr std::uint64_t kSmall = 4096;
-  QUARRY_ASSIGN_OR_RETURN(machine->file_create_s, TimeOf(kSmallFiles, [&](int i) {
-                            return WriteLikeSubfile(folder / fmt::format("small{}", i), kSmall);
-                          }));
-  QUARRY_ASSIGN_OR_RETURN(machine->publish_s,
-                          TimeOf(kSmallFiles, [&](int) { return PublishLikeStep(folder); }));
-  QUARRY_RETURN_IF_ERROR(MeasureCreates(folder, cores, machine));
-  const auto bandwidth = [&](double seconds) {
-    return static_cast<double>(bytes) / std::max(1e-6, seconds - machine->file_create_s);
-  };
-  const auto write_anew = [&](const fs::path& path, std::uint64_t size) {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-    return WriteLikeSubfile(path, size);
-  };
-  QUARRY_ASSIGN_OR_RETURN(const double one,
-                          TimeOf(kRepeats, [&](int) { return write_anew(folder / "one", bytes); }));
-  QUARRY_ASSIGN_OR_RETURN(const double all, TimeOf(kRepeats, [&](int) {
-                            return OnEach(cores, [&](int t) {
-                              return write_anew(folder / fmt::format("part{}", t),
-                                                bytes / static_cast<std::uint64_t>(cores));
-                            });
-                          }));
-  // The model gives a stream what it takes beyond the shared disk: nothing, if one writer is as fast as all.
-  const double together = std::max(bandwidth(one), bandwidth(all));
-  const double alone = 1 / bandwidth(one) - 1 / together;
-  machine->target_write_bandwidth_bytes_per_s = together;
-  machine->stream_write_bandwidth_bytes_per_s = alone > 0.05 / together ? 1 / alone : 0;
-  return MeasureLock(folder, bytes, cores, all, machine);
-}
-
-/// Reads `folder`/one, in as many parts as there are threads.
-Result<double> MeasureReading(const fs::path& folder, int threads, bool cold) {
-  const fs::path path = folder / "one";
-  QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
-  std::vector<double> seconds;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    if (cold) {
-      const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-      posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
-    }
-    const double begin = WallSeconds();
-    QUARRY_RETURN_IF_ERROR(OnEach(threads, [&](int t) {
-      const auto n = static_cast<std::uint64_t>(threads);
-      const auto i = static_cast<std::uint64_t>(t);
-      const std::uint64_t first = file.size() * i / n;
-      Bytes part(file.size() * (i + 1) / n - first);
-      return file.ReadAt(first, part);
-    }));
-    seconds.push_back(WallSeconds() - begin);
-  }
-  return static_cast<double>(file.size()) / Median(seconds);
 }
 
 // --- coder ---
