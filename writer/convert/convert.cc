@@ -9,6 +9,7 @@
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/format/manifest.h"
+#include "writer/convert/describe.h"
 #include "writer/convert/dry_run.h"
 #include "writer/convert/file_source.h"
 #include "writer/convert/jobs.h"

@@ -10,6 +10,7 @@
 #include "writer/pipeline/field_source.h"
 
 /// The work of a run, from its options and inputs alone: the same on every rank, without communication.
+
 namespace quarry::writer {
 
 /// The first step of a field's inputs, by the field's name.
@@ -55,16 +56,6 @@ std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jo
 /// of its names or times.
 std::vector<std::string> ListWarnings(const WriteOptions& options, const Jobs& jobs);
 
-/// The dataset.json after the run, based on the existing one when appending.
-/// @param unit  of its times
-/// @errors kInvalidArgument: options contradict each other or the existing dataset
-Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Jobs& jobs,
-                                          const std::optional<DatasetDescription>& existing,
-                                          const TimeUnit& unit);
-
-/// Attributes of the inputs that the dataset does not keep, because the inputs differ.
-std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset);
-
 /// How the times of the inputs count: as the first says that has one.
 TimeUnit TimeUnitOf(const WriteOptions& options, const Jobs& jobs);
 
@@ -75,15 +66,5 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
 
 /// Which rank encodes a patch. With direct reading, the rank that has read it.
 distribution::PlacementStrategy PlacementOf(const WriteOptions& options);
-
-/// How the samples of a file differ from those that its field stores; nothing if they do not.
-/// @param field  described for it by DescribeResult
-Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
-                                                    const input::InputInfo& input,
-                                                    const FieldDescription& field);
-
-/// Parses a user's fill value: a number that a sample of this type can have, or "nan" for floats.
-/// @errors kInvalidArgument
-Result<SampleValue> ParseFill(const std::string& text, DataType type);
 
 }  // namespace quarry::writer
