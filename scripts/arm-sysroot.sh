@@ -10,8 +10,7 @@ scripts/install-dependencies.sh g++-aarch64-linux-gnu qemu-user
 root=$PWD/build/arm-sysroot
 [ ! -f "$root/complete" ] || exit 0
 packages=(libfmt-dev libfmt9 libprotobuf-dev libprotobuf32 zlib1g zlib1g-dev libxxhash-dev libxxhash0 libzfp-dev libzfp1 libgomp1
-          libzstd-dev libzstd1 libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 libgtest-dev libgmock-dev libcli11-dev
-          nlohmann-json3-dev)
+          libzstd-dev libzstd1 libgtest-dev libgmock-dev libcli11-dev nlohmann-json3-dev)
 rm -rf "$root"
 mkdir -p "$root"/apt/lists/partial "$root"/apt/cache/archives/partial "$root"/apt/debs
 # apt's files of another machine, apart from those of this one.

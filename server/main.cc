@@ -145,7 +145,8 @@ void DeclareLimits(quarry::command_line::Parser* app, Options* options) {
   const std::string group = "Limits";
   app->AddOption("--memory", &options->memory, "most memory for reads and decoded patches; default: 2GiB")
       .Group(group);
-  app->AddOption("--threads", &options->threads, "decoding threads; default: one per processor")
+  app->AddOption("--threads", &options->threads,
+                 "decoding threads; default: one per processor that the server may use")
       .Between(0, 1024)
       .Group(group);
   app->AddOption("--queue", &options->queue,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <thread>
 
 #include "analysis/spectrum/energy.h"
 #include "analysis/spectrum/pencil_transform.h"
@@ -84,14 +83,11 @@ Status Describe(const SpectrumRequest& request, Source* source) {
 }
 
 Result<Source> OpenSource(MPI_Comm comm, const SpectrumRequest& request) {
-  QUARRY_ASSIGN_OR_RETURN(const int neighbours, writer::RanksOnThisNode(comm));
-  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  QUARRY_ASSIGN_OR_RETURN(const int threads, writer::ThreadsOfRank(comm));
   Source source;
   const Status status = writer::Guarded([&]() -> Status {
-    QUARRY_ASSIGN_OR_RETURN(
-        source.dataset,
-        client::Dataset::Open(request.dataset,
-                              {.threads = std::max(1, processors / neighbours), .memory = kMemory}));
+    QUARRY_ASSIGN_OR_RETURN(source.dataset,
+                            client::Dataset::Open(request.dataset, {.threads = threads, .memory = kMemory}));
     return Describe(request, &source);
   });
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, status));

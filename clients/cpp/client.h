@@ -125,7 +125,7 @@ enum class Encoding {
 
 /// How to reach and read datasets.
 struct Options {
-  int threads = 0;  ///< for decoding; 0: one per processor
+  int threads = 0;  ///< for decoding; 0: one per processor that this process may use
   Encoding encoding = Encoding::kAuto;
   int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none

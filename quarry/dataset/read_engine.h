@@ -12,7 +12,7 @@ namespace quarry {
 /// Shared by all reads of a process. Thread-safe.
 struct ReadEngine {
   /// @param memory_bytes  for all that is decoded or read
-  /// @param threads       that decode; 0: one per processor
+  /// @param threads       that decode; 0: UsableProcessors
   /// @param queue         most reads that may wait for memory at a time
   explicit ReadEngine(std::uint64_t memory_bytes, int threads = 0, std::size_t queue = SIZE_MAX)
       : ReadEngine(std::make_shared<PatchStore>(memory_bytes, queue), threads) {}

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quarry/base/memory.h"
+#include "quarry/base/processors.h"
 
 namespace quarry {
 namespace {
@@ -30,9 +31,7 @@ void ExtendMemoryOfThread() {
 }  // namespace
 
 DecodePool::DecodePool(int threads)
-    : thread_count_(threads > 0 ? threads
-                                : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))),
-      now_(kAhead) {}
+    : thread_count_(threads > 0 ? threads : UsableProcessors()), now_(kAhead) {}
 
 DecodePool::~DecodePool() {
   {

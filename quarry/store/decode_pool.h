@@ -29,7 +29,7 @@ struct DecodePriority {
 /// II
 class DecodePool {
  public:
-  /// @param threads  0: one per processor
+  /// @param threads  0: UsableProcessors
   explicit DecodePool(int threads = 0);
   /// Waits for the tasks that were submitted.
   ~DecodePool();

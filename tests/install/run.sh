@@ -69,7 +69,7 @@ while read -r header; do
   echo "#include \"$header\"" >"$work/alone"
   $compiler -Wall -Wextra -Werror -I"$prefix/include/quarry" -fsyntax-only "$work/alone" || fail "$header does not compile alone"
   included=$($compiler -I"$prefix/include/quarry" -M "$work/alone" | tr ' ' '\n' | grep -v "^$prefix")
-  private='google/protobuf|grpc|zfp|zstd|xxhash|nlohmann|tbb/|spdlog|lmdb|CLI/'
+  private='google/protobuf|grpc|zfp|zstd|xxhash|nlohmann|spdlog|lmdb|CLI/'
   [[ $header == ./writer/* ]] || private+='|mpi\.h'
   ! grep -E "/($private)" <<<"$included" || fail "$header includes a private library"
 done <"$work/headers"

@@ -12,6 +12,7 @@
 
 #include "quarry/base/file.h"
 #include "quarry/base/missing.h"
+#include "quarry/base/processors.h"
 #include "quarry/base/units.h"
 #include "quarry/codec/patch_codec.h"
 #include "quarry/geometry/patch_grid.h"
@@ -27,8 +28,6 @@ namespace quarry::plan {
 namespace {
 
 constexpr std::int64_t kPatchExtent = 64;
-
-int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 struct Times {
   double wall = std::numeric_limits<double>::infinity();
@@ -257,7 +256,7 @@ Result<model::Machine> Calibrate(const CalibrationOptions& options,
   // First, so that an error shows before the measurements take time.
   QUARRY_ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Create(options.directory));
   model::Machine machine;
-  const int cores = Cores();
+  const int cores = MachineProcessors();
   char host[256] = "this machine";
   gethostname(host, sizeof(host) - 1);
   machine.name = host;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/processors.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::writer {
@@ -56,6 +57,20 @@ struct Parts {
   }
 };
 
+/// Number of ranks of `comm` on this machine. @collective
+Result<int> RanksOnThisNode(MPI_Comm comm) {
+  MPI_Comm node = MPI_COMM_NULL;
+  int size = 1;
+  Status status = MpiStatus(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+                            "MPI_Comm_split_type");
+  if (status.ok()) {
+    size = Size(node);
+    status = MpiStatus(MPI_Comm_free(&node), "MPI_Comm_free");
+  }
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  return size;
+}
+
 }  // namespace
 
 MpiSession::MpiSession(int* argc, char*** argv) {
@@ -81,17 +96,9 @@ int Size(MPI_Comm comm) {
   return size;
 }
 
-Result<int> RanksOnThisNode(MPI_Comm comm) {
-  MPI_Comm node = MPI_COMM_NULL;
-  int size = 1;
-  Status status = MpiStatus(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-                            "MPI_Comm_split_type");
-  if (status.ok()) {
-    size = Size(node);
-    status = MpiStatus(MPI_Comm_free(&node), "MPI_Comm_free");
-  }
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
-  return size;
+Result<int> ThreadsOfRank(MPI_Comm comm) {
+  QUARRY_ASSIGN_OR_RETURN(const int ranks, RanksOnThisNode(comm));
+  return std::clamp(MachineProcessors() / ranks, 1, UsableProcessors());
 }
 
 Status AgreeOnStatus(MPI_Comm comm, const Status& local) {

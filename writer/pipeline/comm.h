@@ -28,8 +28,9 @@ class MpiSession {
 int Rank(MPI_Comm comm);
 int Size(MPI_Comm comm);
 
-/// Number of ranks of `comm` on this machine. @collective
-Result<int> RanksOnThisNode(MPI_Comm comm);
+/// Threads that this rank may keep busy: an even share of the processors of its machine among the ranks of
+/// `comm` there, within UsableProcessors, as mpirun may have bound the rank to fewer. At least 1. @collective
+Result<int> ThreadsOfRank(MPI_Comm comm);
 
 /// Success if every rank brings success; else the error of the lowest failing rank, the same on all ranks and
 /// naming it. No rank leaves a phase before this, so that a failure anywhere ends all ranks within seconds.

@@ -1,14 +1,12 @@
 #include "writer/pipeline/dataset_writer.h"
 
 #include <fmt/ranges.h>
-#include <tbb/info.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <sstream>
-#include <thread>
 
 #include "quarry/base/missing.h"
 #include "quarry/base/progress.h"
@@ -439,10 +437,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const 
                                                            OpenMode mode, const PipelineOptions& options) {
   std::unique_ptr<DatasetWriter> writer(new DatasetWriter(comm, options));
   writer->path_ = path;
-  QUARRY_ASSIGN_OR_RETURN(const int neighbours, RanksOnThisNode(comm));
-  // Ranks usually fill the machine; a single one may use all of it, unless mpirun has bound it to a part.
-  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  writer->threads_ = std::clamp(processors / neighbours, 1, tbb::info::default_concurrency());
+  QUARRY_ASSIGN_OR_RETURN(writer->threads_, ThreadsOfRank(comm));
   std::string existing;
   QUARRY_RETURN_IF_ERROR(OnRoot(comm, [&]() -> Status {
     std::error_code ignored;
