@@ -46,7 +46,8 @@ INTRODUCTION = """# The papers, reproduced
 
 This page has {rows} numbers and statements of the five papers that Quarry is built from, beside what our models give
 and what is measured here: {processor}, {cores} cores. A model describes the paper's machine. A
-measurement is of this machine, so its ratios count, not its seconds. [planning.md](planning.md) explains the models.
+measurement is of this machine, so its ratios count, not its seconds. [planning.md](planning.md) and
+[benchmarks/reproduction](../benchmarks/reproduction/README.md) explain the models.
 
 The verdicts:
 

@@ -255,7 +255,6 @@ endfunction()
 function(_quarry_install_documents)
   set(destination ${CMAKE_INSTALL_DATADIR}/doc/quarry)
   install(FILES LICENSE THIRD-PARTY.md CHANGELOG.md README.md DESTINATION ${destination} COMPONENT quarry)
-  install(FILES tools/plan/machines/theta.json DESTINATION ${destination}/machines COMPONENT quarry)
   install(DIRECTORY docs/ DESTINATION ${destination} COMPONENT quarry FILES_MATCHING PATTERN "*.md"
           PATTERN decisions EXCLUDE PATTERN images EXCLUDE)
 endfunction()
@@ -311,9 +310,9 @@ function(quarry_install)
     list(APPEND headers clients/cpp/grpc/client_grpc.h)
   endif()
   if(TARGET quarry_redistribute)
-    list(APPEND headers writer/redistribute/redistribute.h writer/redistribute/stack.h
-         writer/redistribute/quarry_redistribute.h writer/insitu/insitu.h writer/insitu/quarry_insitu.h
-         writer/intransit/intransit.h writer/intransit/quarry_intransit.h)
+    list(APPEND headers writer/redistribute/redistribute.h writer/redistribute/quarry_redistribute.h
+         writer/insitu/insitu.h writer/insitu/quarry_insitu.h writer/intransit/intransit.h
+         writer/intransit/quarry_intransit.h)
   endif()
   quarry_install_headers(${headers})
 

@@ -30,12 +30,15 @@ function(quarry_add_library name)
   _quarry_set_unity(quarry_${name} ${arg_SEPARATE})
 endfunction()
 
-# quarry_add_executable(NAME SOURCES ... LINK ... [SEPARATE]): a program that users call; hyphens as in its name.
+# quarry_add_executable(NAME SOURCES ... LINK ... [SEPARATE] [NOT_INSTALLED]): a program that users call; hyphens as in
+# its name. NOT_INSTALLED: in the build folder alone, without a man page.
 function(quarry_add_executable name)
-  cmake_parse_arguments(arg "SEPARATE" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE;NOT_INSTALLED" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} quarry_project_options)
   _quarry_set_unity(${name} ${arg_SEPARATE})
-  set_property(GLOBAL APPEND PROPERTY QUARRY_PROGRAMS ${name})
+  if(NOT arg_NOT_INSTALLED)
+    set_property(GLOBAL APPEND PROPERTY QUARRY_PROGRAMS ${name})
+  endif()
 endfunction()

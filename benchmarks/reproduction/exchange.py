@@ -154,7 +154,7 @@ def measure_placement(programs: Path) -> list[Row]:
         folder = Path(name)
         commands = [
             Command("quarry-plan", "calibrate", "--output", "here.json", "--file-size", "4MiB"),
-            Command("quarry-iobench", "--placement", *SMALL, "--machine", "here.json", ranks=RANKS),
+            Command("quarry-reproduce", "placement", *SMALL, "--machine", "here.json", ranks=RANKS),
         ]
         commands[0].run(programs, folder=folder)
         answer = commands[1].answer(programs, folder)
@@ -214,7 +214,7 @@ def early_start(results: Any, commands: list[Command]) -> Row:
         measured_value=round(100 * share, 1),
         verdict="built: quarry-write encodes a patch as soon as its last piece is there",
         command=commands,
-        note="of exchange and encoding, balanced placement. quarry-iobench measures a bound: the exchange hides behind "
+        note="of exchange and encoding, balanced placement. quarry-reproduce measures a bound: the exchange hides behind "
         "the contained patches of the same rank, at no cost. The writer saves less: on one node an exchange is copies, "
         "which need the cores that encode ([reasons](decisions/writer.md#reading-and-exchange-run-beside-encoding))",
     )
@@ -313,7 +313,7 @@ def figure_4(seconds: dict[tuple[int, str], Seconds], programs: Path) -> list[Ro
 def measure_exchange(programs: Path) -> list[Row]:
     """Derived types against packed buffers, and the spread over ranks, on this machine."""
     words = ("--dims", "240x240x240", "--patch", 32, "--ranks", "2x2x2", "--repeat", 20)
-    command = Command("quarry-iobench", "--exchange", *words, ranks=RANKS)
+    command = Command("quarry-reproduce", "exchange", *words, ranks=RANKS)
     results = {(r["placement"], r["exchange"]): r for r in command.answer(programs)["exchanges"]}
     of_ranks = {name: results[name, "patch"]["seconds_of_ranks"] for name in ("balanced", "greedy")}
     title = f"figure 5: seconds of each of {RANKS} ranks in 20 exchanges, measured here"

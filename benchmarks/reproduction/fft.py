@@ -14,8 +14,8 @@ NEEDED = 75
 # Deviation that counts as agreement: the paper prints two digits or three, "nearly 5" and "as much as 10".
 TOLERANCE = 0.06
 
-NUMBERS = Command("quarry-plan", "fft", "--predictions")
-FIGURES = {PRINTED: NUMBERS, NEEDED: Command("quarry-plan", "fft", "--predictions", "--memory-constant", NEEDED)}
+NUMBERS = Command("quarry-reproduce", "fft", "--predictions")
+FIGURES = {PRINTED: NUMBERS, NEEDED: Command("quarry-reproduce", "fft", "--predictions", "--memory-constant", NEEDED)}
 
 NOTES = {
     "cores of a CPU in 2020": "6 cores that grow 40.7 times, as printed, are 244: a misprint",

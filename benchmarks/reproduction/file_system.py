@@ -5,7 +5,7 @@
 
 The files are for `quarry-plan predict --sizes`. The papers' data are not public. A load here is a field of patch sizes,
 exp(spread x smooth random field), of the shape and the total of the paper's dataset; the spreads are fitted with the
-constants of tools/plan/machines/theta.json. Needs numpy. docs/reproduction.md has the rows that come from them.
+constants of benchmarks/reproduction/theta.json. Needs numpy. docs/reproduction.md has the rows that come from them.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from reproduction.running import FAILS, HOLDS, ROOT, Command, Row, deviation, ro
 
 # Both as seen from the root of the repository, where the commands of the page run.
 FOLDER = "loads"
-THETA = "tools/plan/machines/theta.json"
+THETA = "benchmarks/reproduction/theta.json"
 GIB = 2.0**30
 
 # Spread of the logarithm of the bytes of a patch: fitted, to figures 7, 8 and 11.
@@ -298,7 +298,7 @@ def modelled(programs: Path) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / FOLDER).mkdir()
-        (root / "tools").symlink_to(ROOT / "tools")
+        (root / "benchmarks").symlink_to(ROOT / "benchmarks")
         for load in (turbulence(), s3d(), micro_benchmark(1024), micro_benchmark(16384)):
             load.write(root / FOLDER)
         model = Model(programs, root)

@@ -41,7 +41,7 @@ CONSECUTIVE_MIB = (4315.12, 1920.00, 1006.63, 589.95)
 ROUND_ROBIN = ((152, 30.81), (64, 31.50), (33, 31.74), (19, 31.85))
 
 TABLE_3 = (
-    "the paper's MB are MiB, 128 GiB / k^3 (1 - 1/k^2) and 32 (1 - 1/k^3) of even shares; quarry-plan counts shares "
+    "the paper's MB are MiB, 128 GiB / k^3 (1 - 1/k^2) and 32 (1 - 1/k^3) of even shares; quarry-reproduce counts shares "
     "of whole samples and images"
 )
 
@@ -57,7 +57,7 @@ WITHIN = 0.005
 def plan(edge: int, reading: str) -> Command:
     """The paper's stack on edge^3 ranks."""
     return Command(
-        "quarry-plan",
+        "quarry-reproduce",
         "stack",
         "--dims",
         "4096x2048x4096",
@@ -224,7 +224,7 @@ def load_seconds(stack: Path, folder: Path, reading: str, ranks: int, programs: 
 
 
 def machine(alone: float) -> list[str]:
-    """Constants for quarry-plan stack, from the seconds in which one rank reads the stack."""
+    """Constants for quarry-reproduce stack, from the seconds in which one rank reads the stack."""
     size = DIMS[0] * DIMS[1] * DIMS[2] * 4 / 2**20
     # A rank with a core of its own decodes like one alone; where ranks share cores, each is so much slower.
     shared = (RANKS / min(RANKS, cores()) - 1) / RANKS
@@ -261,7 +261,7 @@ def measured(programs: Path) -> list[Row]:
     rows, model = [], {}
     words = ("--dims", "x".join(map(str, DIMS)), "--ranks", "2x2x2", *machine(alone), "--reading")
     for reading in READINGS:
-        command = Command("quarry-plan", "stack", *words, reading)
+        command = Command("quarry-reproduce", "stack", *words, reading)
         model[reading] = float(command.answer(programs)["seconds"]["total"])
         rows.append(load_row(reading, command, model[reading], seconds[reading], images[reading]))
     quotient = seconds["direct"] / seconds["consecutive"]

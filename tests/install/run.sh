@@ -20,6 +20,7 @@ libdir=$(dirname "$(find "$prefix" -name pkgconfig)")
 for program in quarry quarry-index quarry-plan quarry-server quarry-write quarry-write-mpi quarry-iobench quarry-spectrum; do
   "$prefix/bin/$program" --version >/dev/null || fail "$program does not run"
 done
+[ ! -e "$prefix/bin/quarry-reproduce" ] || fail "quarry-reproduce, which serves the papers' tables alone, is installed"
 version=$("$prefix/bin/quarry" --version | cut -d ' ' -f 2)
 for file in share/man/man1/quarry.1 share/bash-completion/completions/quarry lib/systemd/system/quarry-server.service \
             etc/quarry/server.toml share/doc/quarry/LICENSE share/doc/quarry/operations.md \

@@ -14,6 +14,7 @@ Shapes are x, y, z as in Quarry's options; arrays are [z, y, x].
 import atexit
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import re
@@ -133,6 +134,15 @@ def run(*command, timeout=TIMEOUT, **options):
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
                           env=environment, check=False, **options)
     return check_sound(Outcome(" ".join(command), done.returncode, done.stdout, done.stderr))
+
+
+def load(name):
+    """A script of the repository as a module."""
+    path = Path(__file__).resolve().parents[2] / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def mpi_command(ranks, *command):

@@ -306,8 +306,8 @@ class Numbers(qt.QuarryTest):
                         ("quarry", "stats", dataset, "--percentiles", "5,nan"),
                         ("quarry", "stats", dataset, "--range", "0:1e999"),
                         ("quarry", "points", dataset, "--field", "f", "--at", "1,2,1e999"),
-                        ("quarry-plan", "stack", "--dims", "8x8x8", "--ranks", "2x2x2", "--set", "decode_s_per_mib=1e999"),
-                        ("quarry-plan", "fft", "--dims", "64", "--set", "flops_per_s=1e999")):
+                        ("quarry-reproduce", "stack", "--dims", "8x8x8", "--ranks", "2x2x2", "--set", "decode_s_per_mib=1e999"),
+                        ("quarry-reproduce", "fft", "--dims", "64", "--set", "flops_per_s=1e999")):
             with self.subTest(command=command[1], option=command[-2]):
                 self.assert_one_line(qt.run(*command), qt.USAGE, command[-1].rpartition("=")[2])
         qt.succeed("quarry", "plan", dataset, "--values", "-inf:0")

@@ -1,4 +1,4 @@
-"""quarry-iobench: five ways of writing an uneven load, and the exchange study."""
+"""quarry-iobench: five ways of writing an uneven load."""
 
 import json
 
@@ -117,7 +117,6 @@ class Iobench(qt.QuarryTest):
         check(qt.USAGE, "--sizes 0", options=["--sizes", "0"])
         check(qt.USAGE, "--files", options=["--files", "0"])
         check(qt.USAGE, "--ranks 2x2", options=["--ranks", "2x2"])
-        check(qt.USAGE, "--dims", options=["--exchange"])
         check(qt.NOT_FOUND, "missing.json", options=["--sizes", self.tmp / "missing.json"])
         check(qt.NOT_FOUND, "nowhere", options=[], folder=self.tmp / "nowhere")
         check(qt.IO_ERROR, "/proc", options=[], folder="/proc")
@@ -136,116 +135,6 @@ class Iobench(qt.QuarryTest):
                 self.assertEqual(outcome.code, qt.IO_ERROR, outcome)
                 self.assertEqual(len(outcome.lines_of("quarry-iobench")), 1, outcome)
                 self.assertEqual(qt.snapshot(self.folder), {})
-
-
-class Exchange(qt.QuarryTest):
-    def study(self, ranks, *options):
-        command = qt.mpi_command(ranks, "quarry-iobench", "--exchange", "--repeat", 2, "--json", *options)
-        return json.loads(qt.succeed(*command).out)
-
-    def test_traffic_by_hand(self):
-        """3 samples-wide shares of 12 samples on 4 ranks, 3 patches of 4: patch 0 has 3 samples of rank 0 and 1
-        of rank 1, patch 1 two of ranks 1 and 2 each, patch 2 one of rank 2 and 3 of rank 3. Greedy leaves the
-        largest parts, of equals that of the lowest rank: 1 + 2 + 1 samples move in three messages."""
-        result = self.study(4, "--dims", "12x1x1", "--ranks", "4x1x1", "--patch", "4", "--type", "int16")
-        self.assertEqual(result["process_grid"], [4, 1, 1])
-        greedy = [row for row in result["exchanges"] if row["placement"] == "greedy"]
-        self.assertEqual([row["exchange"] for row in greedy], ["patch", "8", "rank", "packed"])
-        for row in greedy:
-            self.assertEqual((row["patch"], row["bytes_moved"], row["messages"]), ([4, 4, 4], 2 * 4, 3))
-
-    def test_every_combination(self):
-        result = self.study(5, "--dims", "44x36x20", "--patch", "8,16x8x8", "--batch", 3)
-        rows = {(tuple(r["patch"]), r["placement"], r["exchange"]): r for r in result["exchanges"]}
-        self.assertEqual(len(rows), 2 * 2 * 4)
-        for patch in ((8, 8, 8), (16, 8, 8)):
-            patches = np.prod([-(-n // p) for n, p in zip((44, 36, 20), patch)])
-            for exchange in ("patch", "3", "rank"):
-                balanced, greedy = (rows[patch, placement, exchange] for placement in ("balanced", "greedy"))
-                self.assertLessEqual(greedy["bytes_moved"], balanced["bytes_moved"])
-                self.assertEqual(balanced["patches_per_rank"]["min"], patches // 5)
-                self.assertEqual(balanced["patches_per_rank"]["max"], -(-patches // 5))
-            for placement in ("balanced", "greedy"):
-                per_patch, batched, per_rank = (rows[patch, placement, exchange]["messages"]
-                                                for exchange in ("patch", "3", "rank"))
-                self.assertGreater(per_patch, batched)
-                self.assertGreaterEqual(batched, max(per_rank, per_patch / 3))
-                self.assertEqual(rows[patch, placement, "packed"]["messages"], per_rank)
-
-    def test_times_of_all_ranks(self):
-        """A box plot for each rank needs every run; the table has the slowest rank of each."""
-        for row in self.study(3, "--dims", "40x20x20", "--patch", "8")["exchanges"]:
-            self.assertEqual([len(runs) for runs in row["seconds_of_ranks"]], [2, 2, 2])
-            slowest = [max(run) for run in zip(*row["seconds_of_ranks"])]
-            self.assertEqual((row["seconds"]["min"], row["seconds"]["max"]), (min(slowest), max(slowest)))
-            self.assertGreater(min(slowest), 0)
-            self.assertGreater(row["setup_seconds"], 0)
-
-    def test_bad_usage(self):
-        for options, mention in ((("--dims", "0x1"), "0x1"), (("--dims", "8", "--patch", "7"), "7"),
-                                 (("--dims", "8", "--type", "float33"), "float33"),
-                                 (("--dims", "2000000000x2000000000x2000000000"), "2000000000")):
-            with self.subTest(mention=mention):
-                self.assert_one_line(qt.run("quarry-iobench", "--exchange", *options), qt.USAGE, mention)
-
-
-class Placement(qt.QuarryTest):
-    def study(self, *options):
-        command = qt.mpi_command(8, "quarry-iobench", "--placement", "--repeat", 3, "--json", *options)
-        rows = json.loads(qt.succeed(*command).out)["placements"]
-        return {row["placement"]: row for row in rows}
-
-    def test_the_example_of_the_paper_in_small(self):
-        """Fan et al., figure 6a, in small: 3 patches of 4 along each axis, 2 ranks of 6. The middle patch is cut in
-        halves, and greedy leaves it to the lower rank: 2 and 1 patches along each axis, so 8 on rank 0 and 1 on rank 7.
-        10^3 of 12^3 samples stay. Patches with 1, 2 and 3 middle axes, of which there are 12, 6 and 1, have 2, 4 and 8
-        ranks, and all but one of them send. Every rank has one patch to itself."""
-        machine = self.tmp / "machine.json"
-        machine.write_text('{"name": "slow", "encode_s_per_byte": 1e-3, "cores_per_node": 2}')
-        rows = self.study("--dims", "12x12x12", "--patch", 4, "--ranks", "2x2x2", "--machine", machine)
-        greedy, balanced = rows["greedy"], rows["balanced"]
-        self.assertEqual(greedy["patches_of_ranks"], [8, 4, 4, 2, 4, 2, 2, 1])
-        self.assertEqual(sorted(balanced["patches_of_ranks"]), [3] * 5 + [4] * 3)
-        self.assertEqual((greedy["bytes_moved"], greedy["messages"]), (4 * (12**3 - 10**3), 12 + 3 * 6 + 7))
-        for row in rows.values():
-            self.assertEqual(row["contained_of_ranks"], [1] * 8)
-            # 27 patches of 256 bytes at 1 ms a byte on two cores; 8 or 4 patches on a core of their own.
-            self.assertAlmostEqual(row["predicted"]["encode_s"], 27 * 0.256 / 2, delta=0.01)
-        self.assertAlmostEqual(greedy["predicted"]["encode_core_s"], 8 * 0.256, delta=0.01)
-        self.assertAlmostEqual(balanced["predicted"]["encode_core_s"], 4 * 0.256, delta=0.01)
-
-    def test_prediction_is_that_of_quarry_plan(self):
-        options = ("--dims", "40x40x40", "--patch", 16, "--ranks", "2x2x2")
-        rows = self.study(*options)
-        for placement, row in rows.items():
-            outcome = qt.succeed("quarry-plan", "predict", *options, "--placement", placement, "--json")
-            plan = json.loads(outcome.out)["seconds"]
-            self.assertEqual((row["predicted"]["exchange_s"], row["predicted"]["encode_s"]),
-                             (plan["exchange"], plan["encode"]))
-
-    def test_times_of_all_ranks(self):
-        for row in self.study("--dims", "44x44x44", "--patch", 8, "--ranks", "2x2x2").values():
-            times = {name: np.array(row[name]["seconds_of_ranks"]) for name in ("exchange", "encode", "both")}
-            self.assertEqual(times["both"].shape, (8, 3))
-            np.testing.assert_allclose(times["both"], times["exchange"] + times["encode"])
-            self.assertEqual(row["encode"]["seconds"]["max"], times["encode"].max())
-            self.assertTrue((np.array(row["encode_core"]["seconds_of_ranks"]) > 0).all())
-            # Upper bound of the time that contained patches can hide.
-            self.assertTrue((np.array(row["contained_of_ranks"]) > 0).all())
-            share = np.array(row["contained_of_ranks"]) / np.maximum(row["patches_of_ranks"], 1)
-            hidden = np.minimum(times["exchange"], share[:, None] * times["encode"])
-            left = (times["both"] - hidden).max(axis=0)
-            self.assertAlmostEqual(row["both_early_start"]["median"], np.median(left))
-
-    def test_bad_usage(self):
-        for options, mention in (((), "--dims"), (("--dims", "8", "--patch", "7"), "7"),
-                                 (("--dims", "8", "--type", "int16"), "int16"),
-                                 (("--dims", "8", "--relative", "0"), "--relative"),
-                                 (("--dims", "8", "--exchange"), "--exchange")):
-            with self.subTest(mention=mention):
-                self.assert_one_line(qt.run("quarry-iobench", "--placement", *options), qt.USAGE, mention)
-        self.assert_one_line(qt.run("quarry-iobench", "--placement", "--dims", "8", "--machine", self.tmp / "no.json"),
-                             qt.NOT_FOUND, "no.json")
 
 
 if __name__ == "__main__":

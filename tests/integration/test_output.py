@@ -28,9 +28,11 @@ EXAMPLES = {
     "quarry-index": ["run.quarry", "--index", "NEW"],
     "quarry-iobench": ["--dir", ".", "--sizes", "0.01", "--repeat", 1],
     "quarry-plan placement": [*GRID, "--patch", 16],
-    "quarry-plan stack": [*GRID],
     "quarry-plan predict": [*GRID, "--patch", 16],
-    "quarry-plan fft": ["--dims", 64],
+    "quarry-reproduce exchange": ["--dims", "8x8x8", "--patch", 4, "--repeat", 1],
+    "quarry-reproduce fft": ["--dims", 64],
+    "quarry-reproduce placement": ["--dims", "8x8x8", "--patch", 4, "--repeat", 1],
+    "quarry-reproduce stack": [*GRID],
     "quarry-server": [".", "--listen", "127.0.0.1:0"],
     "quarry-spectrum": ["run.quarry", "--field", "f"],
     "quarry-write": [*SOURCE, "--output", "NEW.quarry"],
@@ -164,13 +166,14 @@ class LostOutput(qt.QuarryTest):
                 self.assertEqual(done.returncode, qt.NOT_FOUND, options)
 
     def test_no_rank_waits_for_one_that_cannot_print(self):
-        for program in ("quarry-write", "quarry-iobench", "quarry-spectrum"):
+        for command in ("quarry-write", "quarry-iobench", "quarry-reproduce exchange", "quarry-spectrum"):
+            program, *subcommand = command.split()
             if not (qt.BIN / program).exists():
                 continue
-            with self.subTest(program):
+            with self.subTest(command):
                 # mpirun reads what its ranks print: the disk is full for the ranks themselves.
-                ranks = qt.mpi_command(3, "sh", "-c", 'exec "$0" "$@" > /dev/full', qt.executable(program))
-                outcome = qt.run(*ranks, *self.arguments(program), cwd=self.shared)
+                ranks = qt.mpi_command(3, "sh", "-c", 'exec "$0" "$@" > /dev/full', qt.executable(program), *subcommand)
+                outcome = qt.run(*ranks, *self.arguments(command), cwd=self.shared)
                 self.assertEqual(outcome.code, qt.IO_ERROR, outcome)
                 self.assertEqual(len(outcome.lines_of(program)), 1, outcome)
 

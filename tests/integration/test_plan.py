@@ -1,22 +1,11 @@
 """quarry-plan: figures of the papers, and the keys of its JSON."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import quarry_testing as qt
 
 
-def load(name):
-    """A script of the repository as a module."""
-    path = Path(__file__).resolve().parents[2] / name
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-plot = load("tools/plan/plot.py")  # its numbers, without matplotlib
+plot = qt.load("tools/plan/plot.py")  # its numbers, without matplotlib
 
 
 class PlanTest(qt.QuarryTest):
@@ -75,48 +64,6 @@ class Placing(PlanTest):
                                              {str(patches // ranks), str(patches // ranks + 1)})
                         # Greed is the least that can move.
                         self.assertLessEqual(greedy["bytes_moved"], balanced["bytes_moved"])
-
-
-class Stacking(PlanTest):
-    def test_table_of_the_paper(self):
-        """Marrinan et al., table III: rounds, and MiB that a rank sends in one."""
-        table = {3: (4315.12, 152, 30.81), 4: (1920.00, 64, 31.50), 5: (1006.63, 33, 31.74),
-                 6: (589.95, 19, 31.85)}
-        for edge, (consecutive, rounds, in_turn) in table.items():
-            with self.subTest(edge=edge):
-                arguments = ("stack", "--dims", "4096x2048x4096", "--type", "float32",
-                             "--ranks", f"{edge}x{edge}x{edge}", "--reading")
-                plan = self.plan(*arguments, "consecutive")
-                self.assertEqual(plan["rounds"], 1)
-                self.assertAlmostEqual(plan["mib_per_rank_per_round"], consecutive, delta=0.01)
-                plan = self.plan(*arguments, "round-robin")
-                self.assertEqual(plan["rounds"], rounds)
-                self.assertAlmostEqual(plan["mib_per_rank_per_round"], in_turn, delta=0.05)
-
-
-    def test_times_of_the_paper(self):
-        """Marrinan et al., table II: the twelve times within 10 %, as the constants are fitted to them; direct reading
-        takes 25.1 times as long as consecutive reading on 216 ranks, where the paper has 24.9 (165.3 s / 6.6 s)."""
-        table = {"direct": (283.0, 204.6, 188.2, 165.3), "round-robin": (39.3, 18.9, 11.1, 9.7),
-                 "consecutive": (49.2, 18.9, 10.4, 6.6)}
-        modelled = {}
-        for reading, times in table.items():
-            for edge, seconds in zip((3, 4, 5, 6), times):
-                with self.subTest(reading=reading, edge=edge):
-                    plan = self.plan("stack", "--dims", "4096x2048x4096", "--ranks", f"{edge}x{edge}x{edge}",
-                                     "--reading", reading)
-                    modelled[reading, edge] = plan["seconds"]["total"]
-                    self.assertAlmostEqual(modelled[reading, edge], seconds, delta=0.1 * seconds)
-        self.assertAlmostEqual(modelled["direct", 6] / modelled["consecutive", 6], 25.1, delta=0.1)
-
-    def test_direct_reading_by_hand(self):
-        """12 images of 1 MiB for 2x2x2 ranks: each decodes the 6 that its box meets, at 2 s each."""
-        plan = self.plan("stack", "--dims", "1024x512x12", "--type", "uint16", "--ranks", "2x2x2", "--reading", "direct",
-                         "--set", "decode_s_per_mib=2", "--set", "decode_slower_per_reader=0")
-        self.assertEqual((plan["images_per_rank"], plan["images_read"], plan["rounds"], plan["bytes_moved"]),
-                         (6, 8 * 6, 0, 0))
-        self.assertEqual(plan["seconds"], {"decode": 12, "exchange": 0, "total": 12})
-        self.assertEqual(plan["constants"]["decode_s_per_mib"], 2)
 
 
 class Predicting(PlanTest):
@@ -226,95 +173,6 @@ class Predicting(PlanTest):
                          f"{ours['exchange_batch']} --aggregation {ours['pipeline']} --files {ours['files']}")
 
 
-class Transforming(PlanTest):
-    """Czechowski et al., On the Communication Complexity of 3D FFTs; docs/planning.md has the table."""
-
-    def test_hand_counted(self):
-        """64^3 on 8 ranks: 32,768 words of 16 bytes each.
-
-        Flops 15 x 64^3 x 6 / 8 / 1e9 = 2.94912 ms; memory 3 x 2 x 32768 x 16 / 1e9 = 3.145728 ms; each of two
-        exchanges takes 32768 x 16 / 1e9 s over a full network, 8^(1/3) = 2 times that on a 3D torus, and
-        8^(1/4), 8^(1/5) on the others.
-        """
-        arguments = ("fft", "--dims", "64", "--ranks", "8", "--memory-constant", "2",
-                     "--set", "flops_per_s=1e9", "--set", "dram_bandwidth_bytes_per_s=1e9",
-                     "--set", "network_bandwidth_bytes_per_s=1e9", "--topology")
-        exchange = 2 * 32768 * 16 / 1e9
-        factors = {"full": 1, "torus3d": 2, "torus3d-ideal": 2**0.5, "torus4d": 8**0.25, "torus5d": 8**0.2}
-        for topology, factor in factors.items():
-            with self.subTest(topology=topology):
-                plan = self.plan(*arguments, topology)
-                self.assertEqual((plan["dims"], plan["nodes"]), ([64, 64, 64], 8))
-                seconds = plan["seconds"]
-                self.assertAlmostEqual(seconds["flops"], 2.94912e-3)
-                self.assertAlmostEqual(seconds["memory"], 3.145728e-3)
-                self.assertAlmostEqual(seconds["network"], exchange * factor)
-                self.assertAlmostEqual(seconds["total"], 3.145728e-3 + exchange * factor)
-                self.assertAlmostEqual(plan["flops_per_s"], 15 * 64**3 * 6 / seconds["total"], delta=1)
-
-    def test_nodes_for_a_time(self):
-        """The answer is the least number: one node less takes longer."""
-        arguments = ("fft", "--dims", "2048x1024x512", "--topology", "torus4d")
-        nodes = int(self.plan(*arguments, "--seconds", "0.05")["nodes"])
-        self.assertLessEqual(self.plan(*arguments, "--ranks", nodes)["seconds"]["total"], 0.05)
-        self.assertGreater(self.plan(*arguments, "--ranks", nodes - 1)["seconds"]["total"], 0.05)
-
-    def test_machine_of_calibrate(self):
-        """Two ranks on each of 4 nodes; a copied byte is loaded and stored."""
-        machine = self.tmp / "machine.json"
-        machine.write_text('{"ranks_per_node": 2, "memory_bandwidth_bytes_per_s": 8e9, "topology": "torus5d"}')
-        plan = self.plan("fft", "--dims", "64", "--ranks", "8", "--machine", machine,
-                         "--set", "flops_per_s=1e10", "--set", "cache_bytes=1e6")
-        self.assertEqual((plan["nodes"], plan["topology"]), (4, "torus5d"))
-        self.assertEqual(plan["constants"]["dram_bandwidth_bytes_per_s"], 16e9)
-
-    def test_predictions_of_the_paper(self):
-        paper = self.plan("fft", "--predictions")
-        numbers = {number["what"]: number for number in paper["numbers"]}
-        rate = numbers["GPU system of 2020"]
-        self.assertEqual((rate["paper"], rate["unit"]), (2.8, "PF/s"))
-        values = {column["memory_constant"]: column["value"] for column in rate["model"]}
-        self.assertAlmostEqual(values[6.3], 3.69, delta=0.005)
-        self.assertAlmostEqual(values[75], 2.85, delta=0.005)
-        # No A gives both: prediction 1 needs more than prediction 3 allows.
-        limit = numbers["memory over network time, torus3d, 2010"]
-        self.assertEqual(limit["relation"], "<")
-        self.assertGreater(rate["needed_memory_constant"], limit["needed_memory_constant"])
-        self.assertEqual([bar["system"] for bar in paper["figure_5"]], ["GPU", "CPU-1", "CPU-2", "CPU-3"])
-        self.assertEqual({len(curve["years"]) for curve in paper["figure_6"]}, {11})
-        chosen = self.plan("fft", "--predictions", "--memory-constant", "75")
-        ratio = {curve["topology"]: curve["memory_over_network"] for curve in chosen["figure_6"]}
-        self.assertAlmostEqual(ratio["torus3d"][0], 1.23, delta=0.005)
-
-
-class Reproducing(PlanTest):
-    def test_rows_of_the_paper(self):
-        """benchmarks/reproduction/fft.py: what its rows say follows from the numbers."""
-        fft = load("benchmarks/reproduction/fft.py")
-        rows = fft.modelled(qt.BIN)
-        keys = {"paper", "where", "what", "unit", "paper_value", "model_value", "measured_value", "verdict",
-                "command", "note", "drawing"}
-        self.assertEqual({frozenset(row) for row in rows}, {frozenset(keys)})
-        by_name = {row["what"]: row for row in rows}
-        self.assertIn("A = 80", by_name["GPU system of 2020"]["verdict"])
-        self.assertIn("agrees", by_name["CPU-3: seconds"]["verdict"])
-        self.assertIn("holds", by_name["memory over network time, torus3d, 2010"]["verdict"])
-        self.assertIn("82 % more", by_name["cores of a CPU in 2020"]["verdict"])
-
-    def test_file_systems_of_the_paper(self):
-        """Fan et al., figures 7, 8, 9 and 11: every number within 15 %, every order but the one that docs/planning.md names."""
-        rows = load("benchmarks/reproduction/file_system.py").modelled(qt.BIN)
-        numbers = [row for row in rows if isinstance(row["paper_value"], float)]
-        self.assertEqual(len(numbers), 9)
-        for row in numbers:
-            self.assertLess(abs(row["model_value"] / row["paper_value"] - 1), 0.15, row)
-        self.assertEqual([row["what"] for row in rows if row["verdict"] == "does not hold"],
-                         ["equal over group at 16,384 ranks"])
-        best = {row["where"]: row["model_value"] for row in rows if row["what"] == "best number of files, balanced"}
-        self.assertEqual(best, {"figure 7": 4096, "figure 8": 512})
-        self.assertEqual([row["verdict"] for row in rows if row["what"] == "order, fastest first"], ["holds"] * 3)
-
-
 class Calibrating(PlanTest):
     def test_measures_what_predict_needs(self):
         output = self.tmp / "here.json"
@@ -344,8 +202,6 @@ class Mistakes(qt.QuarryTest):
                 ("placement", "--dims", "64x0x64"), ("placement", "--ranks", "2x2x2x2"),
                 ("placement", "--ranks", "99999x99999x9"), ("placement", "--patch", "48"),
                 ("placement", "--placement", "sideways"), ("placement", "--type", "float33"),
-                ("stack", "--reading", "sideways"), ("stack", "--type", "float33"),
-                ("stack", "--set", "speed=1"), ("stack", "--set", "round_mib_per_s=0"),
                 ("predict", "--files", "0"), ("predict", "--files", "1,x"), ("predict", "--patch", "32,48"),
                 ("predict", "--ratio", "-1"), ("predict", "--source", "tape"),
                 ("predict", "--exchange", "sideways"), ("predict", "--exchange", "0"),
@@ -358,24 +214,6 @@ class Mistakes(qt.QuarryTest):
         self.check(qt.USAGE, "--frobnicate",
                    arguments=("placement", "--dims", "64", "--ranks", "2", "--frobnicate"))
         self.check(qt.USAGE, "2147483648", arguments=("placement", "--dims", "2147483649x1x1", "--ranks", "2"))
-
-    def test_bad_transforms(self):
-        for mention, arguments in (
-                ("--dims", ()), ("99999999", ("--dims", "99999999")), ("1x1x1", ("--dims", "1")),
-                ("ring", ("--dims", "64", "--topology", "ring")), ("--year", ("--dims", "64", "--year", "1990")),
-                ("above 0", ("--dims", "64", "--set", "flops_per_s=0")),
-                ("dram_bandwidth_bytes_per_s", ("--dims", "64", "--set", "speed=1")),
-                ("\"=\"", ("--dims", "64", "--set", "flops_per_s")),
-                ("--memory-constant", ("--dims", "64", "--memory-constant", "nan")),
-                ("allow more time", ("--dims", "64", "--seconds", "1e-4", "--set", "network_latency_s=1")),
-                ("--ranks", ("--dims", "64", "--ranks", "8", "--seconds", "1"))):
-            with self.subTest(arguments=arguments):
-                self.check(qt.USAGE, mention, arguments=("fft", *arguments))
-        machine = self.tmp / "machine.json"
-        machine.write_text("{}")
-        self.check(qt.USAGE, "flops_per_s", arguments=("fft", "--dims", "64", "--machine", machine))
-        complete = ("fft", "--dims", "64", "--machine", machine, "--set", "flops_per_s=1", "--set", "cache_bytes=1")
-        self.check(qt.USAGE, "--ranks", arguments=complete)
 
     def test_files_that_are_not_there(self):
         question = ("predict", "--dims", "64x64x64", "--ranks", "2")

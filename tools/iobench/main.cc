@@ -1,12 +1,12 @@
 // quarry-iobench: measures how fast the ways of writing an uneven load are, here, at this scale. Parses the
-// command line, runs pipelines or a study, prints the table.
+// command line, runs the pipelines, prints the table.
 #include <cmath>
 #include <csignal>
 
-#include "quarry/base/file.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
+#include "tools/iobench/ranks.h"
 #include "tools/iobench/report.h"
 #include "writer/pipeline/comm.h"
 
@@ -27,14 +27,6 @@ struct CommandLine {
   int repeat = 10;
   bool verify = true;
   bool keep = false;
-  bool exchange = false;
-  bool placement = false;
-  std::string dims;
-  std::string type;
-  std::vector<std::string> patches = {"32", "64"};
-  std::int64_t batch = 8;
-  double relative = 1e-4;
-  std::string machine;
   bool json = false;
 };
 
@@ -68,32 +60,6 @@ void DeclareOptions(command_line::Parser* app, CommandLine* line) {
   app->AddFlag("--verify,!--no-verify", &line->verify, "read everything back once and compare; default: yes")
       .Group(how);
   app->AddFlag("--keep", &line->keep, "leave the files of the last run in DIR/quarry-iobench-*").Group(how);
-  const char* study = "Studies of exchange and placement, instead of files";
-  app->AddFlag("--exchange", &line->exchange,
-               "time the exchange of samples between ranks: both placements; messages per patch, per --batch "
-               "parts and per rank, and buffers packed by hand")
-      .Group(study);
-  app->AddFlag("--placement", &line->placement,
-               "time exchange and encoding in both placements, next to what quarry-plan predict says")
-      .Group(study);
-  app->AddOption("--dims", &line->dims, "samples, XxYxZ").Group(study);
-  app->AddOption("--type", &line->type, "type of a sample; default: float64; with --placement float32")
-      .Group(study);
-  app->AddOption("--patch", &line->patches, "samples of a patch, N or XxYxZ, one or several; default: 32,64")
-      .SeparatedBy(',')
-      .Group(study);
-  app->AddOption("--batch", &line->batch, "parts of patches in a message; default: 8")
-      .Between(std::int64_t{2}, std::int64_t{1} << 30)
-      .Group(study);
-  app->AddOption("--relative", &line->relative,
-                 "tolerance of the encoding with --placement, as a fraction of the range; default: 1e-4")
-      .Positive()
-      .Group(study);
-  app->AddOption("--machine", &line->machine,
-                 "constants of quarry-plan calibrate, for the prediction of --placement; default: a small "
-                 "server")
-      .Path()
-      .Group(study);
   app->AddOption("--ranks", &line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
   app->AddOption("--repeat", &line->repeat, "timed runs, after an untimed one; default: 10")
       .Between(1, 1000000);
@@ -103,37 +69,10 @@ void DeclareOptions(command_line::Parser* app, CommandLine* line) {
       "  quarry-write run42.f32 --dims 512x512x512 --type float32 --relative 1e-4 --output run42.quarry "
       "--report run42.json\n"
       "  mpirun -n 64 quarry-iobench --sizes run42.json --scale 16 --dir /scratch\n"
-      "  mpirun -n 8 quarry-iobench --exchange --dims 256x256x256 --patch 32,64\n"
-      "  mpirun -n 8 quarry-iobench --placement --dims 200x200x200 --patch 32 --ranks 2x2x2 --machine "
-      "here.json\n"
       "Times are seconds of the slowest rank, medians over the timed runs, from a barrier until all is "
       "durable.\n"
       "Exit codes: 0 done, 2 bad usage, 3 not found, 4 read back other bytes than were written, 6 out of "
       "space or other I/O error.");
-}
-
-/// `count` as three factors that are as close to each other as possible, the largest along x.
-Index3 NearCube(std::int64_t count) {
-  int factors[3] = {0, 0, 0};
-  MPI_Dims_create(static_cast<int>(count), 3, factors);
-  return {factors[0], factors[1], factors[2]};
-}
-
-Result<Index3> ProcessGridOf(const CommandLine& line, int ranks) {
-  if (line.process_grid.empty()) return NearCube(ranks);
-  QUARRY_ASSIGN_OR_RETURN(const Index3 grid, ParseShape(line.process_grid, "--ranks"));
-  if (Volume(grid) != ranks) {
-    return InvalidArgument("--ranks {} is {} ranks, but {} are running; start as many, or leave it out",
-                           line.process_grid, Volume(grid), ranks);
-  }
-  return grid;
-}
-
-/// "64" is a cube, "64x64x32" a box.
-Result<Index3> ParsePatch(const std::string& text) {
-  QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParseShape(text, "--patch"));
-  if (text.find('x') != std::string::npos) return patch;
-  return Index3{patch[0], patch[0], patch[0]};
 }
 
 /// [bytes] Of what goes to one file.
@@ -143,23 +82,6 @@ constexpr double kLargestUnit = 1e15;
 std::optional<double> AsNumber(const std::string& text) {
   const Result<double> value = ParseNumber<double>(text);
   return value.ok() ? std::optional(*value) : std::nullopt;
-}
-
-/// What rank 0 reads, on every rank. @collective
-Result<std::string> ReadOnRoot(const std::string& path) {
-  constexpr std::uint64_t kLargestReport = std::uint64_t{1} << 30;
-  std::string text;
-  Status status;
-  if (writer::Rank(MPI_COMM_WORLD) == 0) {
-    Result<std::string> read = ReadTextFile(path, kLargestReport);
-    if (read.ok()) {
-      text = *std::move(read);
-    } else {
-      status = read.status();
-    }
-  }
-  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(MPI_COMM_WORLD, status));
-  return writer::BroadcastText(MPI_COMM_WORLD, text);
 }
 
 /// Sizes of the units, by their place.
@@ -220,55 +142,10 @@ Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, i
   return line.json ? ToJson(load, options, result) : ToTable(load, options, result);
 }
 
-/// Dims, type and patches of a study.
-template <typename Options>
-Status ReadStudyOptions(const CommandLine& line, const Index3& process_grid, const char* name,
-                        DataType usual_type, Options* options) {
-  if (line.dims.empty()) return InvalidArgument("{} needs --dims, as 256x256x256", name);
-  QUARRY_ASSIGN_OR_RETURN(options->dims, ParseShape(line.dims, "--dims"));
-  options->type = usual_type;
-  if (!line.type.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(options->type, ParseDataType(line.type));
-  }
-  options->process_grid = process_grid;
-  for (const std::string& text : line.patches) {
-    QUARRY_ASSIGN_OR_RETURN(const Index3 patch, ParsePatch(text));
-    options->patches.push_back(patch);
-  }
-  options->repeat = line.repeat;
-  options->progress = !line.json;
-  return Status::Ok();
-}
-
-Result<std::string> StudyExchange(const CommandLine& line, const Index3& process_grid) {
-  ExchangeOptions options;
-  QUARRY_RETURN_IF_ERROR(ReadStudyOptions(line, process_grid, "--exchange", DataType::kFloat64, &options));
-  options.batches = {writer::kExchangePerPatch, line.batch, writer::kExchangePerRank};
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results,
-                          RunExchangeStudy(MPI_COMM_WORLD, options));
-  return line.json ? ToJson(options, results) : ToTable(options, results);
-}
-
-Result<std::string> StudyPlacement(const CommandLine& line, const Index3& process_grid) {
-  PlacementOptions options;
-  QUARRY_RETURN_IF_ERROR(ReadStudyOptions(line, process_grid, "--placement", DataType::kFloat32, &options));
-  options.relative = line.relative;
-  if (!line.machine.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(const std::string machine, ReadOnRoot(line.machine));
-    QUARRY_ASSIGN_OR_RETURN(options.machine, model::ParseMachine(machine, line.machine));
-  }
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<PlacementResult> results,
-                          RunPlacementStudy(MPI_COMM_WORLD, options));
-  return line.json ? ToJson(options, results) : ToTable(options, results);
-}
-
 Result<std::string> Run(const CommandLine& line) {
   const int ranks = writer::Size(MPI_COMM_WORLD);
-  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line, ranks));
-  if (line.exchange && line.placement)
-    return InvalidArgument("--exchange and --placement are two studies; give one");
-  if (line.exchange) return StudyExchange(line, process_grid);
-  return line.placement ? StudyPlacement(line, process_grid) : Bench(line, process_grid, ranks);
+  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line.process_grid, ranks));
+  return Bench(line, process_grid, ranks);
 }
 
 /// The end of the program on this rank.
@@ -287,9 +164,7 @@ int main(int argc, char** argv) {
   const bool root = writer::Rank(MPI_COMM_WORLD) == 0;
 
   CommandLine line;
-  command_line::Parser app(
-      "quarry-iobench",
-      "Times five ways of writing an uneven load in parallel, or the exchange and encoding before it.");
+  command_line::Parser app("quarry-iobench", "Times five ways of writing an uneven load in parallel.");
   DeclareOptions(&app, &line);
   const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
   if (!answer.ok()) return End(answer.status(), root);

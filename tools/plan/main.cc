@@ -19,9 +19,7 @@ int main(int argc, char** argv) {
     commands.emplace_back(command, declare(command));
   };
   add("placement", "patches per rank, and traffic of the exchange", DeclarePlacement);
-  add("stack", "rounds and messages to redistribute a stack of images to boxes", DeclareStack);
   add("predict", "seconds of each phase of a step; tables over patch, files and ranks", DeclarePredict);
-  add("fft", "seconds of a distributed 3D Fourier transform, and the paper's predictions", DeclareFft);
   add("calibrate", "measures this machine for predict", DeclareCalibrate);
 
   return RunProgram(

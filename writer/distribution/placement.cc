@@ -144,6 +144,13 @@ Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, Placem
                       TargetCounts(grid.patch_count(), static_cast<int>(owned.size())));
 }
 
+Ownership PatchesOfRanks(const PatchGrid& grid, const Placement& placement, std::size_t ranks) {
+  Ownership needed(ranks);
+  for (std::int64_t p = 0; p < grid.patch_count(); ++p)
+    needed[static_cast<std::size_t>(placement[static_cast<std::size_t>(p)])].push_back(grid.PatchBox(p));
+  return needed;
+}
+
 std::vector<std::int64_t> CountPerRank(const Placement& placement, int ranks) {
   std::vector<std::int64_t> count(static_cast<std::size_t>(ranks), 0);
   for (const int rank : placement) ++count[static_cast<std::size_t>(rank)];

@@ -62,7 +62,11 @@ Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Shar
 /// With the counts of TargetCounts, and one box for each rank.
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy);
 
-/// Patches of each rank under a placement.
+/// The patches of each rank, whole and by ascending index, as the boxes that it needs.
+/// @param ranks  that `placement` is for
+Ownership PatchesOfRanks(const PatchGrid& grid, const Placement& placement, std::size_t ranks);
+
+/// Number of patches of each rank under a placement.
 std::vector<std::int64_t> CountPerRank(const Placement& placement, int ranks);
 
 }  // namespace quarry::distribution

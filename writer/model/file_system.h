@@ -10,7 +10,8 @@
 /// that files share by chance, nodes, and the stream of the busiest writer. Pure functions.
 ///
 /// The form and its constants for one machine were fitted to nine numbers of Fan et al., Load-balancing
-/// Parallel I/O of Compressed Hierarchical Layouts; docs/planning.md says what that does and does not show.
+/// Parallel I/O of Compressed Hierarchical Layouts; benchmarks/reproduction/README.md says what that does and
+/// does not show.
 namespace quarry::model {
 
 /// Files of a step, one writer each.

@@ -10,51 +10,7 @@ namespace {
 
 constexpr std::size_t kElsewhere = SIZE_MAX;
 
-/// A rank needs whole patches, in ascending order.
-distribution::Ownership PatchesOfRanks(const PatchGrid& grid, const distribution::Placement& placement,
-                                       std::size_t ranks) {
-  distribution::Ownership needed(ranks);
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p)
-    needed[static_cast<std::size_t>(placement[static_cast<std::size_t>(p)])].push_back(grid.PatchBox(p));
-  return needed;
-}
-
 }  // namespace
-
-Result<PatchExchange> PatchExchange::Plan(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                          const distribution::Ownership& owned,
-                                          const distribution::Placement& placement, ExchangeBatch batch) {
-  using redistribute::Method;
-  QUARRY_ASSIGN_OR_RETURN(auto redistribution,
-                          redistribute::Redistribution::Describe(
-                              comm, {grid.dims(), SizeOf(type), Method::kPointToPoint, batch}));
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
-  redistribution.Use(redistribute::ScheduleForRank(layout, rank));
-  std::vector<std::int64_t> patches;
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    if (placement[static_cast<std::size_t>(p)] == rank) patches.push_back(p);
-  }
-  return PatchExchange(std::move(redistribution), grid, SizeOf(type), std::move(patches));
-}
-
-std::vector<PatchSamples> PatchExchange::Allocate() const {
-  std::vector<PatchSamples> patches;
-  for (const std::int64_t p : patches_) {
-    const auto volume = static_cast<std::size_t>(grid_.PatchBox(p).volume());
-    patches.push_back({p, Bytes(volume * sample_bytes_), 0});
-  }
-  return patches;
-}
-
-Status PatchExchange::Run(const std::vector<BoxView>& samples, std::vector<PatchSamples>* patches) {
-  std::vector<redistribute::MutableBoxView> views;
-  for (PatchSamples& patch : *patches)
-    views.push_back(redistribute::MutableBoxView::Dense(patch.samples.data(),
-                                                        grid_.PatchBox(patch.patch_index), sample_bytes_));
-  return redistribution_.Exchange(samples, views);
-}
 
 PatchGathering::PatchGathering(const PatchGrid& grid, DataType type, const distribution::Ownership& owned,
                                const distribution::Placement& placement, int rank, bool lasting, Owner owner)
@@ -64,7 +20,8 @@ PatchGathering::PatchGathering(const PatchGrid& grid, DataType type, const distr
       owner_(std::move(owner)),
       target_of_(placement.size(), kElsewhere),
       sends_of_box_(owned[static_cast<std::size_t>(rank)].size()) {
-  const redistribute::Layout layout{grid.dims(), owned, PatchesOfRanks(grid, placement, owned.size())};
+  const redistribute::Layout layout{grid.dims(), owned,
+                                    distribution::PatchesOfRanks(grid, placement, owned.size())};
   schedule_ = redistribute::ScheduleForRank(layout, rank);
   for (std::size_t p = 0; p < placement.size(); ++p) {
     if (placement[p] != rank) continue;

@@ -30,45 +30,6 @@ using ExchangeBatch = redistribute::Batch;
 inline constexpr ExchangeBatch kExchangePerPatch = redistribute::kOnePerPart;
 inline constexpr ExchangeBatch kExchangePerRank = redistribute::kOnePerRankPair;
 
-/// An exchange between arrays that are all in memory, planned once and run as often as there is new data: for
-/// the studies of quarry-iobench. Every rank plans for itself from boxes and placement, without
-/// communication.
-class PatchExchange {
- public:
-  /// @param owned      boxes of every rank, see distribution::PlacePatches; together they cover the grid
-  /// @param batch      the same on every rank
-  /// @collective over `comm`
-  static Result<PatchExchange> Plan(MPI_Comm comm, const PatchGrid& grid, DataType type,
-                                    const distribution::Ownership& owned,
-                                    const distribution::Placement& placement, ExchangeBatch batch);
-
-  /// Memory for this rank's patches, by ascending patch index.
-  std::vector<PatchSamples> Allocate() const;
-
-  /// Fills `patches`, which Allocate has made. Datatypes are reused while samples and patches stay in place.
-  /// @param samples  one view for each of this rank's boxes
-  /// @errors the same on every rank: kInvalidArgument where a rank has no samples for a box; kInternal: MPI,
-  /// memory
-  /// @collective
-  Status Run(const std::vector<BoxView>& samples, std::vector<PatchSamples>* patches);
-
-  /// Redistribution of the samples: its schedule, its messages, and the seconds of the last run.
-  const redistribute::Redistribution& redistribution() const { return redistribution_; }
-
- private:
-  PatchExchange(redistribute::Redistribution redistribution, const PatchGrid& grid, std::size_t sample_bytes,
-                std::vector<std::int64_t> patches)
-      : redistribution_(std::move(redistribution)),
-        grid_(grid),
-        sample_bytes_(sample_bytes),
-        patches_(std::move(patches)) {}
-
-  redistribute::Redistribution redistribution_;
-  PatchGrid grid_;
-  std::size_t sample_bytes_;
-  std::vector<std::int64_t> patches_;  ///< patches of this rank
-};
-
 /// Whole patches of a region, from what each rank loads of it, piece by piece. What stays on a rank is copied
 /// while it is at hand, and a patch that is contained in the boxes of its rank is whole with its last piece.
 /// The others become whole in the exchange.

@@ -5,7 +5,6 @@
 
 #include "writer/intransit/intransit.h"
 #include "writer/redistribute/redistribute.h"
-#include "writer/redistribute/stack.h"
 
 namespace {
 

@@ -1,0 +1,52 @@
+#include "benchmarks/reproduction/model/stack_traffic.h"
+
+#include <algorithm>
+
+#include "writer/redistribute/mapping.h"
+
+namespace quarry::reproduction {
+namespace {
+
+/// Images that each rank decodes: whole ones, whatever part of them it needs.
+void CountImages(const distribution::Ownership& owned, StackTraffic* sum) {
+  for (const std::vector<Box>& boxes : owned) {
+    std::int64_t images = 0;
+    for (const Box& box : boxes) images += box.empty() ? 0 : box.shape()[2];
+    sum->images_read += images;
+    sum->images_per_rank = std::max(sum->images_per_rank, images);
+  }
+}
+
+}  // namespace
+
+StackTraffic CountStackTraffic(const Index3& dims, std::size_t sample_bytes, const Index3& process_grid,
+                               distribution::ReadingOrder order) {
+  const auto ranks = static_cast<int>(Volume(process_grid));
+  const Index3 image = {dims[0], dims[1], 1};
+  const distribution::Ownership needed =
+      distribution::OneBoxEach(distribution::ProcessGridBoxes(dims, process_grid));
+  StackTraffic sum;
+  if (order == distribution::ReadingOrder::kDirect) {
+    CountImages(needed, &sum);
+    sum.bytes_kept = Volume(dims) * static_cast<std::int64_t>(sample_bytes);
+    return sum;
+  }
+  const redistribute::Layout layout{
+      dims, distribution::ReadingOwnership({{0, 0, 0}, dims}, image, ranks, order), needed};
+  CountImages(layout.owned, &sum);
+  const redistribute::TrafficTable table = redistribute::CountTraffic(layout, sample_bytes);
+  sum.rounds = static_cast<std::int64_t>(table.rounds);
+  for (const redistribute::Traffic& traffic : table.rows) {
+    sum.messages += traffic.messages_sent;
+    sum.bytes_moved += traffic.bytes_sent;
+    sum.bytes_kept += traffic.bytes_kept;
+  }
+  // A chunk is what one rank reads in one round, and every rank that has one counts.
+  std::size_t chunks = 0;
+  for (const std::vector<Box>& boxes : layout.owned) chunks += boxes.size();
+  constexpr double kMiB = 1 << 20;
+  sum.mib_per_rank_per_round = static_cast<double>(sum.bytes_moved) / static_cast<double>(chunks) / kMiB;
+  return sum;
+}
+
+}  // namespace quarry::reproduction
