@@ -57,6 +57,11 @@ bool ReadValue(const CLI::results_t& texts, T* value) {
   return true;
 }
 
+/// The end of parsing at a flag of AddHelp.
+struct AskedForHelp {
+  std::string text;
+};
+
 }  // namespace
 
 Option& Option::Required() {
@@ -147,6 +152,7 @@ Parser::Parser(const std::string& program, const std::string& description)
 Parser::Parser(CLI::App* app, const std::string& name, const std::string& description) : app_(app) {
   description_.name = name;
   description_.description = description;
+  helps_ = name + " --help";
   Remember("-h,--help", "", "Print this help message and exit");
 }
 
@@ -200,6 +206,25 @@ Option Parser::AddFlag(const std::string& names, bool* value, const std::string&
   return {option, Remember(names, "", description)};
 }
 
+void Parser::AddHelp(const std::string& name, const std::string& heading, const std::string& description) {
+  const std::vector<CLI::Option*> options =
+      app_->get_options([&heading](const CLI::Option* known) { return known->get_group() == heading; });
+  const auto print = [heading, options] {
+    // Without the empty line before the heading.
+    throw AskedForHelp{
+        CLI::Formatter().make_group(heading, false, {options.begin(), options.end()}).substr(1)};
+  };
+  app_->add_flag_callback(name, print, description)->configurable(false);
+  Remember(name, "", description);
+  left_out_of_help_.insert(left_out_of_help_.end(), options.begin(), options.end());
+  helps_ += " and " + name;
+}
+
+void Parser::LeaveOutOfHelp() {
+  for (CLI::Option* option : left_out_of_help_) option->group("");
+  for (const auto& command : commands_) command->LeaveOutOfHelp();
+}
+
 void Parser::AddConfigFile(const std::string& name, const std::string& description) {
   app_->set_config(name, "", description);
   Remember(name, "PATH", description);
@@ -226,7 +251,11 @@ Result<std::optional<std::string>> Parser::Parse(int argc, const char* const* ar
   try {
     app_->parse(argc, argv);
     return Text();
+  } catch (const AskedForHelp& help) {
+    return Text(help.text);
   } catch (const CLI::Success& success) {  // --help, --version
+    // Only now: CLI11 does not name options without a group in errors either.
+    LeaveOutOfHelp();
     std::ostringstream text;
     app_->exit(success, text, text);
     return Text(text.str());
@@ -234,8 +263,8 @@ Result<std::optional<std::string>> Parser::Parse(int argc, const char* const* ar
     return NotFound("{}: {}; give a file that exists, and that this user may read", config_option_,
                     error.what());
   } catch (const CLI::ConfigError& error) {
-    return InvalidArgument("{}: {}; the names are those of {} --help, without --", config_option_,
-                           error.what(), program());
+    return InvalidArgument("{}: {}; the names are those of {}, without --", config_option_, error.what(),
+                           helps_);
   } catch (const CLI::ParseError& error) {
     return InvalidArgument("{}; run {} --help", error.what(), program());
   }

@@ -95,6 +95,12 @@ class Parser {
   /// @param names  "--json"; "--verify,!--no-verify" has a name that sets false
   Option AddFlag(const std::string& names, bool* value, const std::string& description);
 
+  /// Takes the options under `heading`, declared before, out of --help; the flag `name` prints them instead.
+  /// --help has one line for them, the flag's, and --help-json, man pages and completions still list them
+  /// all. For options that few users need. Example: AddHelp("--help-limits", "Limits", "print the limits")
+  /// hides what Group("Limits") has gathered.
+  void AddHelp(const std::string& name, const std::string& heading, const std::string& description);
+
   /// An option for a TOML or INI file, with options by their names without dashes.
   void AddConfigFile(const std::string& name, const std::string& description);
 
@@ -106,7 +112,8 @@ class Parser {
   /// Examples and exit codes, below the options.
   void SetFooter(const std::string& text);
 
-  /// @return the text requested instead of a run (--help, --version), or nothing: the program goes on
+  /// @return the text requested instead of a run (--help, --version, a flag of AddHelp), or nothing: the
+  /// program goes on
   /// @errors kInvalidArgument: wrong options; kNotFound: the config file
   Result<std::optional<std::string>> Parse(int argc, const char* const* argv);
 
@@ -117,12 +124,15 @@ class Parser {
   Parser(CLI::App* app, const std::string& name, const std::string& description);
   OptionDescription* Remember(const std::string& names, const std::string& value,
                               const std::string& description);
+  void LeaveOutOfHelp();
 
   std::unique_ptr<CLI::App> owned_;  // app of a program; a subcommand's belongs to its program's
   CLI::App* app_;
   CommandDescription description_;
   std::vector<std::unique_ptr<Parser>> commands_;
   std::string config_option_;
+  std::vector<CLI::Option*> left_out_of_help_;  // options of AddHelp
+  std::string helps_;                           // "program --help", and the flags of AddHelp
 };
 
 /// The end of every program: flushes standard output, and prints an error as one line, "PROGRAM: what is

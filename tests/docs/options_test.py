@@ -1,11 +1,12 @@
 """Documents and programs name the same options.
 
-Every option that a program's --help shows stands in the document of that program, and every option in the tables of
-docs/commands.md, docs/inputs.md and docs/operations.md exists.
+Every option that a program's --help shows, and its further helps like --help-limits, stands in the document of that
+program, and every option in the tables of docs/commands.md, docs/inputs.md and docs/operations.md exists.
 
   QUARRY_BIN  directory of the programs; default: build/release/bin
 """
 
+import json
 import os
 import re
 import subprocess
@@ -40,13 +41,20 @@ ENVIRONMENT = os.environ | {
 }
 
 
-def help_of(*command):
+def help_of(*command, flag="--help"):
     """The output of PROGRAM [SUBCOMMAND] --help."""
-    done = subprocess.run([BIN / command[0], *command[1:], "--help"], env=ENVIRONMENT, capture_output=True,
+    done = subprocess.run([BIN / command[0], *command[1:], flag], env=ENVIRONMENT, capture_output=True,
                           text=True, timeout=600)
     if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} --help ended with {done.returncode}: {done.stderr}")
+        raise AssertionError(f"{' '.join(command)} {flag} ended with {done.returncode}: {done.stderr}")
     return done.stdout
+
+
+def whole_help_of(*command):
+    """The same, and what the flags beside it print, like --help-limits."""
+    text = help_of(*command)
+    further = sorted(option for option in options_in(text) if option.startswith("--help-"))
+    return "\n".join([text, *(help_of(*command, flag=flag) for flag in further)])
 
 
 def options_in(text):
@@ -63,11 +71,22 @@ def subcommands_in(text):
 
 def commands_of(program):
     """(PROGRAM,), or (PROGRAM, SUBCOMMAND) for each, with the options of each."""
-    text = help_of(program)
+    text = whole_help_of(program)
     found = {(program,): options_in(text)}
     for subcommand in subcommands_in(text):
-        found[(program, subcommand)] = options_in(help_of(program, subcommand))
+        found[(program, subcommand)] = options_in(whole_help_of(program, subcommand))
     return found
+
+
+def options_in_json(program):
+    """The same from --help-json: without positional arguments."""
+    described = json.loads(help_of(program, flag="--help-json"))
+
+    def names(command):
+        return {name for option in command["options"] for name in option["names"] if name.startswith("--")} - COMMON
+
+    found = {(program,): names(described)}
+    return found | {(program, command["name"]): names(command) for command in described["commands"]}
 
 
 def options_documented(document):
@@ -97,6 +116,21 @@ class Options(unittest.TestCase):
         for command, options in self.commands.items():
             if command not in {("quarry",), ("quarry-plan",), ("quarry-reproduce",)}:
                 self.assertTrue(options, f"no options in {' '.join(command)} --help")
+
+    def test_help_and_its_further_helps_have_every_option(self):
+        """Man pages and completions are made of --help-json."""
+        for program in DOCUMENTS:
+            for command, options in options_in_json(program).items():
+                with self.subTest(command=" ".join(command)):
+                    self.assertEqual(self.commands[command], options)
+
+    def test_help_of_the_server_leaves_limits_to_a_help_of_their_own(self):
+        usual = options_in(help_of("quarry-server"))
+        limits = options_in(help_of("quarry-server", flag="--help-limits"))
+        self.assertEqual(limits, {"--calls", "--client-bytes", "--client-calls", "--client-rate", "--connections",
+                                  "--deadline", "--drain", "--max-request-bytes", "--queue", "--stall", "--streams"})
+        self.assertEqual(usual & limits, set())
+        self.assertLessEqual({"--root", "--listen", "--memory", "--help-limits"}, usual)
 
     def test_every_option_is_documented(self):
         for command, options in self.commands.items():

@@ -113,7 +113,8 @@ class LostOutput(qt.QuarryTest):
 
     def test_a_full_disk_is_told_of_help(self):
         for program in programs():
-            for arguments in (["--help"], ["--version"], ["--help-json"]):
+            limits = [["--help-limits"]] if program == "quarry-server" else []
+            for arguments in (["--help"], ["--version"], ["--help-json"], *limits):
                 with self.subTest(program, arguments=arguments):
                     self.assert_told(self.start_with_full_disk(program, arguments), "No space left on device")
             for command in commands_of(program):

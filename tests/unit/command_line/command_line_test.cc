@@ -157,6 +157,72 @@ TEST(Parser, AnswersHelpAndVersionWithoutARun) {
   EXPECT_EQ((**version.answer).rfind("program ", 0), 0u);
 }
 
+/// A program with options that most users do not need.
+struct ProgramWithHelp : Program {
+  ProgramWithHelp() {
+    parser.AddOption("ROOT,--root", &root, "where the data are").Required();
+    parser.AddOption("--queue", &queue, "most that wait").Between(1, 10).Group("Limits");
+    parser.AddOption("--stall", &stall, "seconds of patience").Group("Limits");
+    parser.AddHelp("--help-limits", "Limits", "print the limits");
+  }
+
+  std::string root;
+  int queue = 3;
+  double stall = 60;
+};
+
+TEST(AddHelp, LeavesItsOptionsOutOfHelpAndPrintsThemAlone) {
+  ProgramWithHelp all;
+  ProgramWithHelp limits;
+
+  ASSERT_TRUE(all.Read({"--help"}).ok());
+  ASSERT_TRUE(limits.Read({"--level", "2", "--help-limits"}).ok()) << limits.answer.status().message();
+
+  const std::string& help = all.answer->value();
+  for (const char* part : {"--help-limits", "print the limits", "--root", "Detail", "--level"})
+    EXPECT_NE(help.find(part), std::string::npos) << part << " in " << help;
+  for (const char* part : {"--queue", "--stall", "Limits"})
+    EXPECT_EQ(help.find(part), std::string::npos) << part << " in " << help;
+  const std::string& rest = limits.answer->value();
+  EXPECT_EQ(rest.rfind("Limits:\n  --queue INT in [1 - 10]", 0), 0u) << rest;
+  for (const char* part : {"most that wait", "--stall FLOAT", "seconds of patience"})
+    EXPECT_NE(rest.find(part), std::string::npos) << part << " in " << rest;
+  EXPECT_EQ(rest.find("--level"), std::string::npos) << rest;
+  EXPECT_EQ(rest.back(), '\n');
+}
+
+TEST(AddHelp, LeavesItsOptionsAsTheyWereElsewhere) {
+  ProgramWithHelp runs;
+  ProgramWithHelp wrong;
+  ProgramWithHelp json;
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "add_help_test.toml";
+  std::ofstream(path) << "root = \"data\"\nstall = 5\n";
+
+  ASSERT_TRUE(runs.Read({"--config", path.c_str(), "--queue", "7"}).ok()) << runs.answer.status().message();
+  ASSERT_TRUE(json.Read({"--help-json"}).ok());
+
+  EXPECT_FALSE(runs.answer->has_value());
+  EXPECT_EQ(runs.queue, 7);
+  EXPECT_EQ(runs.stall, 5);
+  const Status refused = wrong.Read({"data", "--queue", "11"});
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("--queue: 11 is not between 1 and 10"), std::string::npos)
+      << refused.message();
+  std::map<std::string, std::string> groups;
+  const auto described = nlohmann::json::parse(json.answer->value());
+  for (const auto& option : described["options"]) groups[option["names"].back()] = option["group"];
+  EXPECT_EQ(groups.at("--queue"), "Limits");
+  EXPECT_EQ(groups.at("--stall"), "Limits");
+  EXPECT_EQ(groups.at("--help-limits"), "");
+
+  std::ofstream(path) << "quue = 5\n";
+  ProgramWithHelp unknown;
+  const Status status = unknown.Read({"data", "--config", path.c_str()});
+  EXPECT_NE(status.message().find("those of program --help and --help-limits, without --"), std::string::npos)
+      << status.message();
+  std::filesystem::remove(path);
+}
+
 TEST(Parser, RunsTheCommandThatWasChosen) {
   Parser parser("program", "has commands");
   int count = 0;
