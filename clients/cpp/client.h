@@ -49,7 +49,7 @@ struct LevelSamples {
   int layer = 0;  ///< layer of accuracy
   Box extent;  ///< level samples of the whole grid: sample i lies on level-0 sample i * spacing; may be empty
   DataType type = DataType::kFloat32;
-  /// [unit of the field] what a viewer of this level misses at most, see LevelRecord; infinite if damaged
+  /// [unit of the field] largest error that a viewer of this level sees, see LevelRecord; infinite if damaged
   /// samples are shown, whose error has no known bound
   double max_error = 0;
   double coverage = 1;              ///< share of the valid samples that it can show, see LevelRecord
@@ -110,7 +110,7 @@ struct Security {
 /// Which steps to follow.
 struct WatchRequest {
   std::optional<std::uint64_t> after;  ///< only steps with larger numbers; left out: all
-  std::int64_t patience_ms = 60'000;   ///< how long to look for a server that has gone; 0: not at all
+  std::int64_t patience_ms = 60'000;   ///< how long to look for a lost server; 0: not at all
 };
 
 /// Called with each published step; false ends the watch.
@@ -193,7 +193,7 @@ class Dataset {
   virtual Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
                                                      const CallOptions& call = {}) const = 0;
 
-  /// The field at any number of points, kMaxPoints at a time: the price is the sum of these requests.
+  /// The field at any number of points, kMaxPoints at a time: the cost is the sum of these requests.
   /// @errors kInvalidArgument: no point, or one outside the grid; kNotFound: no such field or step
   Result<query::PointsAnswer> ReadPoints(const query::PointsRequest& request,
                                          const CallOptions& call = {}) const;

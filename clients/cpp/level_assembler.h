@@ -22,7 +22,7 @@ class LevelAssembler {
   /// @errors kInternal: not the current level; those of the caller's buffer
   Result<SampleArray> Array(int level);
 
-  /// The place of the next block, whose samples are there before EndLevel.
+  /// Memory for the samples of the next block, to be filled before EndLevel.
   /// @errors kInternal: not the current level, or outside its extent; those of the caller's buffer
   /// @param shown  for damaged payload: what the samples are instead; see DamagedBox
   Result<SamplePlace> AddBlock(int level, const Box& extent,

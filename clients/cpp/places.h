@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kMaxPlaces = std::uint64_t{64} << 20;
 ///   auto points = places->SampleCoordinatesOf(positions);       // longitude, latitude, depth
 ///   auto answer = dataset->ReadPoints({.field = "temp", .points = *points});
 ///
-/// Immutable, and cheap to copy: copies share what was read. Safe from any number of threads.
+/// Immutable, and cheap to copy: copies share their coordinates. Safe from any number of threads.
 class Places {
  public:
   Places() = default;  ///< for a field without coordinates: positions are sample coordinates

@@ -20,7 +20,7 @@ class CancelToken {
     if (flag_) flag_->store(true, std::memory_order_relaxed);
   }
   bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
-  /// False when nobody can set it.
+  /// False for a token that can never be set.
   bool can_be_cancelled() const { return flag_ != nullptr; }
 
  private:

@@ -36,7 +36,7 @@ inline bool IsFloat(DataType type) { return type == DataType::kFloat32 || type =
 /// Integers of 64 bits: float64 does not hold all of them, so they are stored without loss or not at all.
 inline bool IsWideInteger(DataType type) { return type == DataType::kInt64 || type == DataType::kUint64; }
 
-/// Calls `visit` with a value of the C++ type of `type`, one of those of which float64 holds every sample.
+/// Calls `visit` with a value of the C++ type of `type`, a type whose samples all fit into float64.
 /// @pre !IsWideInteger(type)
 template <typename Visit>
 auto DispatchNarrow(DataType type, Visit visit) {

@@ -30,7 +30,7 @@ class FileDescriptor {
   int fd_;
 };
 
-/// Which file it is, whatever its path; a new file may only get that of a deleted one.
+/// Identity of a file, independent of its path; a new file may only get that of a deleted one.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -96,7 +96,7 @@ class WritableFile {
 /// at a time; any threads write to the memory.
 class MappedFile {
  public:
-  /// Takes all its space at once: the memory of a file for which the disk has none must not be touched.
+  /// Allocates all disk space at once: touching mapped memory without disk space would kill the process.
   /// @errors kInternal: the disk is full, or nothing can be created there; kUnimplemented: this file system
   /// gives no such memory
   static Result<MappedFile> Create(const std::filesystem::path& path, std::uint64_t size);
@@ -140,7 +140,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-/// Flags with which files are opened for reading: what is not a file must not make the caller wait.
+/// Flags for opening files for reading: a FIFO must not block the caller.
 extern const int kReadFlags;
 
 /// Name of a type of file, like "folder" or "FIFO". @param mode  of stat

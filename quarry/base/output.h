@@ -9,8 +9,9 @@
 
 namespace quarry {
 
-/// Standard output, for programs. What could not be written is remembered instead of thrown: a conversion
-/// goes on when nobody reads its progress, and the end of the program tells (command_line::EndProgram).
+/// Standard output, for programs. A failed write is remembered instead of thrown: a conversion goes on
+/// without a reader of its progress, and the end of the program reports the failure
+/// (command_line::EndProgram).
 void WriteOut(std::string_view text);
 
 /// WriteOut of a formatted text.
@@ -19,12 +20,12 @@ void PrintOut(fmt::format_string<Args...> text, Args&&... args) {
   WriteOut(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Hands everything printed so far to the system.
+/// Flushes everything printed so far.
 /// @errors kInternal: not everything since the start could be written; kCancelled: the reader of the pipe has
 /// gone
 Status FlushOutput();
 
-/// A line for people on standard error; when that fails, there is nobody left to tell.
+/// Writes a line to standard error; a failure is ignored, as there is no other place to report it.
 void WriteError(std::string_view text);
 
 }  // namespace quarry

@@ -7,9 +7,9 @@
 
 namespace quarry {
 
-/// An object for each thread, made when the thread first asks for it, and destroyed with the thread. For
-/// scratch memory that threads use again; declare it static. A thread_local would do the same, but where
-/// there is no memory to register its destructor, the C library ends the process. Thread-safe.
+/// An object for each thread, made at its first use there, and destroyed with the thread. For scratch memory
+/// that threads use again; declare it static. A thread_local would do the same, but where there is no memory
+/// to register its destructor, the C library ends the process. Thread-safe.
 template <typename T>
 class PerThread {
  public:
@@ -18,7 +18,7 @@ class PerThread {
     if (::pthread_key_create(&key_, [](void* object) { delete static_cast<T*>(object); }) != 0)
       throw std::bad_alloc();
   }
-  // Never destroyed: threads may outlive what is static.
+  // Never destroyed: threads may outlive static objects.
   PerThread(const PerThread&) = delete;
   PerThread& operator=(const PerThread&) = delete;
 

@@ -16,8 +16,8 @@ std::string ToUtf8(std::string text);
 /// The beginning of a text, at most `most` bytes of it, without a part of a character at its end.
 std::string_view Beginning(std::string_view text, std::size_t most);
 
-/// `text` for one line of a terminal or a log, whoever wrote it: control characters, line ends, changes of
-/// direction and bytes that are not UTF-8 become visible, as \x1b or \u202e.
+/// Untrusted `text` for one line of a terminal or a log: control characters, line ends, changes of direction
+/// and bytes that are not UTF-8 become visible, as \x1b or \u202e.
 std::string Printable(std::string_view text);
 
 }  // namespace quarry

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-/// Whether the range of a field is the range of its samples, or that of a few that are none: a tolerance
-/// relative to 1e36, an undeclared fill value, leaves nothing of temperatures around 20.
+/// Finds outliers that make the range of a field: a tolerance relative to 1e36, an undeclared fill value,
+/// would destroy temperatures around 20.
 namespace quarry {
 
 /// Which samples of a grid stand for all: every stride()-th in its order, some ten thousand at most.

@@ -31,7 +31,7 @@ using Validity = std::span<const std::uint8_t>;
 /// Most layers of accuracy of a field.
 inline constexpr int kMaxLayers = 8;
 
-/// Most steps of which at least one refers to no other.
+/// Largest interval between keyframes, in steps.
 inline constexpr int kMaxKeyframe = 256;
 
 /// Largest absolute errors of the layers of accuracy, [unit of the field], descending. Most fields have one.
@@ -104,7 +104,7 @@ class PatchDecoder {
     return false;
   }
 
-  /// Says what the next level refers to, before it is decoded. All levels of a patch that refers to another
+  /// Sets the reference of the next level, before it is decoded. All levels of a patch that refers to another
   /// step do.
   /// @param reference  until the next level is decoded
   virtual Status Refer(const ReferenceLevel& /*reference*/) {

@@ -48,7 +48,7 @@ struct EncodedPatch {
   }
 };
 
-/// A patch as readers will have it: what the same patch of the next step may refer to.
+/// A patch as readers will have it: the reference of the same patch at the next step.
 struct DecodedPatch {
   std::vector<Bytes> layers;  ///< samples of level 0 in each layer; missing ones are unspecified
   Bytes validity;             ///< validity of these; empty if all are valid
@@ -68,7 +68,7 @@ struct EncodeOptions {
   std::optional<std::uint64_t> fill;        ///< bits of one sample as an unsigned integer, or nothing
   Tolerances tolerances;                    ///< see PatchCoder::EncodeLayers
   const DecodedPatch* reference = nullptr;  ///< the patch of another step, used where that pays; null: none
-  DecodedPatch* decoded = nullptr;          ///< gets the patch for the next step; null: nobody needs it
+  DecodedPatch* decoded = nullptr;          ///< gets the patch for the next step; null: not needed
 };
 
 /// Encodes one patch. Samples that are not finite, or equal `fill` bit by bit, are missing; decoding restores

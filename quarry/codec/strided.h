@@ -6,7 +6,7 @@
 
 namespace quarry {
 
-/// Every `stride`-th sample along each axis: of a level, those of a coarser one.
+/// Every `stride`-th sample along each axis: the samples of a coarser level.
 /// @param fine  dense, x fastest
 /// @param out   a vector of samples; what it held before is discarded
 template <typename Sample, typename Vector>

@@ -135,9 +135,8 @@ class Parser {
   std::string helps_;                           // "program --help", and the flags of AddHelp
 };
 
-/// The end of every program: flushes standard output, and prints an error as one line, "PROGRAM: what is
-/// wrong". Output that could not be written is an error. Where the reader of the pipe has gone, the end is a
-/// silent one.
+/// The end of every program: flushes standard output, and prints an error as one line, "PROGRAM: MESSAGE".
+/// Failed output is an error. A closed pipe ends the program silently.
 /// @param outcome  the exit code, or an error
 /// @param speaks   false: prints no error, as the other ranks of a program with MPI
 /// @return the exit code

@@ -50,7 +50,7 @@ inline constexpr std::size_t kMaxJsonDepth = 32;
 std::size_t SizeOf(const Attribute& attribute);
 std::size_t SizeOf(const Attributes& attributes);
 
-/// Checks one by itself: a name, UTF-8, numbers that their type has, JSON that is no deeper than
+/// Checks one attribute: a name, UTF-8, numbers that their type has, JSON that is no deeper than
 /// kMaxJsonDepth.
 /// @errors kInvalidArgument
 Status CheckAttribute(const Attribute& attribute);
@@ -68,8 +68,8 @@ const Attribute* FindAttribute(const Attributes& attributes, std::string_view na
 /// Names of those that are not, or with another value, among `kept`.
 std::vector<std::string> OtherAttributes(const Attributes& attributes, const Attributes& kept);
 
-/// Whether Quarry says in its own way what an attribute of this name says: units, fill values, packing, and
-/// what formats note of their own storage. It is no attribute of a dataset then.
+/// Whether Quarry stores the content of an attribute of this name itself: units, fill values, packing, and
+/// the storage records of formats. It is not an attribute of a dataset then.
 bool IsSaidElsewhere(std::string_view name);
 
 /// For people and messages, on one line: "degrees_north", "0, 1, 2", {"a": 1}.

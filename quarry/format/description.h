@@ -30,10 +30,10 @@ struct GridDescription {
   std::array<std::vector<double>, 3> coordinates;
   Index3 patch = {64, 64, 64};
   int levels = 1;
-  /// Which axes its fields have: the others have one sample, and are no dimension of theirs.
+  /// Axes of its fields: a field has one sample along the others, and no dimension.
   std::array<bool, 3> has_axis = {true, true, true};
   std::array<Attributes, 3> axis_attributes;
-  /// Axes of which the source says no positions: samples lie at 0, 1, 2, ... for want of any.
+  /// Axes without positions in the source: samples lie at 0, 1, 2, ...
   std::array<bool, 3> unplaced = {false, false, false};
   /// In which the source has the positions; all are float64 here.
   std::array<DataType, 3> position_types = {DataType::kFloat64, DataType::kFloat64, DataType::kFloat64};
@@ -141,7 +141,7 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   /// Samples with this value, bit by bit, are missing, besides NaN and infinity.
   std::optional<SampleValue> fill;
   /// Tolerances of the layers before the last, descending, for a field in several layers of accuracy; the
-  /// bound above is that of the last.
+  /// last layer has the bound above.
   std::vector<double> rougher;
   bool rougher_relative = false;  ///< they are fractions of the value range of each step
   /// Instead of the bounds above: a fraction of the magnitude of each sample.
@@ -156,7 +156,7 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   /// See DatasetDescription::NumberOf.
   std::optional<std::uint32_t> number;
 
-  /// "float32", or "bool" of what is stored as another type: the type that users gave, and get.
+  /// The user's type: "float32", or "bool" for samples that are stored as another type.
   std::string_view given_type() const {
     return given == GivenType::kStored ? quarry::Name(type) : quarry::Name(given);
   }

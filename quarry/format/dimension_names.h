@@ -15,7 +15,7 @@ namespace quarry {
 /// @source NetCDF: NC_check_name; HDF5: names of links; Zarr 3: names of nodes
 bool IsDimensionName(const std::string& name);
 
-/// The names of what is along the steps.
+/// Names of the dimension and the coordinates of the steps.
 struct StepNames {
   std::string dimension;
   std::string numbers;  ///< variable with the numbers of the steps: coordinate of the dimension, or auxiliary
@@ -23,7 +23,7 @@ struct StepNames {
       times;  ///< variable with their times: coordinate of the dimension where the dataset has a time name
 };
 
-/// The dimensions of all fields. No two that differ have one name, and none has that of a field.
+/// The dimensions of all fields. Different dimensions have different names, which no field has.
 struct DimensionNames {
   StepNames steps;
   /// Names of x, y, z, for each grid. Axes of two grids have one name if they have the same name in the
@@ -32,10 +32,10 @@ struct DimensionNames {
   std::vector<std::array<std::string, 3>> axes;
 };
 
-/// An axis is called as the dataset calls it. It is called by its letter if nobody has named it, if something
-/// else has that name, or if NetCDF, HDF5 or Zarr cannot have it; and by its letter and "_axis" where the
-/// letter is taken too; a second axis of that name has "_axis" as well. Example: a field "lat", and axes
-/// "lon", "lat", "" -> "lon", "y", "z".
+/// An axis has its name in the dataset. It has its letter instead if it has no name, if something else has
+/// that name, or if NetCDF, HDF5 or Zarr cannot have it; and its letter with "_axis" where the letter is
+/// taken too; a second axis of that name has "_axis" as well. Example: a field "lat", and axes "lon", "lat",
+/// "" -> "lon", "y", "z".
 DimensionNames NamesOfDimensions(const DatasetDescription& dataset);
 
 /// The axis of a grid that a name means, 0 to 2: that of this dimension, or the only one that the dataset
@@ -47,7 +47,7 @@ std::optional<std::size_t> FindAxis(const GridDescription& grid, const std::arra
 /// Names that one field has for itself: "step_NAME" and "time_NAME".
 StepNames NamesOfSteps(const DatasetDescription& dataset, const std::string& field);
 
-/// An error that speaks of x, y and z, with what the dataset calls them: "... along z; z is depth, y is lat".
+/// Adds the dataset's names to an error about x, y and z: "... along z; z is depth, y is lat".
 Status WithAxes(Status status, const GridDescription& grid);
 
 }  // namespace quarry

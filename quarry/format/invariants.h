@@ -33,9 +33,9 @@ Status CheckDataset(const DatasetDescription& dataset);
 /// @errors kInvalidArgument
 Status CheckTexts(const DatasetDescription& dataset);
 
-/// A step of a dataset: a time that is finite, if any, no field twice, as many levels and layers as
-/// dataset.json says, and subfiles that hold every patch once. A field that `dataset` does not know is newer
-/// than it: nobody can ask for it, and neither its layers nor its grid are known.
+/// Checks a step of a dataset: a finite time, if any, no field twice, the numbers of levels and layers of
+/// dataset.json, and subfiles that hold every patch once. A field that `dataset` lacks is newer than it: it
+/// cannot be queried, and its layers and grid are unknown.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields of both
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset);

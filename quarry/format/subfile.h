@@ -54,7 +54,7 @@ struct SubfileHeader {
 
   friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
 
-  /// Encodes as the version that is written, whatever `version` says.
+  /// Encodes in the current version, independent of `version`.
   void EncodeTo(Bytes* out) const;
   /// @param bytes at least the first kEncodedSize bytes of the file
   /// @errors kDataLoss: magic, version, checksum or a value out of range

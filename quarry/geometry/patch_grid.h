@@ -74,10 +74,10 @@ class PatchGrid {
 /// log2(min(px, py, pz)) + 1
 int MaxLevels(const Index3& dims, const Index3& patch);
 
-/// The patch of a grid for which nobody asks for another: at most 2^18 samples, 64^3 of a volume, whatever
-/// the shape of the grid. Short axes leave their share to the others. An axis of one sample has 1, every
-/// other one at least 64, as far as PatchGrid::kMaxPatchVolume allows, so that a thin grid has levels as
-/// well. Example: 1440x721 -> 512x512x1, 1440x721x10 -> 128x128x64.
+/// The default patch of a grid: at most 2^18 samples, 64^3 of a volume, whatever the shape of the grid. Short
+/// axes leave their share to the others. An axis of one sample has 1, every other one at least 64, as far as
+/// PatchGrid::kMaxPatchVolume allows, so that a thin grid has levels as well. Example: 1440x721 -> 512x512x1,
+/// 1440x721x10 -> 128x128x64.
 Index3 DefaultPatch(const Index3& dims);
 
 /// The number of levels unless somebody asks for another: MaxLevels, but at most 10. Coarser levels of a

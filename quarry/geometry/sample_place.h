@@ -8,7 +8,7 @@
 #include "quarry/base/stream_bytes.h"
 #include "quarry/geometry/box.h"
 
-/// Where decoded samples go: into arrays of whoever wants them, without a copy in between.
+/// Destination of decoded samples: the caller's array, without a copy in between.
 namespace quarry {
 
 /// The place of a box of samples in an array: rows along x are dense, others need not be.

@@ -15,9 +15,9 @@ namespace quarry::index {
 Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_t step);
 
 /// Finds patches in the index, by range reads along the Morton curve. The index is never trusted: its file is
-/// compared with its seal, which finds accidents, and every number in it is checked when it is used, as
-/// whoever may write the folder can write a seal. A step counts only while its step.json is the one that was
-/// indexed; every other step, and what is damaged, is looked up in the subfiles' own tables. Thread-safe.
+/// compared with its seal, which finds accidents, and every number in it is checked when it is used, as any
+/// writer of the folder can forge a seal. A step counts only while its step.json is the one that was indexed;
+/// every other step, and what is damaged, is looked up in the subfiles' own tables. Thread-safe.
 class IndexLocator final : public query::PatchLocator {
  public:
   /// Called once, with the first damage that the seal does not show.

@@ -19,10 +19,10 @@ inline ByteSpan ToSpan(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
-/// An environment in one file, without LMDB's lock file: nobody else knows of the file.
+/// An environment in one file, without LMDB's lock file: no other process knows the file.
 class Environment {
  public:
-  /// In a new file. LMDB believes what is in a file, so it never opens one that somebody else may have made:
+  /// Creates a new file. LMDB trusts the contents of a file, so it never opens one from elsewhere:
   /// lmdb_reader.h reads those.
   static Result<Environment> Create(const std::filesystem::path& path);
   ~Environment();

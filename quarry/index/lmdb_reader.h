@@ -9,13 +9,11 @@
 #include "quarry/base/status.h"
 #include "quarry/index/seal.h"
 
-/// Reads the files of LMDB without LMDB, which follows every number in its file wherever that leads. Here
-/// nothing is read outside of the file, and nothing goes on without an end, whatever the file says; an index
-/// may come from anybody. See docs/decisions/index.md.
+/// Reads the files of LMDB without LMDB, which trusts every number in its file. Here no file can cause a read
+/// outside of it, or an endless loop: an index may come from a stranger. See docs/decisions/index.md.
 namespace quarry::index {
 
-/// A sealed data file as this process has copied it: without a name, so that nobody can change or cut it, and
-/// mapped.
+/// A copy of a sealed data file, without a name, so that no other process can change or cut it, and mapped.
 class PrivateCopy {
  public:
   /// @param path  of the copy, for as long as it has a name

@@ -35,15 +35,14 @@ Bytes MaskBoxKey(std::uint64_t mask, std::uint8_t level, std::uint32_t node);
 /// The subfiles with patches, of a field and step or of a mask: what a box tree is made of.
 std::vector<NumberedBox> BoxesOf(const std::vector<SubfileDescription>& subfiles);
 
-/// Makes a key of a patch that of another of the same field and step, or mask.
+/// Replaces the Morton code in a key, for another patch of the same field and step, or mask.
 void SetMortonCode(std::uint64_t morton_code, Bytes* key);
 
 Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
 Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
 
-/// Checks the record of a patch, whoever wrote it: afterwards its numbers can be used as those of a
-/// table.
+/// Checks the untrusted record of a patch: afterwards its numbers can be used as those of a table.
 /// @param position  of the patch whose record it should be
 /// @param subfiles  of the field and step, or of the mask
 /// @errors kDataLoss

@@ -63,7 +63,7 @@ bool IsComplex(std::string_view first, std::string_view second);
 /// @param out   gets the parts
 void TakePart(ByteSpan both, Part part, std::size_t size, std::span<std::byte> out);
 
-/// One array of a file, and what the file says of it.
+/// One array of a file, with its metadata.
 struct ArrayInfo {
   std::string name;   ///< with its groups, as a user writes it
   std::string field;  ///< without them
@@ -81,7 +81,7 @@ struct ArrayInfo {
   std::optional<double> time;  ///< that the file has for the whole array
   TimeUnit time_unit;
   std::string units;             ///< unless an attribute says so
-  bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in whatever order they come
+  bool ordered_by_name = false;  ///< dimensions named x, y and z are these axes, in any order
   bool is_characters = false;    ///< text: the last dimension counts characters
   bool is_scale = false;         ///< positions along a dimension, or other bookkeeping of the format
 };
@@ -103,7 +103,7 @@ class ArrayFile {
   /// @errors kDataLoss, without the path
   virtual Status Read(std::size_t array, Part part, const std::vector<std::uint64_t>& start,
                       const std::vector<std::uint64_t>& count, std::span<std::byte> samples) const = 0;
-  /// Whether all samples of an array are there and can be decoded.
+  /// Checks that all samples of an array exist and can be decoded.
   /// @param path      for messages
   /// @param warnings  gets a sentence for what was never written
   /// @errors kDataLoss: parts are missing, with their names; kUnavailable: a filter is not installed

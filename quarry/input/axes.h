@@ -31,13 +31,13 @@ struct AxisRoles {
   std::optional<std::size_t> time;
   std::vector<std::int64_t> first;    ///< by dimension; of `time` and `fields` the first of those chosen
   std::int64_t moments = 1;           ///< that are chosen of `time`
-  std::optional<std::size_t> fields;  ///< a dimension of which every chosen index becomes a field
+  std::optional<std::size_t> fields;  ///< a dimension whose chosen indices each become a field
   std::int64_t field_count = 1;       ///< that are chosen of `fields`
 
   std::size_t rank() const;  ///< axes of the grid
 };
 
-/// Assigns roles: those of --axes; else time is what the file says, and the last dimensions are z, y, x.
+/// Assigns roles: those of --axes; else time by the file's metadata, and z, y, x to the last dimensions.
 /// Where more than three remain, those of one sample are dropped, slowest first.
 /// @errors kInvalidArgument: options that do not fit the dimensions; dimensions that the user has to choose
 /// of, with the option; the text is a part of a sentence without the file's name

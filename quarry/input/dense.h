@@ -41,7 +41,7 @@ class FileBytes final : public SampleBytes {
 /// How samples lie in the bytes.
 struct DenseLayout {
   bool big_endian = false;
-  std::int64_t components = 1;  ///< numbers of one sample, of which the field is one
+  std::int64_t components = 1;  ///< numbers of one sample; the field is one of them
   std::int64_t component = 0;
 };
 

@@ -13,7 +13,7 @@ struct FileKind {
   std::string remedy;  ///< remedy for a kind that is not read, as an order without a full stop
 };
 
-/// @returns nothing if the bytes are nobody's, or cannot be read
+/// @returns nothing if the bytes are of no known kind, or cannot be read
 std::optional<FileKind> FindFileKind(const std::string& path);
 
 /// @returns nothing for a folder that may be a stack of images

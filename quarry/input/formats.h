@@ -4,8 +4,8 @@
 
 #include "quarry/input/input.h"
 
-/// The readers behind OpenInputs, one per format, and what they share. Each reader that needs a library is a
-/// target of its own, which a build may leave out.
+/// The readers behind OpenInputs, one per format, and their shared parts. Each reader that needs a library is
+/// a separate target, which a build may leave out.
 namespace quarry::input::internal {
 
 using Inputs = std::vector<std::unique_ptr<Input>>;

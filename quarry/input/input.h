@@ -70,7 +70,7 @@ struct InputInfo {
   Index3 dims{};
   DataType type = DataType::kFloat32;
   GivenType given = GivenType::kStored;  ///< meaning of `type`
-  std::optional<ComplexPart> complex;    ///< it is a part of complex samples, `type` that of the part
+  std::optional<ComplexPart> complex;    ///< part of complex samples; `type` is the type of the part
   std::string units;
   std::optional<SampleValue> fill;  ///< the file's own value of missing samples, exactly as in a sample
   std::optional<double> time;
@@ -127,7 +127,7 @@ bool NamesSteps(const std::string& name);
 /// @param axis, units  attributes of the coordinate; empty: there is none
 bool BringsSteps(const std::string& name, bool is_slowest, const std::string& axis, const std::string& units);
 
-/// Whether the numbers along a dimension of this name count steps, and are no times: "step", "frame", ...
+/// Whether the numbers along a dimension of this name are step numbers, not times: "step", "frame", ...
 bool CountsSteps(const std::string& name);
 
 /// Whether a coordinate with these attributes is time. Its name says nothing.
@@ -149,8 +149,8 @@ std::vector<bool> FindHelpers(const std::vector<VariableWords>& variables);
 /// @param stored  the type of the positions in the file; float64 and integers are exact
 void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> stored, SourceAxis* axis);
 
-/// Whether a dimension that varies most slowly, and that no coordinate describes, has a name of what is
-/// vertical: "level", "depth", "nz", ... Others are a guess.
+/// Whether a slowest dimension without a coordinate has a vertical name: "level", "depth", "nz", ... Others
+/// are a guess.
 bool NamesVertical(const std::string& name);
 
 /// The file of FILE:VARIABLE.

@@ -18,13 +18,13 @@ struct NpyHeader {
 };
 
 /// @param start  of the array: at least its header, if it has one
-/// @returns nothing for what is no array of NumPy
+/// @returns nothing if it is not an array of NumPy
 std::optional<NpyHeader> ParseNpy(std::span<const std::byte> start);
 
 /// The most bytes that ParseNpy needs.
 inline constexpr std::size_t kMostNpyHeader = (std::size_t{1} << 20) + 12;
 
-/// The bytes that a header says it has, of which `start` may hold the first only; 0 for what is no array.
+/// Bytes of a header by its own count, though `start` may hold only the first; 0 if it is not an array.
 std::uint64_t NpyHeaderBytes(std::span<const std::byte> start);
 
 /// "float32" of "<f4", and whether it is big-endian; nothing for types that fields cannot have.

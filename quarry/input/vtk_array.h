@@ -18,7 +18,7 @@ struct Encoding {
   std::size_t header_bytes = 4;  ///< bytes of each number in front of the samples
   std::uint64_t offset = 0;      ///< offset of the first character or byte in the file
   std::uint64_t length = 0;      ///< length of the text; 0 for appended data
-  std::int64_t components = 1;   ///< numbers of one sample, of which the field is one
+  std::int64_t components = 1;   ///< numbers of one sample; the field is one of them
   std::int64_t component = 0;
 };
 

@@ -39,7 +39,7 @@ struct Demand {
   std::uint64_t payload = 0;              ///< [bytes] read from files
   std::uint64_t reply = 0;                ///< [bytes] delivered
   const query::ReadPlan* plan = nullptr;  ///< the only answer's; null if there are several, or no samples
-  std::string instead;                    ///< the end of "ask for ..."; empty: whatever the plan allows
+  std::string instead;  ///< the end of "ask for ..."; empty: any request that the plan allows
 };
 
 /// The caller's control of a request while it is answered. One thread at a time.
@@ -57,7 +57,7 @@ class RequestControl {
   virtual void Damaged(const Status&) {}
   /// Called when an answer is complete, with the number of its patches.
   virtual void CountPatches(std::uint64_t) {}
-  /// Takes over the memory that is counted for an answer in one piece, until it has gone.
+  /// Takes over the memory that is counted for an answer in one piece, until the answer is complete.
   virtual void Hold(PatchStore::Memory) {}
 };
 
@@ -79,7 +79,7 @@ struct AnswerStart {
   const FieldDescription& field;
   const query::ReadPlan& plan;
   query::AnswerHeader header;
-  const ResumePoint& from;    ///< complete; an earlier call delivered what comes before it
+  const ResumePoint& from;    ///< complete; an earlier call delivered everything before it
   const ReadUsage& usage;     ///< reads for this answer so far; grows while it is delivered
   const query::Price& price;  ///< cost of all answers, those before the resume point too
 };
@@ -125,8 +125,8 @@ class StepSink {
   virtual Result<bool> Deliver(const std::shared_ptr<const Dataset>& dataset, Steps steps) = 0;
 };
 
-/// Answers requests, within one budget of memory: what a request takes is pinned before it is made. Each
-/// request waits for its memory once for each answer, and holds none while it waits. Thread-safe.
+/// Answers requests within one budget of memory, which is pinned before it is allocated. Each request waits
+/// for memory once for each answer, and holds none while it waits. Thread-safe.
 class ReadSession {
  public:
   /// @param source  outlives the session

@@ -19,9 +19,8 @@ enum class FollowLinks {
 /// NotAFile
 Status OpenError(int error_number, std::string_view action, const std::string& path);
 
-/// Opens what lies below a folder, and follows symbolic links there as it is told. Whoever may write below
-/// the folder cannot get around that by changing links meanwhile: every link is checked as it is followed.
-/// Keeps nothing open. Thread-safe.
+/// Opens files below a folder, and follows symbolic links there by a rule. Changing links meanwhile does not
+/// bypass the rule: every link is checked as it is followed. Keeps nothing open. Thread-safe.
 class Opener {
  public:
   Opener(std::string root, FollowLinks links) : root_(std::move(root)), links_(links) {}

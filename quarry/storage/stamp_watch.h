@@ -6,10 +6,10 @@
 
 namespace quarry {
 
-/// Knows from stamps whether what was read is still current. A stamp settles when we have known it for longer
-/// than a tick: the clock of the storage may be wrong by any amount. Until then a stamp that is old by that
-/// clock counts as settled after one look, so that not each of the first questions lists the steps; if the
-/// clock is wrong, a change is seen a tick late. One caller at a time.
+/// Knows from stamps whether data that were read are still current. A stamp settles when we have known it for
+/// longer than a tick: the clock of the storage may be wrong by any amount. Until then a stamp that is old by
+/// that clock counts as settled after one look, so that not each of the first questions lists the steps; if
+/// the clock is wrong, a change is seen a tick late. One caller at a time.
 class StampWatch {
  public:
   /// To be called before each look, with the stamp as it is now.

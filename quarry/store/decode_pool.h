@@ -23,8 +23,8 @@ struct DecodePriority {
 /// The threads that decode patches, shared by all reads of a process. They are started with the first task.
 /// Others compute in turn with them, so that no more threads compute at a time. Thread-safe.
 ///
-/// Clients take turns: next is the one for which the fewest bytes were decoded since both have tasks here.
-/// Who comes back after a pause is a little ahead of those who always have some.
+/// Start-time fair queueing of clients: next is the one for which the fewest bytes were decoded since both
+/// have tasks here. A client that returns from a pause is a little ahead of those that always have tasks.
 /// @source Goyal, Vin, Cheng, Start-time Fair Queueing, IEEE/ACM Transactions on Networking 5 (1997), section
 /// II
 class DecodePool {
@@ -40,9 +40,8 @@ class DecodePool {
   /// Tasks that no thread has taken yet.
   std::size_t waiting() const;
 
-  /// Runs `task` soon on one of the threads. Of the tasks of one client, by priority, then in the order of
-  /// submission; now and then the oldest is next whatever its priority, so that none waits for ever. It must
-  /// not throw.
+  /// Runs `task` soon on one of the threads. Tasks of one client run by priority, then in the order of
+  /// submission; now and then the oldest is next, so that none starves. It must not throw.
   /// @errors throws where there is no memory, or the system gives no thread at all; the task does not run
   /// then
   void Submit(DecodePriority priority, std::function<void()> task);

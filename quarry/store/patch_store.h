@@ -24,7 +24,7 @@ namespace quarry {
 /// One level of one patch, decoded. Shared by all its users, changed by none.
 using StoredPatch = std::shared_ptr<const PatchReader>;
 
-/// Which level of which patch, and what it was decoded from: replaced data are other patches.
+/// Identity of a level of a patch and of its stored data: replaced data are other patches.
 struct PatchKey {
   std::uint64_t dataset = 0;  ///< checksum of its path
   std::uint64_t step = 0;
@@ -36,9 +36,8 @@ struct PatchKey {
   friend bool operator==(const PatchKey&, const PatchKey&) = default;
 };
 
-/// The memory of everything that requests make large, and the decoded patches, manifests and tables in it.
-/// What is stored makes room for what is needed, least recently used first. A patch that several reads want
-/// is decoded once. Thread-safe.
+/// The memory budget of all requests, with an LRU cache of decoded patches, manifests and tables in the rest
+/// of it. A patch that several reads want is decoded once. Thread-safe.
 ///
 /// There are five kinds of memory. A large question pins its own, up to an eighth of the budget. A request
 /// pins what it needs for as long as it lasts, up to three eighths: its plan, and what it delivers, which a
@@ -50,8 +49,8 @@ struct PatchKey {
 /// Free of deadlocks: a holder of memory waits only for a later kind, in the order question, pinned or small,
 /// reserved, and never for more of the same kind.
 ///
-/// No client takes it all: of those who wait, the client that holds least of a kind is next, and a client has
-/// at most half of the questions' and of the pinned memory, unless one request alone needs more.
+/// Fair among clients: the waiting client that holds least of a kind is next, and a client has at most half
+/// of the questions' and of the pinned memory, unless one request alone needs more.
 /// @source Saule et al., An Out-of-Core Task-based Middleware for Data-Intensive Scientific Computing,
 /// section 3: blocks in use are pinned, the others go least recently used first
 class PatchStore {
@@ -128,8 +127,8 @@ class PatchStore {
   /// clients have equal parts, and so have the reads of a client.
   std::uint64_t FairShare(std::uint64_t client = 0) const;
 
-  /// The right to decode a patch that others wait for, or will soon ask for. If it goes before Finish, those
-  /// who wait decode the patch themselves.
+  /// The right to decode a patch that other reads wait for, or will soon need. If it is destroyed before
+  /// Finish, the waiting reads decode the patch themselves.
   class Claim {
    public:
     Claim() = default;
@@ -145,10 +144,10 @@ class PatchStore {
     /// Whether others wait for the patch.
     bool Wanted() const;
 
-    /// Hands the patch to those who wait, and keeps it in the store: its memory is taken from `memory`, which
-    /// must hold enough.
+    /// Hands the patch to the waiting reads, and keeps it in the store: its memory is taken from `memory`,
+    /// which must hold enough.
     void Finish(StoredPatch patch, Memory* memory);
-    /// Hands an error to those who wait.
+    /// Hands an error to the waiting reads.
     void Fail(Status status);
 
    private:
@@ -169,8 +168,8 @@ class PatchStore {
   /// Whether each patch is stored or being decoded. Counts as no use of it.
   std::vector<bool> Has(std::span<const PatchKey> keys) const;
 
-  /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded. Counts as
-  /// no use of it: claiming does.
+  /// The patch, or null if it is neither stored nor being decoded; waits while it is being decoded. Does not
+  /// make the patch more recent: claiming does.
   /// @errors kCancelled; that of the decoding read
   Result<StoredPatch> Take(const PatchKey& key, const std::function<bool()>& cancelled);
 

@@ -14,7 +14,7 @@ struct Requester {
       Requester(Cancelled cancelled, std::uint64_t client = 0)  // NOLINT: most requests are of this process
       : cancelled(std::move(cancelled)), client(client) {}
 
-  std::function<bool()> cancelled;  ///< asked from time to time while it waits; true: it has gone
+  std::function<bool()> cancelled;  ///< called from time to time while it waits; true: its client has gone
   std::uint64_t client = 0;         ///< one number for all requests of a client; 0: this process itself
 };
 

@@ -28,8 +28,8 @@ class Arrivals final : public ArrivalCheck {
   /// @param connection  that it came by; may be null
   void Taken(const grpc_auth_context* key, const std::shared_ptr<Connection>& connection);
 
-  /// A look at the queue of calls, from its beginning on. gRPC does not say when a call has ended there
-  /// before anybody took it, as its client has gone: so an empty queue has to.
+  /// A look at the queue of calls, from its beginning on. gRPC does not report a call that ended in the queue
+  /// because its client disconnected: an empty queue shows it.
   class Look {
    public:
     explicit Look(Arrivals* arrivals) : arrivals_(arrivals), arrived_(arrivals->arrived_) {}

@@ -22,7 +22,7 @@ class Health {
   /// "/grpc.health.v1.Health/Check" -> "Check"; nothing for the methods of other services.
   static std::optional<std::string> MethodOf(const std::string& path);
 
-  /// Answers one call: blocks until the client has it, or, where it watches, until it has gone.
+  /// Answers one call: blocks until the client has the answer, or, for Watch, until the client disconnects.
   void Answer(const std::string& method, Peer* peer, MessageStream* stream);
 
   /// From now on the server is NOT_SERVING.

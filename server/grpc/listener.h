@@ -54,8 +54,8 @@ class Listener {
   /// that still run then are cut. Returns when all have ended, or half a second later. Streams that watch the
   /// health do not hold it up.
   ///
-  /// The destructor may take longer: gRPC closes a connection only when what it has begun to write is taken,
-  /// or the client has not answered a ping for 20 s.
+  /// The destructor may take longer: gRPC closes a connection only when its pending writes are taken, or the
+  /// client has not answered a ping for 20 s.
   /// @param hurry  asked often; true ends the time at once
   void Drain(std::chrono::milliseconds time, const std::function<bool()>& hurry = nullptr);
 

@@ -16,7 +16,7 @@ struct Answer {
   int status = 200;
   Headers headers;
   SharedBytes body;
-  std::uint64_t announced = 0;  ///< [bytes] of a body that others send, or nobody
+  std::uint64_t announced = 0;  ///< [bytes] of a body that is sent elsewhere, or not at all
 
   /// An error, in words. @param text  one line
   static Answer Say(int status, const std::string& text, Headers headers = {});

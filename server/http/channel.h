@@ -64,9 +64,9 @@ class Channel {
 
   /// Reads something. False: the connection has ended, or was cut.
   bool WaitAndRead(std::string* to, std::size_t most);
-  /// Writes everything. False: the client has gone, or was cut.
+  /// Writes everything. False: the client has disconnected, or was cut off.
   bool WaitAndWrite(Outgoing* outgoing);
-  /// Whether the client has closed the connection, or its end of it: nobody waits for an answer any more.
+  /// Whether the client has closed the connection, or its end of it: the answer has no reader any more.
   bool IsGone() const;
   /// Ends everything that waits, now and later. Thread-safe.
   void Cut();

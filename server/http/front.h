@@ -20,7 +20,7 @@ struct FrontOptions {
   std::vector<std::string> origins;  ///< origins whose pages may ask, "https://example.org"; "*": all
 };
 
-/// Decides what a request is, and who may ask it. Thread-safe.
+/// Routes requests, and checks that they are allowed. Thread-safe.
 class Front {
  public:
   /// @param service  outlives the front

@@ -53,7 +53,7 @@ class HierarchyCache {
     std::weak_ptr<const OpenedDataset> opened;
     Made made;
     std::shared_ptr<Room> room;
-    std::uint64_t used = 0;  ///< when it was asked for last
+    std::uint64_t used = 0;  ///< time of the last use
   };
 
   const std::uint64_t most_;

@@ -45,7 +45,7 @@ class HttpPeer : public Peer {
   Connection* connection() override { return exchange_->connection.get(); }
 
   Exchange* exchange() const { return exchange_; }
-  /// Sends everything. False: the client has gone, or was cut.
+  /// Sends everything. False: the client has disconnected, or was cut off.
   bool Write(Outgoing* outgoing);
 
  private:

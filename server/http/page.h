@@ -15,7 +15,7 @@ class Request;
 /// The files of a web page, in memory: names from outside are looked up, never joined to a path.
 class Page {
  public:
-  /// No files: "/" then says what the server is.
+  /// No files: "/" then describes the server.
   Page() = default;
 
   /// Reads all files below a folder. FILE.gz beside FILE is the same, compressed.

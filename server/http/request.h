@@ -22,9 +22,8 @@ class Request {
   Request();
   ~Request();
 
-  /// Takes what has arrived. Before the head is complete, everything from its first byte on; after it, the
-  /// next bytes of the body, which are kept.
-  /// After an error it stays the same error.
+  /// Takes arrived bytes: before the head is complete, everything from its first byte on; after it, the next
+  /// bytes of the body, which are kept. After an error it stays the same error.
   /// @returns how many bytes it needs no more
   /// @errors kResourceExhausted: a head of more than kMostHead bytes, or a body beyond LimitBody;
   /// kUnimplemented: a transfer coding other than "chunked"; kInvalidArgument: no request, a body whose end

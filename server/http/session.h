@@ -37,9 +37,8 @@ struct SessionContext {
   std::atomic<int> answering = 0;        ///< sessions whose client waits for an answer
 };
 
-/// A connection: requests one after the other, in the order in which they come. Waits for heads, and sends
-/// what is known at once, on the thread of the io_context, which all connections share; calls have a thread
-/// each while they run.
+/// A connection: requests one after the other, in order. Waits for heads, and sends immediate answers, on the
+/// thread of the io_context, which all connections share; calls have a thread each while they run.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   /// @param socket  does not block

@@ -42,8 +42,8 @@ std::string HostOf(std::string_view header);
 /// Whether this is a name of the machine itself, which no stranger's name can be made to lead to.
 bool IsOwnName(std::string_view host);
 
-/// The host and port of an origin: "https://quarry.example.org:8443" -> "quarry.example.org:8443"; empty for
-/// what is none, like "null".
+/// The host and port of an origin: "https://quarry.example.org:8443" -> "quarry.example.org:8443"; empty if
+/// it has none, like "null".
 std::string AuthorityOf(std::string_view origin);
 /// Whether an origin is one as browsers send it: scheme, host, port if any, in lower case and nothing else.
 bool IsOrigin(std::string_view text);
@@ -51,7 +51,7 @@ bool IsOrigin(std::string_view text);
 /// "Fri, 31 Jan 2026 12:00:00 GMT". @param seconds  since 1970
 std::string HttpDate(std::time_t seconds);
 
-/// "text/html; charset=utf-8" for "index.html"; "application/octet-stream" for what is not known.
+/// "text/html; charset=utf-8" for "index.html"; "application/octet-stream" for unknown endings.
 std::string_view MediaTypeOf(std::string_view path);
 
 /// "Not Found" of 404; empty if it is none that this server sends.

@@ -35,7 +35,7 @@ class ZarrFront {
     bool bytes = false;             ///< its bytes
   };
   struct Outcome {
-    bool here = false;             ///< the place is there, whatever came of it
+    bool here = false;             ///< the key is in the hierarchy, with any status
     std::optional<Answer> answer;  ///< nothing: it was sent
   };
 
@@ -60,8 +60,8 @@ class ZarrFront {
   HierarchyCache cache_;
 };
 
-/// The status of an answer for an error of a call. What may pass is 503 or 504, and what will not is 422:
-/// readers of Zarr repeat requests that were answered with others, and take a 404 for a chunk of fill values.
+/// The status of an answer for an error of a call. Transient errors are 503 or 504, others 422: readers of
+/// Zarr repeat requests that were answered with others, and take a 404 for a chunk of fill values.
 int HttpStatusOf(StatusCode code, bool of_chunk);
 
 }  // namespace quarry::server::http

@@ -12,7 +12,7 @@ namespace quarry::tools {
 Result<Bytes> EncodeCsv(const client::LevelSamples& samples, const DatasetDescription& dataset);
 
 /// Values at points.
-/// @param titles  of what the points are given by
+/// @param titles  of the coordinates of the points
 Bytes EncodeCsv(std::span<const query::Point> points, std::span<const double> values,
                 const FieldDescription& field, const query::PositionTitles& titles);
 

@@ -6,7 +6,7 @@
 
 namespace quarry::writer {
 
-/// Describes what a run will do; estimates the size by encoding a few patches spread over the grid. Local to
+/// Describes a run in advance; estimates the size by encoding a few patches spread over the grid. Local to
 /// one rank; writes nothing.
 Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
                                 const DatasetDescription& dataset, int ranks);

@@ -35,8 +35,7 @@ struct Job {
 using Jobs = std::map<std::uint64_t, std::vector<Job>>;
 
 /// Opens all inputs and numbers their steps: inputs of the same field are consecutive steps; different fields
-/// share step numbers. What the files name as coordinates of these, and what does not change with time, are
-/// fields of the first step.
+/// share step numbers. Coordinate fields and still fields belong to the first step.
 /// @errors those of OpenInputs; kInvalidArgument when grids differ, options contradict, or two variables of
 /// one file would be steps of one field
 Result<Jobs> ListJobs(const WriteOptions& options);

@@ -51,8 +51,8 @@ struct ArrivedStep {
   }
 };
 
-/// Analysis, rendering, or whatever else takes the steps of a simulation while it runs. Every rank of Serve
-/// has one, each with needs of its own.
+/// Analysis, rendering, or any other use of a simulation's steps while it runs. Every rank of Serve has one,
+/// each with its own needs.
 ///
 /// Each step arrives once at every rank, in the order in which the simulation has ended them. The consumers
 /// may talk to each other in a call, over Roles::comm(): messages of Serve never meet theirs. A step is in

@@ -156,7 +156,7 @@ class Dataset {
   std::uint64_t handed_over_ = 0;
   std::uint64_t answered_ = 0;
   std::vector<std::uint64_t> lost_;
-  Status unsure_;             ///< the first kUnknown of which the simulation does not know yet
+  Status unsure_;             ///< the first kUnknown that the simulation has not seen yet
   std::uint64_t untold_ = 0;  ///< lost steps that the simulation does not know of yet
   std::uint64_t first_untold_step_ = 0;
   Status first_untold_;

@@ -47,7 +47,7 @@ typedef struct quarry_intransit_step quarry_intransit_step;
  * out; free it in any case, before MPI_Finalize: the end of all objects of the simulation ends the writers.
  */
 int quarry_intransit_split(MPI_Comm world, int writers, quarry_intransit** out);
-/* The same where each rank says what it does. */
+/* The same where each rank gives its own role. */
 int quarry_intransit_split_by_role(MPI_Comm world, int writes, quarry_intransit** out);
 /* 1 on a rank that calls serve, 0 on one that simulates. */
 int quarry_intransit_writes(const quarry_intransit* job);

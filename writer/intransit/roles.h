@@ -48,13 +48,13 @@ class Roles {
   /// @collective over `world`
   static Result<Roles> Split(MPI_Comm world, int writers);
 
-  /// The same where each rank says what it does, for instance to have a writer on every node.
+  /// The same where each rank gives its own role, for instance for a writer on every node.
   /// @errors kInvalidArgument: no rank writes, or none simulates
   /// @collective over `world`
   static Result<Roles> SplitByRole(MPI_Comm world, bool writes);
 
   bool writes() const { return link_->writes; }
-  /// The ranks with the same role as this one: what a simulation uses in place of MPI_COMM_WORLD.
+  /// The ranks with the same role as this one: the simulation's replacement for MPI_COMM_WORLD.
   MPI_Comm comm() const { return link_->same; }
   int simulation_ranks() const { return link_->simulation_ranks; }
   int writer_ranks() const { return link_->writer_ranks; }

@@ -9,7 +9,7 @@
 
 #include "quarry/format/description.h"
 
-/// The files of a dataset on a disk, for those who change it. docs/format.md, "Publishing", is the protocol.
+/// The files of a dataset on a disk, for writers. docs/format.md, "Publishing", is the protocol.
 namespace quarry::writer {
 
 /// Prefix of names in "steps" that no reader sees: such a step is not published yet, or no longer.

@@ -121,7 +121,7 @@ class DatasetWriter {
                                   FieldSource* source);
   /// Publishes the fields that were written since the last step. @errors see Publisher::PublishStep
   Status PublishStep(std::uint64_t step, std::optional<double> time);
-  /// Removes what is not published.
+  /// Removes the unpublished files.
   void Abandon();
 
   /// Seconds of this rank.

@@ -66,7 +66,7 @@ struct FieldWords {
 /// @errors kInvalidArgument: the parts contradict each other
 Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words = {});
 
-/// A field that continues one of the dataset: what the request leaves open is as it is there.
+/// A field that continues one of the dataset: settings that the request leaves open come from there.
 FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing);
 
 /// Checks that a field matches one that the dataset already has.

@@ -8,9 +8,9 @@
 #include "quarry/base/directory_lock.h"
 #include "quarry/format/description.h"
 
-/// Changes of a dataset that exists, which read and write no samples. Each one takes the writing lock, and is
-/// in order after a crash at any moment: what was to be removed is there as before, or gone, and calling
-/// again completes it. Readers that have the dataset open may miss what was removed until they open it again.
+/// Changes of an existing dataset that read and write no samples. Each one takes the writing lock, and
+/// survives a crash at any moment: a removal has then happened or not, and calling again completes it.
+/// Readers that have the dataset open may fail on removed steps until they open it again.
 namespace quarry::writer {
 
 /// Owner of attributes.
@@ -42,9 +42,9 @@ struct RemovalReport {
 };
 
 /// Removes steps and fields, and the masks that no step needs any more.
-/// @errors kNotFound: no such dataset, step or field; kFailedPrecondition: what stays needs what is to be
-/// removed (patches that refer to an earlier step, a field that stands still, the other part of complex
-/// samples), or no field would stay; kUnavailable: another process writes
+/// @errors kNotFound: no such dataset, step or field; kFailedPrecondition: the rest needs them (patches that
+/// refer to an earlier step, a still field, the other part of complex samples), or no field would stay;
+/// kUnavailable: another process writes
 Result<RemovalReport> Remove(const std::filesystem::path& dataset, const Removal& removal,
                              const LockOptions& locking = {});
 

@@ -58,7 +58,7 @@ class PatchGathering {
   /// @param piece    part of it; the pieces of a box are disjoint and cover it
   void Add(std::size_t box, const Box& piece, const BoxView& samples);
 
-  /// Brings what is missing of this rank's patches, after every piece of every rank.
+  /// Fetches the missing parts of this rank's patches, after every piece of every rank.
   /// @param redistribution  over the ranks, for samples of this type; its mapping is replaced
   /// @errors the same on every rank; kInternal: MPI, memory
   /// @collective
@@ -75,7 +75,8 @@ class PatchGathering {
   void AddToPatch(Target* target, const Box& piece, const BoxView& samples);
   void AddToSend(std::size_t send, const Box& piece, const BoxView& samples);
   void Allocate(Target* target);
-  /// The boxes and messages of the exchange: what this rank sends and receives, without what it keeps.
+  /// The boxes and messages of the exchange: the samples that this rank sends and receives, without those
+  /// that it keeps.
   redistribute::RankSchedule Messages() const;
 
   const PatchGrid& grid_;

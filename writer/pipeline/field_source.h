@@ -24,8 +24,8 @@ class FieldSource {
   /// @returns        a view for each of them
   virtual Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) = 0;
 
-  /// Whether Load is to be called for small pieces of boxes, one after the other: for a source that copies
-  /// what it loads. Otherwise it is called for all boxes of a region at once.
+  /// Whether Load is called for small pieces of boxes, one after the other: for a source that copies its
+  /// samples. Otherwise it is called for all boxes of a region at once.
   virtual bool in_pieces() const { return false; }
 
   /// No more samples are needed for now.

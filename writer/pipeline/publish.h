@@ -18,8 +18,8 @@ struct PublishedStep {
   bool has(const std::string& field) const { return sources.contains(field); }
 };
 
-/// That a published field was made from what a resumed run gives again: the time is the same, or, where one
-/// is unknown, the name of the input.
+/// Checks that a published field was made from the same input as a resumed run has: the time is the same, or,
+/// where one is unknown, the name of the input.
 /// @param published  has the field
 /// @errors kAlreadyExists: it was made from something else, which a resumed run would lose
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,

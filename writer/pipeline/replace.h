@@ -7,20 +7,20 @@
 
 namespace quarry::writer {
 
-/// A dataset that takes the place of another one, once all of it is written. Until then readers see the old
-/// one, and it stays if the new one fails or the process ends: what was written is left in a folder beside
-/// it, which the next replacement removes. Nobody else writes meanwhile. One caller at a time.
+/// Replaces a dataset once all of the new one is written. Until then readers see the old one, which stays if
+/// the new one fails or the process ends: a staging folder is then left beside it, which the next replacement
+/// removes. Holds the writing lock meanwhile. One caller at a time.
 class Replacement {
  public:
-  /// Locks what is at this place, if there is something.
-  /// @errors kFailedPrecondition: it is no dataset, or holds files that are no part of one: these are not
-  /// removed; kUnavailable: another process writes it
+  /// Locks the old dataset, if there is one.
+  /// @errors kFailedPrecondition: it is not a dataset, or holds other files, which are not removed;
+  /// kUnavailable: another process writes it
   static Result<Replacement> Begin(const std::filesystem::path& dataset, const LockOptions& options = {});
   ~Replacement() { Abandon(); }
   Replacement(Replacement&& other) noexcept;
   Replacement& operator=(Replacement&&) = delete;
 
-  /// Where the new dataset is to be created: beside the old one, or, if there is none, in its place.
+  /// The staging folder for the new dataset: beside the old one, or, if there is none, in its place.
   const std::filesystem::path& staged() const { return staged_; }
 
   /// Puts the new dataset into the place of the old one, and removes that. Where the file system can exchange

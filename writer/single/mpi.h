@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-/// MPI for a job of one process: what the writer's libraries call, and nothing else. The targets
+/// MPI for a job of one process: the functions that the writer's libraries call, and no others. The targets
 /// quarry_*_single find this file as <mpi.h>; no other target may (docs/decisions/build-and-ci.md).
 ///
 /// With one rank a collective call copies what the rank brings, and no message is ever sent. The calls that

@@ -10,8 +10,8 @@
 
 namespace quarry::client::internal {
 
-/// Parses an answer's header. Whatever a server says, samples are those of the question, and memory is taken
-/// only for parts of the grid.
+/// Parses an answer's header. No server can make the client accept other samples than it asked for, or
+/// allocate memory for more than parts of the grid.
 /// @errors kInternal: another field, type, step, level, spacing or extent than asked for
 Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset,
                                         const query::SeriesRequest& request,

@@ -9,8 +9,8 @@
 
 namespace quarry::client::internal {
 
-/// The pages of a list. A hostile server may send them without end: what they hold ascends, a page that is
-/// not the last holds something, and all of them together have a limit.
+/// The pages of a list. A hostile server may send them without end, so keys ascend, only the last page may be
+/// empty, and the whole list has a limit.
 template <typename Key>
 class Pages {
  public:
@@ -18,7 +18,7 @@ class Pages {
   /// @param most    [bytes] of all pages
   Pages(std::string server, std::uint64_t most) : server_(std::move(server)), most_(most) {}
 
-  /// Takes the key of the next item. @errors kInternal: it does not come after the last one
+  /// Checks the key of the next item. @errors kInternal: it does not come after the last one
   Status TakeItem(Key key) {
     if (begun_ && !(last_ < key))
       return InternalError("the server {} lists \"{}\" after \"{}\"; a list goes on in ascending order",

@@ -52,7 +52,7 @@ class BinaryEncoder {
     for (int i = count - 1; i >= 0; --i) EncodeEven((value >> i & 1) != 0);
   }
 
-  /// Writes what is pending, without trailing zero bytes: the decoder supplies them.
+  /// Writes the pending bits, without trailing zero bytes: the decoder supplies them.
   void Finish() {
     for (int i = 0; i < 5; ++i) ShiftLow();
     while (out_->size() > begin_ && out_->back() == std::byte{0}) out_->pop_back();

@@ -29,7 +29,7 @@ class BitStringWriter {
     const std::size_t begin = out_->size();
     out_->resize(begin + values.size() * sizeof(std::uint32_t) + sizeof(std::uint64_t));
     std::byte* next = out_->data() + begin;
-    // In registers, without a branch: of what is stored, whole bytes stay and the rest is stored again.
+    // Registers instead of branches: whole bytes of the store stay, and the rest is stored again.
     std::uint64_t pending = pending_;
     auto held = static_cast<unsigned>(held_);
     const auto put = [&](BitRun run) {

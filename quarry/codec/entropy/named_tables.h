@@ -29,7 +29,7 @@ inline constexpr int ShiftOf(TableName name) {
   return scale < 28 ? 0 : (scale - 24) / 4;
 }
 
-/// Thread-safe; made when first asked for.
+/// Thread-safe; made at the first use.
 const SymbolTable& NamedTable(TableName name);
 
 /// The largest symbol that has a frequency in it; all below have one too.

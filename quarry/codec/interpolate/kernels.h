@@ -92,7 +92,7 @@ struct ReconstructArgs {
   LowBits* low_bits = nullptr;            ///< or null; what has been read is counted
   const T* predicted = nullptr;
   T* decoded = nullptr;
-  std::uint16_t* magnitudes = nullptr;  ///< or null: nobody needs them
+  std::uint16_t* magnitudes = nullptr;  ///< or null: not needed
 };
 
 struct Kernels {

@@ -109,7 +109,7 @@ struct IntervalScratch {
     return *scratch;
   }
 
-  /// @param size  of what is clamped at a time
+  /// @param size  of the part that is clamped at a time
   void Resize(std::size_t size) {
     if (clamped.size() >= size) return;
     clamped.resize(size);

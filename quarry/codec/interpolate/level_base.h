@@ -29,10 +29,9 @@ struct LevelBase {
       nullptr;  ///< the same level at other steps, dense; null: there is none. See reference.h
 };
 
-/// Turns predictions of samples into predictions inside their intervals. From here on a sample is coded by
-/// its distance from there, positive towards the farther end of the interval: so all samples share the
-/// tables, at whichever end they lie. Multiplied by its sign, a sample, its prediction and its index are what
-/// the first layer would have.
+/// Clamps predictions of samples to their intervals. A sample is then coded by its distance from the clamped
+/// prediction, positive towards the farther end of the interval: so all samples share the tables, at either
+/// end. Multiplied by its sign, a sample, its prediction and its index are what the first layer would have.
 /// @source docs/format.md, "Further layers"
 template <typename T>
 struct IntervalArgs {

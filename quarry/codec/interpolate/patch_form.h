@@ -126,7 +126,7 @@ struct ToWorking {
 
 template <typename S, typename T>
 struct ToMultiples {
-  /// Missing samples become 0, whatever they are.
+  /// Missing samples become 0, with any bits.
   /// @param validity  null: all are valid
   QUARRY_INLINE static void Run(const S* __restrict samples, const std::uint8_t* __restrict validity,
                                 std::size_t count, Quantum quantum, T* __restrict out) {
@@ -163,7 +163,7 @@ const T* WorkingValues(const S* samples, const std::uint8_t* validity, std::size
   return buffer->data();
 }
 
-/// Whether the samples are what is computed in.
+/// Whether the working type is the type of the samples.
 template <typename S, typename T>
 bool AreWorkingValues(const PatchHead& head) {
   return std::is_same_v<S, T> && (!head.lattice || (head.exponent == 0 && !head.quantum));
@@ -183,8 +183,8 @@ void ConvertFromWorking(const T* values, std::size_t count, const PatchHead& hea
 /// Levels whose new samples are the original ones, bit by bit: bit l for level l, counted down to one sample.
 using ExactLevels = std::uint64_t;
 
-/// Half the width of the interval in which the samples of a level lie, by what the layer before has of them;
-/// in working values of this layer.
+/// Half the width of the interval around the samples of a level, from the layer before; in working values of
+/// this layer.
 /// @source docs/format.md, "Further layers"
 template <typename T>
 double HalfWidth(const PatchHead& before, ExactLevels exact, int level, const PatchHead& own) {
@@ -206,7 +206,7 @@ double HalfWidth(const PatchHead& before, ExactLevels exact, int level, const Pa
 template <typename S, typename T>
 class ReferenceValues {
  public:
-  /// @param fine    of `shape`; every `stride`-th sample of them is taken. They outlive what is returned
+  /// @param fine    of `shape`; every `stride`-th sample of them is taken. They outlive the returned samples
   const T* Of(const ReferenceLevel& fine, const Index3& shape, std::int64_t stride, const PatchHead& head) {
     const auto* samples = reinterpret_cast<const S*>(fine.samples.data());
     Validity validity = fine.validity;

@@ -6,9 +6,9 @@
 
 /// Predictions of a level with the help of the same level at another step, its reference.
 ///
-/// A predictor is linear. Predicting what is left of a sample after a share of its reference, and adding that
-/// share again, is predicting the sample and adding the share of what the predictor misses the reference by.
-/// The same misses tell how rough the surroundings are, before anything of the level is known.
+/// A predictor is linear. So predicting the residual of a sample after a share of its reference, and adding
+/// that share again, equals predicting the sample and adding the same share of the predictor's error on the
+/// reference. These errors also give the local roughness, before any sample of the level is known.
 namespace quarry::interpolate {
 
 /// Shares of a reference are multiples of a quarter, up to the whole.
@@ -22,7 +22,7 @@ struct ReferencePlane {
   std::size_t count = 0;
 };
 
-/// Adds a share of what the predictions of a reference miss to those of a level.
+/// Adds a share of a reference's prediction errors to the predictions of a level.
 template <typename T>
 void AddShare(const ReferencePlane<T>& plane, T share, T* predicted);
 

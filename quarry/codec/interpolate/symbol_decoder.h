@@ -22,7 +22,7 @@ struct Escape {
   double value;
 };
 
-/// Room for `samples` and what is read and written beyond the last.
+/// Room for `samples` and the reads and writes beyond the last.
 inline std::uint8_t* BytesFor(std::size_t samples, std::vector<std::uint8_t>* scratch) {
   const std::size_t size = samples + entropy::kMostLanes;
   if (scratch->size() < size) scratch->resize(size);
@@ -36,8 +36,8 @@ class SymbolDecoder {
   /// @param further  there is a layer before, so contexts may have classes
   SymbolDecoder(const Kernels& kernels, std::size_t samples, bool further);
 
-  /// Reads what comes before the symbols. `payload` begins behind the first byte of the level and its
-  /// predictor and must stay.
+  /// Reads the part before the symbols. `payload` begins behind the first byte of the level and its predictor
+  /// and must stay.
   /// @param wide  samples are float64, not float32
   /// @errors kDataLoss
   Status Start(LevelMode mode, std::uint8_t head, bool wide, ByteSpan payload);
@@ -63,7 +63,7 @@ class SymbolDecoder {
 
   const std::uint8_t* symbols() const;
   const std::uint8_t* tables() const;
-  /// Null: no symbol has any. What is read from it is counted.
+  /// Null: no symbol has any. The bits that are read from it are counted.
   LowBits* low_bits() { return has_low_bits_ ? &low_bits_ : nullptr; }
   /// Indices of adaptive bits in the last band that no symbol stands for, by position.
   const std::vector<Escape>& large() const { return large_; }

@@ -36,7 +36,7 @@ template <typename T>
 void Forward(T* fine, const Index3& fine_shape, T* coarse, T* details);
 
 /// Inverse of Forward up to rounding. With `details` null it is the multilinear interpolation of the coarse
-/// samples: what a viewer of the coarser level sees between them.
+/// samples, as a viewer of the coarser level sees them.
 template <typename T>
 void Inverse(const T* coarse, const T* details, const Index3& fine_shape, T* fine);
 
