@@ -462,7 +462,7 @@ TEST_F(DatasetStorageTest, ThePriceIsWhatIsReadWhereMemoryIsPlentiful) {
   }
 }
 
-/// The price is that of plentiful memory: a reader that decodes an answer in parts cannot join as many
+/// The cost is that of plentiful memory: a reader that decodes an answer in parts cannot join as many
 /// ranges, and reads some of them again.
 TEST_F(DatasetStorageTest, LittleMemoryReadsMoreOften) {
   MakeDataset(disk(), {.dims = {70, 60, 50}});

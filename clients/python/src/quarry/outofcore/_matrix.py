@@ -217,7 +217,7 @@ class BlockedMatrix:
     """[bytes] Beside blocks and vectors."""
 
     def compute(self, kind: str, task: Task, block: Any, vectors: Vectors) -> Iterator[tuple[str, Any]]:
-        """Contribution of a block to the product with vectors: to its rows, and, as its own mirror image, to its
+        """Contribution of a block to the product with vectors: to its rows, and, in place of its mirror image, to its
         columns."""
         yield task.parts[0], block @ vectors[task.parts[-1]]
         if len(task.parts) == 2:
