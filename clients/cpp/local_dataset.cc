@@ -37,7 +37,7 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
       {wanted == 0 ? kUsual : wanted, kBytesPerSample * static_cast<std::uint64_t>(patch), 4 * planning});
 }
 
-/// The one dataset of a directory, as of Open, or with the steps that were watched or asked for since.
+/// The one dataset of a directory, as of Open, or with the steps that were published and noticed since.
 class OneDataset final : public DatasetSource {
  public:
   explicit OneDataset(std::shared_ptr<const quarry::Dataset> dataset) {
@@ -58,7 +58,7 @@ class OneDataset final : public DatasetSource {
     const std::lock_guard lock(mutex_);
     opened_ = std::move(opened);
   }
-  /// Looks for steps that were published since. Cheap if there are none.
+  /// Refreshes the list of steps. Cheap if there are none.
   /// @errors kNotFound: the dataset has gone, or another is in its place
   Status Refresh() {
     const std::lock_guard lock(refreshing_);

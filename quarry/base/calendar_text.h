@@ -34,7 +34,7 @@ struct Date {
 struct Units {
   UnitName unit;
   std::string_view reference;  ///< text behind "since"; empty without one
-  std::optional<Date> date;    ///< date of `reference`, unless it is no date
+  std::optional<Date> date;    ///< date of `reference`, if it is a date
 };
 
 /// A date as CF, ISO 8601 and WRF write it. Whether the calendar has the day is another question.

@@ -196,7 +196,7 @@ void DirectoryLock::Release() {
 }
 
 void DirectoryLock::RemoveDirectory() && {
-  // An owner file must go before its directory, flock must stay until that has gone.
+  // The owner file is removed before its directory, and flock is held until that is removed too.
   Release();
   ::rmdir(path_.c_str());
   fd_ = FileDescriptor();

@@ -62,7 +62,7 @@ std::string ToUtf8(std::string text) {
 std::string_view Beginning(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   std::size_t end = most;
-  // At most three bytes: a text that is no UTF-8 is cut where it may be.
+  // At most three bytes back: text that is not UTF-8 is cut anywhere.
   for (std::size_t back = 0; back < 3 && end > 0; ++back) {
     if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80) break;
     --end;

@@ -70,8 +70,8 @@ double Threshold(const std::vector<double>& sorted, const Core& core) {
   const double value = FarthestOutside(sorted, core);
   if (LooksLikeFill(value)) return 10;
   constexpr std::size_t kFew = 64;
-  // A few samples, or less than a half of many, are no norm: only what no physical range has parts the
-  // others.
+  // A few samples, or less than a half of many, are not a norm: only a gap beyond every physical range
+  // separates the others.
   if (sorted.size() < kFew || core.size() < sorted.size() / 2) return 1e6;
   const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
   constexpr std::ptrdiff_t kRepeated = 4;  // one of them may be the end of the range, counted twice
@@ -91,7 +91,7 @@ std::optional<OutlyingSamples> FindOutlying(std::vector<double>* sample, double 
   std::optional<Core> found;
   for (const std::size_t begin : places) {
     for (const std::size_t end : places) {
-      // Most samples may be missing, but a few alone are no field; one value alone has no range.
+      // Most samples may be missing, but a few alone do not make a field; one value alone has no range.
       if (end < begin + sorted.size() / 20 + 4 || (begin == 0 && end == sorted.size())) continue;
       const Core core{begin, end};
       const double range = sorted[end - 1] - sorted[begin];

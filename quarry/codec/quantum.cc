@@ -112,7 +112,7 @@ struct CountOthers {
   }
 };
 
-/// The first valid sample that is no multiple; the number of samples if all are.
+/// The first valid sample that is not a multiple; the number of samples if all are.
 template <typename S>
 std::size_t FirstOther(const Quantum& quantum, double limit, std::span<const S> samples, Validity validity) {
   constexpr std::size_t kBlock = 4096;

@@ -177,7 +177,7 @@ Option Parser::AddOption(const std::string& names, T* value, const std::string& 
   CLI::callback_t read = [value](const CLI::results_t& texts) { return ReadValue(texts, value); };
   CLI::Option* option = app_->add_option(names, std::move(read), description);
   option->type_name(type);
-  // Before other checks: this one names what is wrong.
+  // Runs before other checks, for the more exact message.
   option->check(
       [](const std::string& text) { return ReadScalar<typename Kind::Scalar>(text).status().message(); });
   if constexpr (Kind::kList) option->expected(CLI::detail::expected_max_vector_size);

@@ -16,7 +16,7 @@
 namespace quarry::command_line {
 namespace {
 
-/// The end of a program whose memory runs out where nobody can catch that: before RunProgram, or in a thread.
+/// Ends a program that runs out of memory where no handler can catch it: before RunProgram, or in a thread.
 /// Other uncaught exceptions are faults of the program, and abort it.
 void EndWithoutMemory() {
   try {
@@ -33,9 +33,8 @@ void EndWithoutMemory() {
   std::abort();
 }
 
-/// Where a program starts with standard streams closed (">&-"), the next file that it opens gets their
-/// numbers, and what it prints would go into that file. Takes the numbers, such that using them fails as
-/// before.
+/// A program that starts with closed standard streams (">&-") would reuse their numbers for the next opened
+/// file, and print into that file. Occupies the numbers, so that using them fails as before.
 bool OccupyStandardStreams() {
   bool closed = false;
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {

@@ -86,7 +86,7 @@ class AxisNames {
   const std::vector<GridDescription>& grids_;
   Taken* const taken_;
   std::vector<std::array<std::string, 3>> names_;
-  /// Grids and axes by what the dataset calls them.
+  /// Grids and axes by their names in the dataset.
   std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> named_;
 };
 

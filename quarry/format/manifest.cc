@@ -144,7 +144,7 @@ Status Parse(std::string_view text, const Cancelled& cancelled, google::protobuf
   return Status::Ok();
 }
 
-/// A manifest whose own checksum holds, with zeros in its place.
+/// Checks a manifest's own checksum, computed with zeros in its place.
 Result<std::string> CheckText(std::string text) {
   const std::size_t position = ChecksumPosition(text);
   if (position == std::string::npos)

@@ -80,7 +80,7 @@ void PutRow(const PatchEntry& row, std::uint64_t step, std::uint64_t samples, By
   for (const LevelEntry& level : row.levels) PutPart(level, out);
 }
 
-/// Takes values off the front of a table. What is not there, or cannot be, reads as 0, and is remembered.
+/// Reads values from the front of a table. A missing or impossible value reads as 0, and is remembered.
 class TableReader {
  public:
   explicit TableReader(ByteSpan bytes) : bytes_(bytes) {}

@@ -92,7 +92,7 @@ std::optional<MortonRun> MortonRuns::Next() {
   return run;
 }
 
-/// The next cell that lies in the box, with the codes wanted of it.
+/// The next cell that lies in the box, with its wanted codes.
 std::optional<MortonRun> MortonRuns::NextCell() {
   while (!cells_.empty()) {
     const Cell cell = cells_.back();

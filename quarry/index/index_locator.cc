@@ -107,7 +107,7 @@ Result<bool> IndexLocator::IsCurrent(std::uint64_t step) const {
     const std::lock_guard lock(mutex_);
     if (const auto known = current_.find(step); known != current_.end()) return known->second;
   }
-  // Without the lock: a file that cannot be read holds up nobody who asks for another step.
+  // Without the lock: an unreadable file does not delay questions about other steps.
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t checksum, StepManifestChecksum(dataset_->root(), step));
   Bytes value;
   PutLittleEndian(&value, checksum);

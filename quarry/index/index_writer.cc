@@ -70,8 +70,8 @@ Result<std::size_t> NumberOf(const Dataset& dataset, std::uint64_t step, const F
 /// Step numbers, with the checksums of the step.json files that they come from.
 using IndexedSteps = std::map<std::uint64_t, std::uint64_t>;
 
-/// The index as it was, of which a new one takes over what still holds. LMDB never opens it: whoever can
-/// write the folder can write a file that would end the process.
+/// The old index, whose valid records the new one takes over. LMDB never opens it: a hostile file in the
+/// folder could end the process.
 class OldIndex {
  public:
   /// @param path  of a copy, see PrivateCopy
@@ -306,7 +306,7 @@ Location DefaultIndexFolder(const Location& dataset) { return dataset / "index";
 namespace {
 
 /// Makes the working file the index of the dataset.
-/// @param old  what to take over; nothing: there is none, or none that is to be believed
+/// @param old  valid records to take over; nothing: there are none, or they are not trusted
 /// @returns true if the old index is already that, and there is no working file
 Result<bool> FillAnew(const Dataset& dataset,
                       const std::function<void(std::uint64_t, std::uint64_t)>& progress,
@@ -390,7 +390,7 @@ Status CompareBoxes(const Status& checked, const Location& folder, const std::st
 }  // namespace
 
 Status VerifyIndex(const Dataset& dataset, const Location& folder) {
-  Status damage;  // where it is damaged, the locator finds what is in the tables
+  Status damage;  // where it is damaged, the locator falls back to the tables
   QUARRY_ASSIGN_OR_RETURN(const auto locator,
                           IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path(),
                                              [&](const Status& told) { damage = told; }));

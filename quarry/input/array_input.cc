@@ -241,7 +241,7 @@ Result<std::shared_ptr<const FileWords>> ReadWords(const ArrayFile& file, const 
   using Words = std::shared_ptr<const FileWords>;
   if (!time) return Words(words);
   const ArrayInfo& coordinate = file.arrays()[*time];
-  // One beside the coordinate of the dimension is no coordinate of its own.
+  // A coordinate beside that of the dimension is not a coordinate field.
   const bool is_coordinate = !roles.time || array.dimensions[*roles.time].coordinate == time;
   if (is_coordinate && IsUtf8(coordinate.field)) words->time_name = coordinate.field;
   words->time = KeptAttributes(coordinate.attributes, coordinate.name, {"calendar"}, warnings);

@@ -143,7 +143,7 @@ Status TakeChoices(const std::vector<AxisDimension>& dimensions, const InputOpti
   return Status::Ok();
 }
 
-/// Finds time among the free dimensions, and drops those of one sample that are no axes.
+/// Finds time among the free dimensions, and drops those of one sample that are not axes.
 void TakeTime(const std::vector<AxisDimension>& dimensions, std::vector<bool>* free, AxisRoles* roles) {
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     if (!(*free)[i]) continue;

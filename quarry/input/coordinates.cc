@@ -12,7 +12,7 @@
 namespace quarry::input::internal {
 namespace {
 
-/// Whether a dimension of one sample is no axis, no time and nobody's choice.
+/// Whether a dimension of one sample is neither an axis, nor time, nor chosen.
 bool IsDropped(const AxisRoles& roles, const ArrayInfo& array, std::size_t dimension) {
   const bool is_axis = std::ranges::find(roles.grid, std::optional(dimension)) != roles.grid.end();
   return !is_axis && roles.time != dimension && roles.fields != dimension &&
@@ -30,7 +30,7 @@ std::optional<std::size_t> AxisOf(const ArrayDimension& dimension, const ArrayIn
   return std::nullopt;
 }
 
-/// Dimensions of texts, of which each has one of characters more.
+/// Dimensions of texts, each with one more of characters.
 std::size_t RankOfTexts(const ArrayInfo& array) {
   return array.dimensions.size() - (array.is_characters && !array.dimensions.empty() ? 1 : 0);
 }
@@ -116,7 +116,7 @@ class Finding {
     if (!IsUtf8(other.field) || (!is_of_axis && !IsDimensionName(other.field))) return false;
     Result<std::vector<std::string>> texts = file_.ReadTexts(number);
     const auto is_text = [](const std::string& one) { return IsUtf8(one); };
-    // A failed read is no reason to leave it out: other ranks may be able to read it.
+    // A failed read is not a reason to leave it out: other ranks may be able to read it.
     if (!texts.ok() && texts.status().code() != StatusCode::kInvalidArgument)
       status_ = std::move(texts).status().Annotate(other.name);
     if (!texts.ok() || !std::ranges::all_of(*texts, is_text)) return false;

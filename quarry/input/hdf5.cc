@@ -223,7 +223,7 @@ class Hdf5File final : public ArrayFile {
     std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, rank)));
     std::vector<hsize_t> most(dims.size());
     H5Sget_simple_extent_dims(space.get(), dims.data(), most.data());
-    // Letters along an axis are no text, unless they are rows, or netCDF has no other text.
+    // Letters along an axis are not text, unless they are rows, or netCDF has no other text.
     array->is_characters = is_one_character && (rank > 1 || (rank == 1 && is_netcdf_));
     const std::vector<std::string> labels = Texts(dataset, "DIMENSION_LABELS");
     for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -43,7 +43,7 @@ Status AddStrings(hid_t dataset, hid_t type, hid_t memory, hid_t space, std::vec
   return Status::Ok();
 }
 
-/// Numbers or texts of an attribute; nothing for other kinds, or what is too long.
+/// Numbers or texts of an attribute; nothing for other kinds, or attributes that are too long.
 std::optional<FileAttribute> ReadAttribute(hid_t object, const char* name) {
   const Handle opened = OpenAttribute(object, name);
   if (!opened.ok()) return std::nullopt;

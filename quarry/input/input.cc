@@ -73,7 +73,7 @@ const Format* FindFormat(const std::string& name) {
   return nullptr;
 }
 
-/// The format of a file whose bytes are nobody's: that of its ending, or raw.
+/// The format of a file with unknown first bytes: by its ending, or raw.
 const Format* FormatOfEnding(const std::string& path) {
   const std::string ending = internal::EndingOf(path);
   for (const Format& format : Formats()) {

@@ -262,7 +262,7 @@ Result<Bytes> ReadStart(const std::shared_ptr<const RandomAccessFile>& file, con
   return start;
 }
 
-/// @returns nothing for a file of the archive that is no array
+/// @returns nothing for a file of the archive that is not an array
 Result<std::optional<NpyArray>> ReadArray(const std::shared_ptr<const RandomAccessFile>& file,
                                           const Archive& archive, const Entry& entry) {
   const std::string& path = file->path();

@@ -17,7 +17,7 @@ std::string& LastText() {
   return *texts;
 }
 
-/// That of the bits of float16 is uint16.
+/// float16 samples are read by their bits, as uint16.
 std::optional<DataType> ToDataType(std::uint16_t bits, std::uint16_t format) {
   const bool is_signed = format == SAMPLEFORMAT_INT;
   if (format == SAMPLEFORMAT_IEEEFP) {

@@ -114,7 +114,7 @@ Result<ArrayReader> OpenArray(const Document& document, const pugi::xml_node& no
   return ArrayReader(std::move(info), std::move(file), encoding);
 }
 
-/// All numbers of an array that is no field.
+/// All numbers of an array that is not a field.
 Result<std::vector<double>> ReadNumbers(const Document& document, const pugi::xml_node& node,
                                         std::int64_t count) {
   InputInfo info;
@@ -273,7 +273,7 @@ Result<std::vector<double>> ReadPoints(const Grid& grid, std::size_t axis) {
     const std::int64_t count = piece.extent[2 * axis + 1] - piece.extent[2 * axis] + 1;
     QUARRY_ASSIGN_OR_RETURN(parts.emplace_back(), ReadNumbers(*piece.document, node, count));
   }
-  // The pieces cover the grid: what they hold together bounds this memory.
+  // The pieces cover the grid: their sizes bound this memory.
   std::vector<double> all(static_cast<std::size_t>(points));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::int64_t first = grid.pieces[i].extent[2 * axis] - grid.extent[2 * axis];

@@ -78,7 +78,7 @@ Status AddPieces(const std::shared_ptr<const Document>& document, std::vector<Pi
   return Status::Ok();
 }
 
-/// Adds the pieces that other files have, whose names are relative to that of this one.
+/// Adds the pieces in other files, whose names are relative to this one.
 Status AddPiecesOfFiles(const Document& document, std::vector<Piece>* pieces) {
   for (const pugi::xml_node& node : document.grid().children("Piece")) {
     const std::string path =

@@ -328,7 +328,7 @@ class LegacyReader {
     return false;
   }
 
-  /// A line, of which at most the beginning is kept.
+  /// Reads a line, and keeps at most its beginning.
   std::string Line() {
     std::string line;
     constexpr std::size_t kLongest = 4096;

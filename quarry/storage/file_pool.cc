@@ -41,7 +41,7 @@ Result<std::shared_ptr<const RandomAccessFile>> FilePool::File::Get() const {
   return pool_->Keep(this, std::make_shared<const RandomAccessFile>(std::move(opened)));
 }
 
-/// Keeps a file open, unless another thread has opened it meanwhile, and closes what is too much.
+/// Keeps a file open, unless another thread has opened it meanwhile, and closes files beyond the limit.
 std::shared_ptr<const RandomAccessFile> FilePool::Keep(const File* file,
                                                        std::shared_ptr<const RandomAccessFile> opened) {
   std::list<const File*> place{file};  // from here on nothing needs memory: a file and its place are one

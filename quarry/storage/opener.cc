@@ -51,14 +51,14 @@ class Walk {
   }
 
  private:
-  /// Opens one name, or what the link of this name leads to.
+  /// Opens one name, or the target of the link of this name.
   FileDescriptor Step(int folder, const char* name, int flags) {
     FileDescriptor found(::openat(folder, name, kPathFlags | O_NOFOLLOW));
     struct stat info;
     if (found.get() < 0 || ::fstat(found.get(), &info) != 0) return FileDescriptor();
     if (S_ISLNK(info.st_mode)) return Follow(folder, found.get(), info.st_uid, flags);
     if ((flags & O_PATH) != 0) return found;
-    // Another in its place meanwhile is no link, and is as good.
+    // A file that replaces the link meanwhile is not a link, so it is safe to open.
     return FileDescriptor(::openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC));
   }
 
@@ -92,7 +92,7 @@ Status Refused(const std::string& path, FollowLinks links) {
                       path, links == FollowLinks::kOwner ? ", as its owner does not own its target" : "")};
 }
 
-/// Whether a path is a folder's, or that of something in it.
+/// Whether a path is a folder, or inside it.
 bool IsWithin(std::string_view path, std::string_view folder) {
   if (!path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());

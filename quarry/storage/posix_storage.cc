@@ -47,7 +47,7 @@ struct CloseFolder {
 };
 using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
 
-/// The type of a name in a folder, without following it. @returns 0 if it has gone
+/// The type of a name in a folder, without following it. @returns 0 if it was removed
 unsigned TypeOf(int folder, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return DTTOIF(entry.d_type);
   struct stat info;
@@ -86,7 +86,7 @@ Result<FileDescriptor> PosixStorage::OpenPath(const std::string& path, int flags
   return fd;
 }
 
-/// The kind of what a link leads to.
+/// The kind of a link's target.
 ObjectKind PosixStorage::KindBehind(int folder, const std::string& name, const std::string& path) const {
   struct stat info;
   if (!opener_)

@@ -14,8 +14,8 @@ namespace {
 
 /// After this many tasks of a client, its oldest one is next.
 constexpr std::uint64_t kOldestEvery = 8;
-/// [bytes] How far a client that comes back is ahead of those who always have tasks: a small read, or the
-/// first picture of a large one, does not take turns with them.
+/// [bytes] Head start of a client that returns from a pause: a small read, or the first picture of a large
+/// one, does not take turns with busy clients.
 constexpr std::uint64_t kAhead = 16 << 20;
 
 /// The C library extends the memory of every thread but the first page by page, with a system call and a page

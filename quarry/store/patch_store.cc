@@ -63,7 +63,7 @@ bool PatchStore::Kind::Allows(std::uint64_t client, const Holding& held, std::ui
   return is_this_process || held.pieces == 0 || held.bytes + more <= most_of_client;
 }
 
-/// The place whose turn it is; null: nobody waits who may have memory.
+/// The place whose turn it is; null: no waiting request may have memory.
 PatchStore::Place* PatchStore::Kind::Next() {
   Place* next = nullptr;
   std::uint64_t least = 0;
@@ -155,14 +155,14 @@ bool PatchStore::Fits(const Kind& kind, std::uint64_t more) const {
   return more <= total_ && InUse() + more <= total_ && kind.used + more <= kind.most;
 }
 
-/// Whether a place is that of the only request of a client, and small.
+/// Whether a place is the only request of its client, and small.
 bool PatchStore::IsSmall(const Kind& kind, const Place& place) const {
   return &kind == &pinned_ && place.bytes <= small_.most && place.client != 0 &&
          pinned_.HeldBy(place.client).pieces == 0 && small_.HeldBy(place.client).pieces == 0;
 }
 
-/// The kind that can give a place its memory now: that of its queue if nobody else is next, or the one for
-/// small requests; null: neither.
+/// The kind that can give a place its memory now: its own queue's if it is next there, or the one for small
+/// requests; null: neither.
 PatchStore::Kind* PatchStore::GiverOf(Kind* kind, const Place& place) {
   const Place* const next = kind->Next();
   const bool in_turn =
@@ -172,8 +172,8 @@ PatchStore::Kind* PatchStore::GiverOf(Kind* kind, const Place& place) {
   return IsSmall(*kind, place) && Fits(small_, place.bytes) ? &small_ : nullptr;
 }
 
-/// Memory was freed, or somebody has left a queue: wakes those who can have memory now, and not the many
-/// behind them.
+/// Memory was freed, or a request has left a queue: wakes the requests that can have memory now, and not the
+/// many behind them.
 void PatchStore::WakeNext() {
   for (Kind* kind : {&questions_, &pinned_, &reserved_}) {
     if (Place* next = kind->Next()) next->turn.notify_one();
@@ -416,7 +416,7 @@ void PatchStore::Keep(const PatchKey& key, std::shared_ptr<const void> object, s
 
 // ---- Manifests and tables
 
-/// The object, if it is stored; otherwise nothing, when nobody loads it any more: the caller does now.
+/// The object, if it is stored; otherwise nothing, when no load is in progress any more: the caller loads it.
 std::shared_ptr<const void> PatchStore::FindOrBeginLoad(const PatchKey& key) {
   Lock lock(mutex_);
   while (true) {

@@ -119,7 +119,7 @@ bool GrpcCall::IsLeaving() {
   return leaving_;
 }
 
-/// Waits for the current operation. False when it failed: the client has gone, or sends no more.
+/// Waits for the current operation. False when it failed: the client has disconnected, or sends no more.
 bool GrpcCall::Wait() {
   void* tag = nullptr;
   bool ok = false;

@@ -15,8 +15,7 @@ namespace {
 
 /// Calls that gRPC may hand over before the first of them is taken.
 constexpr int kOpenAccepts = 16;
-/// Threads beyond those for the calls that may run: they answer for the health, receive calls, and refuse
-/// what is too much.
+/// Threads beyond those for running calls: they answer health checks, receive calls, and refuse excess calls.
 constexpr int kSpareWorkers = Health::kMostCalls + 16;
 /// Threads that wait for calls while nothing happens. Of two, one goes on waiting while the other answers,
 /// and none has to be woken for that.
@@ -148,7 +147,7 @@ void Listener::Answer(const std::shared_ptr<GrpcCall>& call) {
   if (many) ForgetRefused();
 }
 
-/// Lets go of the calls that have their refusal, or were cancelled, which counts against their connection. A
+/// Forgets the calls that have their refusal, or were cancelled, which counts against their connection. A
 /// client that does not even take its refusal is cut off.
 void Listener::ForgetRefused() {
   constexpr auto kTime = std::chrono::seconds(10);

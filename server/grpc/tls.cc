@@ -40,7 +40,7 @@ class ReloadingCredentials final : public PortCredentials {
     const std::lock_guard lock(mutex_);
     if (!changed_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {pem_.key.c_str(), pem_.certificate.c_str()};
-    // gRPC requires an authority even if no client is asked for a certificate.
+    // gRPC requires an authority even where clients need no certificate.
     const std::string& authority = pem_.client_authority.empty() ? pem_.certificate : pem_.client_authority;
     *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
     changed_ = false;

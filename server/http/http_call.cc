@@ -88,7 +88,7 @@ Result<std::string> HttpCall::ReceiveFrame(std::size_t most) {
   return question;
 }
 
-/// Reads what is left of the body. False: it did not come, is broken, or is too long.
+/// Reads the rest of the body. False: it did not arrive, is broken, or is too long.
 bool HttpCall::ReadBody(std::size_t most) {
   Request& request = *exchange()->request;
   std::string& input = *exchange()->input;
@@ -152,7 +152,7 @@ bool HttpCall::Send(const Message& message, Follows follows) {
 }
 
 bool HttpCall::Finish(const Status& status, const std::string& request_id) {
-  // It is not the client who has gone, but its time.
+  // The deadline has passed, not the client disconnected.
   const bool late = status.code() == StatusCode::kCancelled && PastDeadline();
   const Status said =
       late ? Status(StatusCode::kDeadlineExceeded, "the time that the client allows has passed") : status;

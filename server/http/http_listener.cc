@@ -98,7 +98,7 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& opt
 
 HttpListener::HttpListener(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-/// No exception ends the process: what one connection runs into is its own.
+/// No exception ends the process: a failure stays with its connection.
 void HttpListener::State::RunIo() {
   while (true) {
     try {

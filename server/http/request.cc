@@ -70,7 +70,7 @@ struct Request::State {
   beast::http::request_parser<beast::http::string_body> parser;
   Status failed;           ///< how Put has ended for good
   std::size_t head = 0;    ///< [bytes] of it that the parser has taken
-  std::uint64_t body = 0;  ///< [bytes] that the parser has taken behind the head, whatever they are
+  std::uint64_t body = 0;  ///< [bytes] that the parser has taken behind the head, of any kind
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();  ///< see LimitBody
 };
 
@@ -104,7 +104,7 @@ Result<std::size_t> Request::Parse(std::string_view bytes) {
     const std::size_t more =
         parser.put(boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
     used += more;
-    // The parser takes header by header, and its own limit is for what it is given at a time.
+    // The parser's own limit is for each call, so headers are counted here.
     if (!head && (state_->head += more) > kMostHead) return LongHead();
     if (error == beast::http::error::need_more) break;
     if (error) return ToStatus(error);
@@ -112,7 +112,7 @@ Result<std::size_t> Request::Parse(std::string_view bytes) {
       state_->body += more;
     } else if (parser.is_header_done()) {
       QUARRY_RETURN_IF_ERROR(CheckFraming(parser.get(), is_old()));
-      // The body is for those who know how much of it they want.
+      // The body is left to callers that know how much of it they want.
       break;
     }
     if (more == 0) break;
@@ -122,7 +122,7 @@ Result<std::size_t> Request::Parse(std::string_view bytes) {
   return used;
 }
 
-/// [bytes] What has come behind the head and is not content. @param unused  of it: a line without an end
+/// [bytes] behind the head that are not content. @param unused  of it: a line without an end
 std::uint64_t Request::Framing(std::size_t unused) const {
   if (content_length()) return 0;
   return state_->body + unused - state_->parser.get().body().size();

@@ -13,7 +13,7 @@ using State = Transferred::State;
 using boost::system::error_code;
 
 constexpr std::size_t kRead = 16 << 10;
-/// [bytes] What a client that gets no answer from it may still send.
+/// [bytes] that a client may still send after its request was refused.
 constexpr std::size_t kMostSkipped = 64 << 10;
 constexpr std::size_t kMostDiscarded = 256 << 10;
 

@@ -1,4 +1,4 @@
-// quarry-plan: what a run of the writer will move and cost, without running it.
+// quarry-plan: traffic and time of a run of the writer, without running it.
 #include <utility>
 #include <vector>
 

@@ -160,7 +160,8 @@ Status MeasureWriting(const std::filesystem::path& folder, std::uint64_t bytes, 
                                                 bytes / static_cast<std::uint64_t>(cores));
                             });
                           }));
-  // The model gives a stream what it takes beyond the shared disk: nothing, if one writer is as fast as all.
+  // The model gives a stream the time that it needs beyond the shared disk: none, if one writer is as fast as
+  // all.
   const double together = std::max(bandwidth(one), bandwidth(all));
   const double alone = 1 / bandwidth(one) - 1 / together;
   machine->target_write_bandwidth_bytes_per_s = together;

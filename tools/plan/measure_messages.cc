@@ -99,7 +99,7 @@ Result<MessageCosts> MeasureMessages() {
   const pid_t child = fork();
   if (child < 0) return ErrnoStatus(errno, "start", "a second process");
   if (child == 0) {
-    // Ends when this process does, whatever happens.
+    // Ends with this process in any case.
     close(there.write.Release());
     close(back.read.Release());
     Answer(there.read.get(), back.write.get());

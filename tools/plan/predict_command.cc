@@ -190,7 +190,7 @@ Setting ChooseFiles(const model::Machine& machine, const Setting& setting, model
   return *chosen;
 }
 
-/// The combinations of everything that is asked for, without the number of files.
+/// The combinations of all requested values, without the number of files.
 std::vector<Setting> Combine(const PredictOptions& options) {
   const auto choices = [&](const std::string& asked, const char* all) {
     return SplitList(options.best ? all : asked);
@@ -359,7 +359,7 @@ void PrintTable(const std::vector<Setting>& settings) {
   }
 }
 
-/// The default machine puts all ranks on one small node, which is hardly what a user of many ranks means.
+/// The default machine puts all ranks on one small node, which users of many ranks rarely mean.
 void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
                         const std::vector<Setting>& settings) {
   int most = 0;

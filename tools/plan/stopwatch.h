@@ -15,7 +15,7 @@ inline double WallSeconds() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-/// Time that a core has spent on this thread or process, without what others do meanwhile.
+/// Time that a core has spent on this thread or process, without that of other processes.
 inline double CpuSeconds(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);

@@ -148,7 +148,7 @@ class Output {
   OutputFile file_;
 };
 
-/// Levels that all fields have which are asked for.
+/// Levels that all requested fields have.
 int LevelsOf(const query::SeriesRequest& request, const DatasetDescription& dataset) {
   int levels = format::kMaxLevels;
   for (const std::string& name : request.fields.empty() ? std::vector{request.read.field} : request.fields) {

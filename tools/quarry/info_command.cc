@@ -98,7 +98,7 @@ nlohmann::ordered_json ToJson(const std::vector<LevelRecord>& levels) {
   return json;
 }
 
-/// "bool as uint8" of what is stored as another type.
+/// "bool as uint8" for samples that are stored as another type.
 std::string TypeText(const FieldDescription& field) {
   if (field.given == GivenType::kStored) return std::string(Name(field.type));
   return fmt::format("{} as {}", Name(field.given), Name(field.type));
@@ -204,7 +204,7 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["times"] = nlohmann::ordered_json::array();
   for (const StepDescription& step : steps)
     json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
-  // Null where nobody said what the times mean.
+  // Null where the times have no unit.
   const auto text = [](const std::string& known) {
     return known.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(known);
   };
@@ -272,7 +272,7 @@ void PrintLevels(const GridDescription& grid, const std::vector<LevelRecord>& le
   }
 }
 
-/// ", the real parts of complex psi"; empty of a field that is no part.
+/// ", the real parts of complex psi"; empty for other fields.
 std::string DescribePart(const FieldDescription& field) {
   if (!field.complex) return "";
   return fmt::format(", the {} parts of complex {}", field.complex->imaginary ? "imaginary" : "real",

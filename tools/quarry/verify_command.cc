@@ -145,7 +145,7 @@ std::span<const T> SamplesIn(const Bytes& bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-/// Whether the valid samples have what the coder promises beside the largest error.
+/// Whether the valid samples keep the coder's guarantees beside the largest error.
 template <typename T>
 bool Keeps(const FieldDescription& field, std::span<const T> source, std::span<const T> decoded) {
   std::vector<std::uint8_t> valid;
@@ -188,7 +188,7 @@ void KeepSource(const FieldStepDescription& record, std::vector<std::unique_ptr<
   if (!std::ranges::all_of(*inputs, is_other)) std::erase_if(*inputs, is_other);
 }
 
-/// Leaves the inputs with the same part of complex samples as a field; all, of one that is no part.
+/// Keeps the inputs with the same part of complex samples as a field; all, for a field that is not a part.
 void KeepPart(const FieldDescription& field, std::vector<std::unique_ptr<input::Input>>* inputs) {
   const auto is_other = [&](const std::unique_ptr<input::Input>& input) {
     const std::optional<ComplexPart>& part = input->info().complex;

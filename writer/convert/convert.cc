@@ -111,7 +111,7 @@ class Run {
     return Status::Ok();
   }
 
-  /// Without --step, what is appended goes on after the last step of its field.
+  /// Without --step, appending continues after the last step of its field.
   Status GoOn() {
     if (options_.mode != OpenMode::kAppend || options_.first_step) return Status::Ok();
     FirstSteps first;
@@ -190,7 +190,7 @@ class Run {
     }
     if (left_out_ > 0)
       PrintOut("{} field{} published already, skipped\n", left_out_, left_out_ == 1 ? "" : "s");
-    (void)FlushOutput();  // the end of the program tells what was lost
+    (void)FlushOutput();  // the end of the program reports the loss
   }
 
   void Announce(const GridDescription& grid, const DatasetWriter::GridPlan& plan) const {
@@ -227,7 +227,7 @@ class Run {
                  FormatBytes(report.bytes_out));
         report_->fields.push_back(std::move(report));
       }
-      (void)FlushOutput();  // the end of the program tells what was lost
+      (void)FlushOutput();  // the end of the program reports the loss
     }
     return Status::Ok();
   }

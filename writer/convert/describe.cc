@@ -146,7 +146,7 @@ std::vector<TextCoordinate> TextsOf(const input::InputInfo& input, std::size_t g
 }  // namespace
 
 std::vector<std::string> ListOtherWords(const Jobs& jobs, const DatasetDescription& dataset) {
-  std::map<std::string, std::set<std::string>> others;  // by what they are about
+  std::map<std::string, std::set<std::string>> others;  // by their owner
   std::set<const input::FileWords*> seen;
   std::set<std::string> texts;
   std::set<std::string> left;

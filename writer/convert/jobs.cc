@@ -45,7 +45,7 @@ Status CheckVariables(const Jobs& jobs) {
   return Status::Ok();
 }
 
-/// Nothing of a coordinate is lost, and what is said of fields is not said of it.
+/// Coordinates are lossless, and options for fields do not apply to them.
 WriteOptions CoordinateOptions(const WriteOptions& options) {
   WriteOptions own;
   own.input.format = options.input.format;

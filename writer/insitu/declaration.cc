@@ -60,7 +60,7 @@ Status CheckAttributesOf(const Declaration& declaration) {
   return Status::Ok();
 }
 
-/// The grid of the declared fields: that of the first which the dataset has, or of none.
+/// The grid of the declared fields: that of the first one that the dataset has, if any.
 Result<std::size_t> ChooseGrid(const Declaration& declaration, const writer::LayoutRequest& layout,
                                DatasetDescription* dataset) {
   const SourceGrid source{declaration.dims, declaration.axes};

@@ -65,7 +65,7 @@ int MakeJob(quarry_intransit** out, Split split) {
   }));
 }
 
-/// The code that a function of C has returned, with what it has said.
+/// The code that a C function has returned, with its message.
 Status StatusOf(int code, quarry_intransit* job) {
   const std::string said = std::exchange(job->failure, "");
   if (code == 0) return Status::Ok();

@@ -240,7 +240,7 @@ Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
   return Status::Ok();
 }
 
-/// The losses of which the simulation does not know yet, and the error that ended everything.
+/// The losses that the simulation has not seen yet, and the error that ended everything.
 Status Dataset::TakeLosses() {
   if (untold_ == 0) return unsure_.ok() ? ended_ : std::exchange(unsure_, Status::Ok());
   const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);

@@ -148,7 +148,7 @@ class Server {
     return Status::Ok();
   }
 
-  /// Nothing more is written and consumed: the error is that of every later step and opening.
+  /// Ends writing and consuming: the error is that of every later step and opening.
   Status End(const Status& error) {
     if (ended_.ok()) ended_ = error;
     return error;
@@ -203,7 +203,7 @@ class Server {
                 {step.dataset, step.step, std::move(status)});
   }
 
-  /// Publishes the step, or drops what is left of it.
+  /// Publishes the step, or drops the rest of it.
   Status FinishStep(const Session& session, Status status) {
     if (status.ok()) {
       status = Writing([&] { return session.dataset->EndStep(); });

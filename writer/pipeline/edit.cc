@@ -26,7 +26,7 @@ using Steps = std::map<std::uint64_t, StepDescription>;
 /// The name of a removed step has this behind kStagingPrefix and before its number.
 constexpr std::string_view kRemoved = "removed-";
 
-/// A dataset that nobody else writes.
+/// A dataset under the writing lock.
 struct Locked {
   DirectoryLock lock;
   DatasetDescription dataset;
@@ -152,7 +152,7 @@ class Removing {
     QUARRY_RETURN_IF_ERROR(CheckNeeded());
     QUARRY_RETURN_IF_ERROR(ShortenDescription());
     CountBytes();
-    // First what is removed disappears from what readers see, then from the disk.
+    // Removed steps first disappear for readers, then from the disk.
     QUARRY_RETURN_IF_ERROR(HideSteps());
     QUARRY_RETURN_IF_ERROR(ShortenSteps());
     // After the steps: a field that no step has is harmless, and a later call can remove it.

@@ -20,7 +20,7 @@ fs::path DatasetStaging(const fs::path& dataset) {
 ByteSpan AsBytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 /// Makes the rename durable by which a step has become visible.
-/// @errors kUnknown: that has failed, and nobody can take the rename back
+/// @errors kUnknown: that has failed, and the rename cannot be undone
 Status KeepPublished(std::uint64_t step, const fs::path& folder) {
   Status synced = SyncDirectory(folder);
   if (synced.ok()) return synced;

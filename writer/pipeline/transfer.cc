@@ -322,8 +322,8 @@ class Transfer {
     return store_.Read(PositionOf(patch, window), std::span(*out).subspan(end));
   }
 
-  /// Writes a window of each file of this rank: what has arrived, and from the store what this rank has
-  /// encoded. Calls no MPI: it runs beside the next MoveRound.
+  /// Writes a window of each file of this rank: the arrived payload, and from the store this rank's own.
+  /// Calls no MPI: it runs beside the next MoveRound.
   Status AppendRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
                      const Arrived& arrived, std::map<std::size_t, SubfileWriter>* writers) const {
     for (auto& [f, writer] : *writers) {

@@ -69,7 +69,7 @@ template <typename View, typename Pointer>
 std::vector<View> ViewsOf(const quarry_redistribution& r, const std::vector<Box>& boxes,
                           Pointer const* arrays, const std::int64_t* strides) {
   std::vector<View> views;
-  // Without arrays there are no views, which Exchange reports on every rank.
+  // Without arrays there are no views; Exchange reports this on every rank.
   for (std::size_t b = 0; arrays != nullptr && b < boxes.size(); ++b) {
     views.push_back(View::Dense(arrays[b], boxes[b], r.sample_bytes));
     for (std::size_t a = 0; strides != nullptr && a < r.axes; ++a) views.back().stride[a] = *strides++;

@@ -251,7 +251,7 @@ Status PayloadDecoder::Add(const pb::PatchPayloads& part, MessageData* data, Lev
     pool_->Submit({level, 0}, [task] { task->Run(); });
     bytes_under_way_ += task->bytes;
     under_way_.push_back(task);
-    // Finished patches are let go at once.
+    // Finished patches are released at once.
     while (under_way_.front()->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
       QUARRY_RETURN_IF_ERROR(Finish());
       if (under_way_.empty()) break;

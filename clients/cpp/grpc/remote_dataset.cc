@@ -238,7 +238,7 @@ class RemoteDataset final : public Dataset {
         });
   }
 
-  /// Refuses what can be refused without a server.
+  /// Refuses impossible requests without asking the server.
   Status CheckRequest(const query::SeriesRequest& request) const {
     QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
     for (const std::string& field : request.fields.empty() ? std::vector{request.read.field} : request.fields)

@@ -141,7 +141,7 @@ Result<std::vector<SymbolTable>> DecodeTables(ByteSpan bytes, std::size_t count,
 }
 
 void MakeSlots(std::span<const SymbolTable> tables, int bits, std::vector<std::uint32_t>* slots) {
-  // Whole blocks are written: what is beyond a symbol's slots, the next symbol overwrites.
+  // Whole blocks are written: the next symbol overwrites the slots beyond the end of this one.
   constexpr std::uint32_t kBlock = 8;
   const std::size_t size = (tables.size() << bits) + kBlock;
   if (slots->size() < size) slots->resize(size);

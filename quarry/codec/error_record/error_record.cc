@@ -94,7 +94,7 @@ Buffer<Real> InUnits(const T* samples, size_t count, const Units<Real>& units) {
 
 template <typename Real>
 struct ToWeights {
-  /// A missing sample becomes 0, whatever it is.
+  /// A missing sample becomes 0, with any bits.
   QUARRY_INLINE static void Run(const std::uint8_t* __restrict validity, size_t count,
                                 Real* __restrict values, Real* __restrict weights) {
     for (size_t i = 0; i < count; ++i) {

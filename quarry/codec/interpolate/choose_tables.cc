@@ -276,7 +276,7 @@ ContextSums SumContexts(std::span<const std::int32_t> indices, std::span<const s
   return all;
 }
 
-/// Moves what was counted of a context to its group.
+/// Adds the counts of a context to its group.
 void TakeCounts(const SymbolCounts& counts, std::uint32_t weight, Group* group) {
   for (std::size_t s = 0; s < entropy::kSymbols; ++s) {
     std::uint32_t count = 0;

@@ -181,8 +181,8 @@ class Encoder {
     ConvertFromWorking<S, T>(grid.values.data(), count, head, reinterpret_cast<S*>(out->data()));
   }
 
-  /// The exponent of the lattice on which to code the samples: of the largest unit of which all valid samples
-  /// are multiples, if steps on it are no smaller than steps that know nothing of it.
+  /// The exponent of the lattice on which to code the samples: the largest unit of which all valid samples
+  /// are multiples, if its steps are no smaller than those without a lattice.
   std::optional<int> LatticeExponent(double largest) const {
     if constexpr (std::is_integral_v<S>) {
       return 0;
@@ -221,8 +221,8 @@ class Encoder {
     return head;
   }
 
-  /// The lattice of rounded samples whose unit is no power of two, if steps on it are no smaller than
-  /// without.
+  /// The lattice of rounded samples whose unit is not a power of two, if its steps are no smaller than those
+  /// without a lattice.
   /// @param power_of_two  the largest of which all samples are multiples; 0: none. Units must be larger
   std::optional<PatchHead> QuantumHead(double largest, double power_of_two) const {
     if (!(largest > 0)) return std::nullopt;

@@ -418,7 +418,7 @@ class LevelSamples {
   EncoderScratch<T>& scratch_;
   IntervalScratch<T>& intervals_;
   std::array<std::size_t, kBands> begin_{};
-  std::span<const std::int32_t> coded_indices_;  ///< in scratch: what is coded
+  std::span<const std::int32_t> coded_indices_;  ///< indices to be coded, in scratch
   std::span<std::uint8_t> coded_contexts_;       ///< contexts of the coded indices
 };
 

@@ -42,7 +42,7 @@ S Center(S before) {
 }
 
 /// The logarithm of a positive number to base 2, at most 0.09 too small: the same with every mathematical
-/// library, as what is stored depends on it.
+/// library, as stored bytes depend on it.
 double ApproximateLog2(double number) {
   int exponent = 0;
   const double fraction = std::frexp(number, &exponent);
@@ -96,8 +96,8 @@ class Encoder {
     return (all - seen.size()) * kOneRepeated >= all && !AreDense(seen, static_cast<double>(stride));
   }
 
-  /// Whether nearly all magnitudes in their range occur in the patch: then they repeat because there are no
-  /// others, and a list says nothing.
+  /// Whether nearly all magnitudes in their range occur in the patch: then they repeat for lack of others,
+  /// and a list does not help.
   /// @param share  one in so many was seen
   static bool AreDense(const Words& seen, double share) {
     constexpr double kDenseBits = 1.5;

@@ -367,7 +367,7 @@ class LayerDecoder final : public PatchDecoder {
     return Status::Ok();
   }
 
-  /// Becomes what the layer before is.
+  /// Repeats the layer before.
   Status Repeat(ByteSpan payload, const LayerDecoder& base) {
     reference_.reset();
     if (!payload.empty())

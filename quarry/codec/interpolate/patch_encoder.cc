@@ -79,8 +79,8 @@ CodedLayers CodeLayers(const PatchLayout& layout, std::span<const S> samples, Va
   return layers;
 }
 
-/// A float64 patch whose samples are all float32 numbers, as one of these: its exact layer then costs what
-/// that of a float32 patch costs.
+/// A float64 patch whose samples are all float32 numbers, coded as float32: its exact layer then costs the
+/// same as that of a float32 patch.
 CodedLayers CodeAsFloat32(const PatchLayout& layout, std::span<const double> samples, Validity validity,
                           Tolerances tolerances, const PatchReference* reference) {
   const Float32Samples narrow = ToFloat32(samples);
@@ -137,7 +137,7 @@ Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity valid
   return Status::Ok();
 }
 
-/// A patch of which the last layer is exact.
+/// Codes a patch whose last layer is exact.
 CodedLayers CodeExactly(const PatchLayout& layout, ByteSpan samples, Validity validity, Tolerances tolerances,
                         const PatchReference* reference) {
   CodedLayers coded = DispatchNarrow(layout.type, [&]<typename S>(S) {

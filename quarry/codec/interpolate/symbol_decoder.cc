@@ -148,7 +148,7 @@ Status SymbolDecoder::StartTables(std::uint8_t head, ByteSpan payload) {
                               [](std::uint8_t width) { return width > 0; });
   if (has_low_bits_) {
     QUARRY_ASSIGN_OR_RETURN(const ByteSpan low_bits, TakePart(&payload));
-    // Memory is bounded by the level, not by what the payload claims.
+    // Memory is bounded by the level, not by a number in the payload.
     if (low_bits.size() > samples_ * entropy::kMaxShift / 8 + 1)
       return DataLoss("a level of {} new samples has {} bytes of low bits", samples_, low_bits.size());
     StartLowBits(low_bits);

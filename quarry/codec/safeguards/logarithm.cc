@@ -9,7 +9,7 @@
 namespace quarry::safeguards {
 namespace {
 
-/// Codes below 2^30, so that what a coder adds to them fits 32 bits.
+/// Codes below 2^30, so that a coder's additions fit 32 bits.
 constexpr int kCodeBits = 30;
 /// Units of the bound beyond which a finer scale gains nothing: rounding takes half a unit of it.
 constexpr double kEnoughUnits = 1024;
