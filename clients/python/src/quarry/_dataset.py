@@ -186,7 +186,7 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays of all fields; what is stored is smaller, see `info`."""
+        """Bytes of the arrays of all fields; the stored bytes are fewer, see `info`."""
         return sum(field.nbytes for field in self.values())
 
     @property
@@ -196,9 +196,9 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def dims(self) -> tuple[str, str, str]:
-        """The names of the axes z, y, x, as `coords`, xarray, Zarr and exports have them: those that the dataset gives
-        them. An axis without a name, with that of a field or of another axis, or with one that files of other formats
-        cannot have is called by its letter."""
+        """The names of the axes z, y, x, as `coords`, xarray, Zarr and exports have them: those of the dataset. An axis
+        has its letter instead if it has no name, if a field or another axis has the name, or if files of other formats
+        cannot have it."""
         return self.grid.dim_names
 
     @property
@@ -221,7 +221,7 @@ class Dataset(Mapping[str, "Field"]):
         return Attributes(read, self._place, owner, self._reopen)
 
     def _reopen(self) -> None:
-        """After a change of what is read when a dataset is opened."""
+        """Refreshes attributes that are read when a dataset is opened, after a change."""
         with self._lock:
             self._native = self._known_numbers = self._known_steps = None
         self._open()
@@ -262,7 +262,7 @@ class Dataset(Mapping[str, "Field"]):
 
     @property
     def steps(self) -> builtins.list[int]:
-        """Numbers of the steps that were published when they were first asked for, ascending."""
+        """Numbers of the steps that were published at the first use of this property, ascending."""
         if self._known_numbers is None:
             self._known_numbers = self.native.step_numbers()
         return self._known_numbers.copy()
@@ -289,7 +289,7 @@ class Dataset(Mapping[str, "Field"]):
         return [None if step.time is None else self.native.date_of(step.time) for step in self._steps()]
 
     def watch(self, after: int | None = None, *, patience: float = 60) -> Iterator[_quarry.Step]:
-        """Every published step with a number above `after`, then each one when it is published, for ever. Close the
+        """Every published step with a number above `after`, then each one when it is published, without end. Close the
         generator to end it.
 
         Args:

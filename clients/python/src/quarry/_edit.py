@@ -1,4 +1,4 @@
-"""Changes of datasets that exist: their attributes, and what is removed."""
+"""Changes of existing datasets: attributes, and removals."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Removed:
 
 def delete(path: str | os.PathLike[str], *, steps: int | Iterable[int] = (), fields: str | Iterable[str] = (),
            break_lock: bool = False) -> Removed:
-    """Removes steps and fields of a dataset in a directory. Readers that have it open are to open it again. After a
-    crash each step and field is as before, or gone, and the same call completes what was begun.
+    """Removes steps and fields of a dataset in a directory. Readers that have it open should open it again. After a
+    crash each step and field is unchanged or gone, and the same call completes the removal.
 
         quarry.delete("run.quarry", steps=range(0, 100), fields="scratch")
 
@@ -73,8 +73,8 @@ class Owner:
 
 
 class Attributes(dict[str, Any]):
-    """Attributes of a dataset, a field or an axis, as they were when they were asked for. Those of a dataset in a
-    directory can be set and deleted, which changes the dataset at once:
+    """Attributes of a dataset, a field or an axis, as of the time of access. Those of a dataset in a directory can be
+    set and deleted, which changes the dataset at once:
 
         dataset.attrs["title"] = "Run 42"
         dataset["t"].attrs.update(standard_name="air_temperature", units="K")

@@ -79,8 +79,8 @@ def _check_target(output: Output, overwrite: bool) -> None:
 # ---- What is done
 
 class _Record:
-    """PATH.part.json: what is exported, and a line with the number of finished boxes whenever it grew. It is locked
-    while an export runs."""
+    """PATH.part.json: the description of the export, and a line with the number of finished boxes whenever it grew. It
+    is locked while an export runs."""
 
     def __init__(self, output: Output, resume: bool) -> None:
         self._output, self._resume = output, resume
@@ -288,7 +288,7 @@ class _Unit:
 
 
 def _kind(variable: Variable) -> tuple[int, int, int]:
-    """Fields of which this is the same have the same boxes."""
+    """Key that fields with the same boxes share."""
     return variable.grid, variable.level, variable.dtype.itemsize
 
 

@@ -71,7 +71,7 @@ def letters_of(axes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _letter_of(attributes: Mapping[str, Any]) -> str:
-    """By what a source says of an axis; empty: nothing."""
+    """Letter from a source's attributes of an axis; empty: none."""
     axis, name, units = (str(attributes.get(key, "")) for key in ("axis", "standard_name", "units"))
     if axis in ("X", "Y", "Z"):
         return axis

@@ -88,7 +88,7 @@ def _steps(text: str, known: Sequence[int]) -> list[int]:
 
 def _box(given: argparse.Namespace, dataset: _dataset.Dataset, fields: Sequence[str] | None,
          steps: Sequence[int] | None) -> Box | Region | None:
-    """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as the other commands have them; what is left out is the grid's."""
+    """AXIS=LOW:HIGH or x0:x1,y0:y1,z0:z1, as for the other commands; the default is the whole grid."""
     if given.region:
         positions: dict[str, tuple[float | None, float | None]] = {}
         for axis, low, high in _quarry.parse_region(given.region):

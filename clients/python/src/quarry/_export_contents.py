@@ -275,7 +275,7 @@ class Layout:
                             for variable in self.variables))
 
     def attrs_of(self, variable: Variable) -> dict[str, Any]:
-        """With the names of the coordinates that are no dimensions, as CF has them."""
+        """Attributes with the names of the auxiliary coordinates, as CF has them."""
         dims = set(self.dims_of(variable))
         beside = [one.name for one in self._of_steps() if not one.is_dimension and dims.issuperset(one.dims)]
         if not variable.coordinate:

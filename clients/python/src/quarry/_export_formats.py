@@ -144,7 +144,7 @@ class Zarr(Output):
         self._touched: set[Path] = set()
 
     def unit_of(self, variable: Variable) -> Triple:
-        """A chunk: that of all fields on a grid."""
+        """Shape of a chunk, the same for all fields on a grid."""
         grid = self.layout.grid_of(variable)
         chunk = [min(patch, length) for patch, length in zip(grid.patch, grid.shape, strict=True)]
         itemsize = max(other.dtype.itemsize for other in self.layout.variables)
@@ -219,7 +219,7 @@ class Zarr(Output):
 
     def flush(self) -> None:
         for path in self._touched:
-            if path.exists():  # a chunk without a valid sample is no file
+            if path.exists():  # a chunk without a valid sample has no file
                 sync(path)
         self._touched.clear()
 

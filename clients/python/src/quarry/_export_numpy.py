@@ -31,7 +31,7 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bytes:
 
 
 class Npy(Contiguous):
-    """NumPy's format for one array; what it has no place for is in PATH.json."""
+    """NumPy's format for one array; metadata that it cannot hold are in PATH.json."""
 
     of_one = True
 

@@ -129,7 +129,7 @@ class Output(ABC):
 
     @property
     def sizes(self) -> list[int]:
-        """[bytes] of each of the files, about; empty where nobody can know."""
+        """Approximate size of each file in bytes; empty where it is unknown."""
         return [sum(math.prod(self.layout.shape_of(variable)) * variable.dtype.itemsize
                     for variable in self.layout.variables)]
 
@@ -143,23 +143,23 @@ class Output(ABC):
 
     @abstractmethod
     def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        """Writes samples [z, y, x] of a step, by its place, from `begin` on. What is still has one step, 0."""
+        """Writes samples [z, y, x] of a step, by its position, from `begin` on. A still field has one step, 0."""
 
     def finish(self) -> None:  # noqa: B027 - most formats need nothing
         """Writes what follows from all samples, once they are there; does so again if it was interrupted."""
 
     def flush(self) -> None:
-        """Brings what was put to the disk."""
+        """Flushes written samples to the disk."""
         for part in self.parts:
             sync(part)
 
     @abstractmethod
     def close(self) -> None:
-        """Frees what is open. What was flushed stays."""
+        """Frees open files. Flushed data stay."""
 
 
 class RawFile:
-    """Arrays [z, y, x], of which boxes are written where they belong. Not mapped into memory: a full disk would end the
+    """Arrays [z, y, x], written box by box at their positions. Not mapped into memory: a full disk would end the
     process then."""
 
     def __init__(self, path: Path, *, new: bool) -> None:

@@ -145,7 +145,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 def select(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
            kind: type[Output]) -> Selection:
-    """The fields and steps for a format. Where nobody names the fields, what it cannot hold is left out.
+    """The fields and steps for a format. By default, fields that it cannot hold are left out.
 
     Raises:
         Error: no such step, or none that holds a field (NOT_FOUND)
@@ -238,7 +238,7 @@ class Shown:
     layers: Mapping[str, int]
 
     def layer_of(self, field: Field) -> int:
-        """That of a field."""
+        """Layer of a field."""
         return self.layers.get(field.name, field._description.layers - 1)
 
 
@@ -254,12 +254,12 @@ def at_level(selection: Selection, level: int | None, max_error: float | Mapping
 
 
 def own_level(field: Field, level: int) -> int:
-    """That of which the samples of a level are: the coarsest of a grid that has fewer."""
+    """Level of the samples of a field: the coarsest of a grid that has fewer."""
     return min(level, field.levels - 1)
 
 
 def _has_level(field: Field, level: int) -> bool:
-    """Coordinates are there at every level; a single sample is that of all."""
+    """Coordinates exist at every level; a single sample belongs to all levels."""
     return level < field.levels or field.is_coordinate or _is_single(field)
 
 

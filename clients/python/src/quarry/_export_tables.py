@@ -51,8 +51,8 @@ def write_points(path: str | os.PathLike[str], titles: Sequence[str], positions:
 
 class Csv(Output):
     """A line of the grid: a row for each sample, its position and the fields there. A missing sample is an empty cell.
-    Several steps come one after the other, with their numbers, and their times if there are any. What a table has no
-    place for is in PATH.json."""
+    Several steps come one after the other, with their numbers, and their times if there are any. Metadata that a table
+    cannot hold are in PATH.json."""
 
     resumable = False
     in_four_dimensions = True

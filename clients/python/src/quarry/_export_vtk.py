@@ -236,7 +236,7 @@ class Pvti(_Vtk):
 
     @property
     def finals(self) -> list[Path]:
-        """The pieces first: whoever finds the list finds them."""
+        """The pieces come first, so that a reader of the list finds them."""
         return [*(final for piece in self._pieces for final in piece.finals), *self._whole.finals]
 
     @property

@@ -32,7 +32,7 @@ _NEAR = 4
 
 
 class Field:
-    """A field of a dataset: an array over [step, z, y, x], of which an index reads just what it selects.
+    """A field of a dataset: an array over [step, z, y, x]. An index reads just its selection.
 
     The first axis is the position in the ascending list of the steps that hold the field; what does not change with
     time has one. Integers, slices, `...` and
@@ -68,7 +68,7 @@ class Field:
         return np.dtype(self._description.dtype)
 
     def _holding(self) -> builtins.list[tuple[_quarry.Step, _quarry.FieldStep]]:
-        """The steps that hold the field, and what they say about it."""
+        """The steps that hold the field, and their records of it."""
         found = []
         for step in self.dataset._steps():
             found += [(step, field) for field in step.fields if field.name == self.name]
@@ -132,7 +132,7 @@ class Field:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array of all samples; what is stored is smaller, see `info`."""
+        """Bytes of the array of all samples; the stored bytes are fewer, see `info`."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -163,8 +163,8 @@ class Field:
 
     @property
     def attrs(self) -> Attributes:
-        """Unit, coder, error bound and fill value, as far as there are any, and what its source says of it, also where
-        both have one name. Values are those of `Dataset.attrs`; the unit and what the source says can be set."""
+        """Unit, coder, error bound and fill value, if any, and the attributes of its source, which win where both have
+        one name. Values have the types of `Dataset.attrs`; the unit and the attributes of the source can be set."""
         fixed = frozenset(self._facts()) - {"units"}
         return self.dataset._attributes(lambda: self.dataset[self.name]._all_attributes(),
                                         Owner("field", self.name, fixed=fixed))
@@ -396,8 +396,8 @@ class Field:
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
               range: tuple[float, float] | None = None, strict: bool = True, layer: int | None = None,
               scale: Literal["linear", "log", "quantile"] = "linear") -> _quarry.Statistics:
-        """Statistics of a box, computed where the data are. Each comes with an interval that holds that of the original
-        samples at the same places.
+        """Statistics of a box, computed where the data are. Each comes with an interval that holds the statistic of the
+        original samples at the same positions.
 
         Args:
             percentiles: 0 to 100 each

@@ -19,7 +19,7 @@ Selection = Mapping[str, "int | slice"]
 
 @dataclass
 class Given:
-    """Fields, and what is said of all of them.
+    """Fields, and the metadata that they share.
 
     Attributes:
         attributes: of the dataset
@@ -40,7 +40,7 @@ class Given:
 
 
 def given(data: Any, name: str | None, select: Selection | None, said: list[str]) -> Given:
-    """The fields in what a user hands over. Coordinates come last, and what describes others before them: no grid has
+    """The fields in the user's data. Coordinates come last, and fields that describe others before them: no grid has
     more levels than the first.
 
     Args:

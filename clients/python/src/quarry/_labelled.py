@@ -103,7 +103,7 @@ class Labelled:
     def _coordinate(self, name: str, coordinate: Any, dims: set[Any]) -> Source | None:
         steps = _moments.along(coordinate, dims)
         try:
-            # One value is that of its moment.
+            # A scalar coordinate has one value, that of its moment.
             return self.source(name, coordinate, steps, role="coordinate", moves=not coordinate.ndim)
         except (ValueError, TypeError) as error:
             self._said.append(f"{self._name}: the coordinate {name} is not kept: {error}")
@@ -120,7 +120,7 @@ class Labelled:
         return "another field has this name; rename it" if name in taken else ""
 
     def _without_singles(self, data: Any, steps: Any) -> Any:
-        """An array of so many dimensions that those of one sample which are no axes cannot all be axes loses these."""
+        """Drops dimensions of one sample that are not axes from an array of too many dimensions."""
         spatial = [dim for dim in data.dims if dim != steps]
         if len(spatial) <= 3:
             return data
@@ -131,7 +131,7 @@ class Labelled:
         return data.isel(dict.fromkeys(singles, 0))
 
     def _check_axes(self, data: Any, spatial: tuple[Any, ...]) -> None:
-        """Refuses what is no axis, and says what is taken for one."""
+        """Refuses dimensions that are not axes, and warns about the one that is taken as an axis."""
         for dim in spatial:
             if data.sizes[dim] > 1 and _quarry.is_no_axis(str(dim)):
                 raise ValueError(f"{data.name!r} has the dimension {dim!r}, which is no axis of a grid; choose with "

@@ -1,4 +1,4 @@
-"""The lazy arrays of the engine "quarry" of xarray: what they are asked for, and nothing else, is read.
+"""The lazy arrays of the engine "quarry" of xarray: they read only the selected samples.
 
 They pickle as the target and the options of their dataset: each process that reads through them opens it once.
 """
@@ -198,7 +198,7 @@ class ComplexArray(BackendArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of its parts."""
+        """Shape of its parts."""
         return tuple(self.real.shape)
 
     @property

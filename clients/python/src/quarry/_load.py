@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-# The transport reports what it meets as an error; its own lines on stderr would be a second report.
+# The transport's failures become exceptions; its own lines on stderr would report them twice.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 

@@ -1,4 +1,4 @@
-"""Which dimension of xarray's arrays brings the steps, and what is said of them."""
+"""The dimension of xarray's arrays that has the steps, and its metadata."""
 
 from __future__ import annotations
 

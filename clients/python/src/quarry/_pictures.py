@@ -164,7 +164,7 @@ def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[
 
 
 def _comparable(up: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> bool:
-    """Whether a picture with equal units along both axes is no thin line."""
+    """Whether a picture with equal units along both axes is more than a thin line."""
     extents = [abs(float(positions[-1] - positions[0])) for positions in (up, right)]
     return min(extents) * 20 > max(extents)
 

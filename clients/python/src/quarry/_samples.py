@@ -1,4 +1,4 @@
-"""Answers: samples, and what is known about them."""
+"""Answers: samples, and facts about them."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def floating(stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def with_nan(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A masked array as floats with NaN, for those who know no masks; any other one as it is."""
+    """A masked array as floats with NaN, for callers without masks; any other one unchanged."""
     import numpy as np
     if not isinstance(array, np.ma.MaskedArray):
         return array

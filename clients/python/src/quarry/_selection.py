@@ -1,5 +1,5 @@
 """Indices of an array: integers, slices, `...` and `None` as numpy understands them, lists of integers and masks each
-along its own axis, and how what they select is read.
+along its own axis, and the reads for their selections.
 
 Several lists mean each combination, as for xarray, h5py and zarr's `oindex`, because the axes of a field have names,
 and each index is one of an axis. numpy pairs the lists instead, and moves their axes to the front if a slice lies
@@ -155,7 +155,7 @@ class Run:
     outside: slice
 
     def is_all_of(self, length: int) -> bool:
-        """Whether what is read is the whole result along the axis."""
+        """Whether the samples that are read are the whole result along the axis."""
         return isinstance(self.inside, slice) and self.inside.step == 1 and self.outside == slice(0, length)
 
 
@@ -184,7 +184,7 @@ def boxes(along: Sequence[Indices], patch: Sequence[int]) -> Iterator[tuple[Run,
 
 def put(block: npt.NDArray[Any], box: Sequence[Run], out: npt.NDArray[Any]
         ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Puts what is wanted of a box that was read to its place in `out`. Returns that place, and what was put there."""
+    """Copies the selected samples of a box to their position in `out`. Returns the position, and the copied samples."""
     for axis, run in enumerate(box):
         block = block[(slice(None),) * axis + (run.inside,)]
     wanted = out[tuple(run.outside for run in box)]

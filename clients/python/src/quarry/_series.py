@@ -76,7 +76,7 @@ class Series:
 
     @property
     def steps(self) -> list[int]:
-        """The numbers of the steps, in the order in which they were asked for."""
+        """The numbers of the steps, in the requested order."""
         return self._numbers
 
     @property

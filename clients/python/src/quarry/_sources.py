@@ -1,4 +1,4 @@
-"""Where the samples come from that are written: arrays of any kind, box by box, with what is said of them."""
+"""Sources of samples to be written: arrays of any kind, box by box, with their metadata."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Text:
 
 
 def is_complex(array: Any) -> bool:
-    """Whether samples are complex numbers, in whatever byte order."""
+    """Whether samples are complex numbers, in any byte order."""
     return str(getattr(array, "dtype", "")).lstrip("<>=") in (*COMPLEX, "c8", "c16")
 
 
@@ -173,7 +173,7 @@ class Source:
 
     @property
     def unplaced(self) -> list[bool]:
-        """Along which of z, y, x there is a name, and nobody said where samples lie."""
+        """Which of the axes z, y, x have a name, but no positions."""
         return [self.has_names and has and not axis.placed for has, axis in zip(self.has_axis, self.axes, strict=True)]
 
     def declare_fill(self, fill: float | int | None) -> None:
@@ -195,7 +195,7 @@ class Source:
         return loaded.astype(self._stored, copy=False)[(None,) * self._absent]
 
     def _unmask(self, samples: Any) -> npt.NDArray[np.generic]:
-        """As an array that says by its values what is missing."""
+        """As an array whose missing samples have a value."""
         import numpy as np
         if not isinstance(samples, np.ma.MaskedArray):
             return np.asarray(samples)

@@ -1,4 +1,4 @@
-"""Times in what a user hands over: of steps, along axes and as samples, all as numbers with a unit and a calendar."""
+"""Times in the user's data: of steps, along axes and as samples, all as numbers with a unit and a calendar."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def of_argument(time: Any, units: str, calendar: str) -> Times:
         raise TypeError(f"time={time!r} is not possible; give numbers, or dates of numpy, cftime or pandas")
     if values.dtype.kind not in "mMO":
         _numbers(values, "time")
-        # The library refuses what is no number.
+        # The library refuses values that are not numbers.
         return Times(tuple(float(value) for value in values.flat), units, calendar)
     if any(value is None or isinstance(value, (int, float)) for value in values.flat):
         return Times(tuple(None if value is None else float(value) for value in values.flat), units, calendar)
@@ -85,8 +85,9 @@ def of_argument(time: Any, units: str, calendar: str) -> Times:
 
 
 def as_numbers(variable: Any, name: str) -> Any:
-    """Dates or lengths of time as samples: the variable as integers, with unit and calendar among its attributes. What
-    has no date is missing. Unit and fill value are the same wherever they can be, so that others can be appended.
+    """Dates or lengths of time as samples: the variable as integers, with unit and calendar among its attributes.
+    Samples without a date are missing. Unit and fill value are the same wherever they can be, so that others can be
+    appended.
 
     Raises:
         ValueError: xarray has no numbers for them

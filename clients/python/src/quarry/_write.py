@@ -192,7 +192,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
 
 
 def _others(path: str, fields: Sequence[Source]) -> list[str]:
-    """Names of fields that stand still and have other samples in the dataset, beyond what was allowed to be lost."""
+    """Names of still fields that have other samples in the dataset, beyond the tolerance."""
     if not fields:
         return []
     with _dataset.open(path) as dataset:
@@ -378,7 +378,7 @@ class _Bar:
                  trace: TracebackType | None) -> None:
         if self._bar is None:
             return
-        if error is None:  # smaller data are loaded once, and what is published already is not loaded at all
+        if error is None:  # smaller data are loaded once, and published steps not at all
             self._bar.total = self._bar.n
             self._bar.refresh()
         self._bar.close()

@@ -178,7 +178,7 @@ def _moment_of(samples: Samples, decoding: _Decoding) -> dict[str, Any]:
     steps = _moving(dataset.native, dataset._steps())
     moments = _Moments(dataset.native, steps)
     here = np.flatnonzero(moments.numbers == samples.step)
-    if not here.size:  # published after the others were asked for
+    if not here.size:  # published after the list of the others was made
         return {moments.numbers_name: xr.Variable((), np.int64(samples.step))}
     return {name: variable[int(here[0])] for name, variable in moments.coords(decoding).items()}
 
@@ -348,7 +348,7 @@ class _Series:
         self.records.append(step)
 
     def has_level(self, level: int) -> bool:
-        """Coordinates are there at every level; a single sample is that of all."""
+        """Coordinates exist at every level; a single sample belongs to all levels."""
         return level < self.grid.levels or self.said.coordinate or self.grid.shape == (1, 1, 1)
 
 
@@ -369,7 +369,7 @@ class _View:
         for name in names:
             place = [step for step in published if any(one.name == name for one in step.fields)][:1]
             series = _Series.of(said[name], dataset.grids[said[name].grid], place if said[name].still else chosen)
-            # A field that none of the steps holds is no part of them.
+            # A field that none of the steps holds is left out.
             if series.held.any() or not published:
                 self._series[name] = series
         helping = helpers_of(dataset)

@@ -33,13 +33,13 @@ class Counts:
 
 
 def memory_of_its_own(size: int) -> mmap.mmap:
-    """[bytes] for a block, zeros, which go back to the system when the block is let go. An allocator would keep them,
+    """[bytes] for a block, zeros, which go back to the system when the block is evicted. An allocator would keep them,
     in pieces where blocks of other sizes do not fit."""
     return mmap.mmap(-1, max(1, size))
 
 
 class BlockStore:
-    """Blocks that were loaded, the least recently used ones of which make room for others. One thread loads ahead.
+    """LRU cache of loaded blocks. One thread loads ahead.
 
     A block is immutable. While it is pinned it stays, and so does one that a task waits for which comes before the task
     that wants to load: what was loaded ahead is not lost before its use. Memory is taken before a block is loaded, so
@@ -163,7 +163,7 @@ class BlockStore:
             return None
 
     def _make_room(self, size: int) -> bool:
-        """Takes memory, and lets go of blocks for it. False: what is held now has to stay."""
+        """Takes memory, and evicts blocks for it. False: all blocks in memory have to stay."""
         movable = [name for name in self._blocks if name not in self._pins and name not in self._ahead]
         free = self._limit - self._used
         if free + sum(self._sizes[name] for name in movable) < size:

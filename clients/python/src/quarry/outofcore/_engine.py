@@ -28,7 +28,7 @@ _AT_A_TIME = 2  # tasks of a worker whose results go to a sink
 
 
 class Problem(Protocol):
-    """Blocks on disk, and what is computed of them. Pickles as the place of the blocks."""
+    """Blocks on disk, and the computations on them. Pickles as the location of the blocks."""
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -198,7 +198,7 @@ def _add(report: Report, counts: Counts) -> None:
 
 
 def blocks_limit(problem: Problem, memory: int, reserved: int, threads: int) -> int:
-    """[bytes] What is left for blocks: one for each thread, and one that is loaded ahead.
+    """[bytes] left for blocks: one for each thread, and one that is loaded ahead.
 
     Raises:
         ValueError: that is too little
