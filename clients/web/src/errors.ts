@@ -9,7 +9,7 @@ export function asViewerError(reason: unknown): ViewerError {
 /** A server's errors do not fill the page. */
 const kMostText = 1024;
 
-/** With what the server says about when to ask again. */
+/** An error with the server's advice on when to ask again. */
 export class CallError extends ViewerError {
   constructor(code: string, message: string, readonly retryAfter: number | null = null) {
     super(code, message.slice(0, kMostText));

@@ -31,7 +31,7 @@ export type AttributeValue =
   | { readonly kind: "texts"; readonly texts: readonly string[] }
   /** `isList`: a list, even of one number. */
   | { readonly kind: "numbers"; readonly type: SampleType; readonly isList: boolean; readonly numbers: readonly (number | bigint)[] }
-  /** For what the others do not hold: a JSON text. */
+  /** Other values: a JSON text. */
   | { readonly kind: "json"; readonly json: string };
 
 /**
@@ -82,7 +82,7 @@ export interface FieldInfo {
   readonly still: boolean;
   /** It says where the samples of others are, as a latitude of each sample does. */
   readonly coordinate: boolean;
-  /** The complex samples of which it is one part; null for most fields. */
+  /** The complex samples that the field is a part of; null for most fields. */
   readonly complex: { readonly of: string; readonly imaginary: boolean } | null;
 }
 
@@ -157,7 +157,7 @@ export interface Brick {
   readonly level: number;
   /** In samples of `level`, of the whole grid. */
   readonly box: Box;
-  /** Payload is damaged: samples of a coarser level, or of a rougher layer, are shown in its place. */
+  /** Payload is damaged: the samples are of a coarser level, or of a rougher layer. */
   readonly damaged: boolean;
   /** Dense, x fastest, of the shape of `box`, as stored: what the cursor shows. */
   readonly samples: Samples;
@@ -216,7 +216,7 @@ export interface BrickSource {
   readonly patches: Vec3;
   /** The finest brick of a patch that is in memory and not finer than `finest`. */
   best(patch: number, finest: number): Brick | null;
-  /** Replaces what is wanted. Requests that no want needs any more are aborted. */
+  /** Replaces the wants. Requests that no want needs any more are aborted. */
   want(wants: readonly Want[]): void;
   readonly status: LoadStatus;
   /** Patches whose payload is damaged, as far as it was read. */

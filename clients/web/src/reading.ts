@@ -127,7 +127,7 @@ export interface DecodedPatch {
 export interface PatchDecoder {
   /** Rejects with signal.reason when the signal aborts; the work that has not begun is not done. */
   decode(job: DecodeJob, signal?: AbortSignal): Promise<DecodedPatch>;
-  /** Forgets what is kept for the finer levels of an answer. */
+  /** Forgets the decoder state that is kept for the finer levels of an answer. */
   endAnswer(answer: number): void;
   /** Ends the workers. Jobs that wait are rejected. */
   close(): void;

@@ -100,7 +100,7 @@ export class Decoder {
 
   open(layout: PatchLayout): Reader {
     const [x, y, z] = layout.shape;
-    // Numbers of 32 bits cross: what a conversion would change is wrong.
+    // Arguments have 32 bits: a number that the conversion would change is wrong.
     if (![x, y, z, layout.levels].every((n) => n === (n | 0)))
       throw new ViewerError("invalid_argument", `no patch has the shape ${x}x${y}x${z} and ${layout.levels} levels`);
     const reader = this.call(() =>

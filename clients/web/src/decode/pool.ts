@@ -1,4 +1,4 @@
-/** Workers that decode: what waits, in the order of its priority, and what is under way. */
+/** Decoding workers: the queue, by priority, and the running jobs. */
 
 import { ViewerError } from "../model";
 import type { DecodedPatch, DecodeJob, PatchDecoder } from "../reading";
@@ -205,7 +205,7 @@ export class DecoderPool implements PatchDecoder {
     this.dispatch();
   }
 
-  /** Another worker for one that died. What it had is lost; what waits goes on. */
+  /** Replaces a worker that died. Its jobs are lost; the queue goes on. */
   private replace(member: Member, why: string): void {
     const at = this.members.indexOf(member);
     if (at < 0) return;
@@ -245,7 +245,7 @@ function check(job: DecodeJob): void {
   }
 }
 
-/** Samples that a worker has been asked for. */
+/** Samples of the jobs that a worker has. */
 function samplesAt({ running }: Member): number {
   const count = ({ request: { shape, target } }: Task): number => shape.reduce((product, n) => product * Math.ceil(n / 2 ** target), 1);
   return [...running.values()].reduce((sum, task) => sum + count(task), 0);

@@ -1,4 +1,4 @@
-/** Whether the messages of an answer are those that were asked for: a page must not trust sizes that it did not ask for. */
+/** Checks that the messages of an answer fit its question: a page must not trust other sizes. */
 import type { BlockExtent, LevelEnd, LevelExtent, PatchPayload as PatchMessage, PatchPayloads, ReadHeader as HeaderMessage,
               SampleBlocks } from "../../build/proto/quarry/v1/service_pb";
 import { CallError } from "../errors";

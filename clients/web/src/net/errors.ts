@@ -42,7 +42,7 @@ function retryInfo(error: ConnectError): number | null {
       }
     }
   } catch {
-    // Details that cannot be read are no details.
+    // Unreadable details are ignored.
   }
   return null;
 }

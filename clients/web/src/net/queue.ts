@@ -18,7 +18,9 @@ export class StreamQueue {
     return this.running;
   }
 
-  /** Passes on what a stream brings, once there is room for it; small priorities first, then in the order of asking. */
+  /**
+   * Passes on the messages of a stream, once there is room for it; small priorities first, then in the order of asking.
+   */
   async *stream<T>(priority: number, signal: AbortSignal, make: () => AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
     await this.turn(priority, signal);
     try {

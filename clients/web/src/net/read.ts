@@ -1,4 +1,4 @@
-/** A Read as typed events. Checks what comes against what was asked for, and takes up a stream that breaks. */
+/** A Read as typed events. Checks the answer against the question, and resumes a broken stream. */
 import type { Client } from "@connectrpc/connect";
 import type { QuarryService, ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import { Encoding } from "../../build/proto/quarry/v1/service_pb";

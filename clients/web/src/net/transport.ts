@@ -1,4 +1,4 @@
-/** gRPC-Web over fetch, with a token, and with a limit on what one message may make this page allocate. */
+/** gRPC-Web over fetch, with a token, and with a limit on the memory of one message. */
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { badAnswer } from "./errors";

@@ -95,7 +95,7 @@ export function isTurned(axis: GridAxis, upright: boolean): boolean {
   return axis.descending !== (upright && axis.down);
 }
 
-/** Indices at the ends of what is on screen: each sample is shown with the half of the way to its neighbours. */
+/** Indices at the ends of the visible range: each sample is shown with the half of the way to its neighbours. */
 export function indexEnds(axis: GridAxis, begin: number, end: number, upright: boolean): Ends {
   return isTurned(axis, upright) ? { from: end - 0.5, to: begin - 0.5 } : { from: begin - 0.5, to: end - 0.5 };
 }

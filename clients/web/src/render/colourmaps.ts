@@ -57,7 +57,7 @@ export function isDiverging(map: string): boolean {
   return kDiverging.has(map);
 }
 
-/** The row of a map in the table of all; the first one for a name that nobody knows. */
+/** The row of a map in the table of all; the first one for an unknown name. */
 export function mapRow(map: string): number {
   return Math.max(0, kColourMaps.indexOf(map));
 }
@@ -78,7 +78,7 @@ export function mapColour(map: string, share: number): readonly [number, number,
   return [mix(0), mix(1), mix(2)];
 }
 
-/** All maps, one a row, as RGBA: what the shaders look colours up in. */
+/** All maps, one a row, as RGBA: the texture in which the shaders look up colours. */
 export function mapTable(): Uint8Array {
   const table = new Uint8Array(kColourMaps.length * kMapEntries * 4);
   kColourMaps.forEach((map, row) => {

@@ -74,7 +74,7 @@ export class Difference implements Bricks {
     return new Set([...(this.first.damaged ?? []), ...(this.second.damaged ?? [])]);
   }
 
-  /** The largest difference of all patches that were asked for, rounded up to one digit and a half; 0 before any. */
+  /** The largest difference of all requested patches, rounded up to one digit and a half; 0 before any. */
   largest(): number {
     let most = 0;
     for (const { far } of this.kept.values()) most = Math.max(most, far);

@@ -117,7 +117,7 @@ export function pixelIndices(axis: GridAxis, ends: Ends, pixels: number): Float3
   return result;
 }
 
-/** The level whose samples are as far apart as the pixels, by a factor of the square root of 2 at the most. */
+/** The level whose samples are as far apart as the pixels, by a factor of at most the square root of 2. */
 export function levelForPixels(samples: number, pixels: number, levels: number): number {
   const level = Math.round(Math.log2(Math.max(1, samples / Math.max(1, pixels))));
   return Math.min(levels - 1, level);

@@ -36,7 +36,7 @@ export interface LinePoint {
   readonly value: number;
 }
 
-/** Samples along an axis through a point, from what is in memory and not finer than `finest`; not more than `most`. */
+/** Samples along an axis through a point, from memory and not finer than `finest`; at most `most`. */
 export function lineAlong(
   bricks: Bricks,
   axis: Axis,

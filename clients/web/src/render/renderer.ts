@@ -14,7 +14,9 @@ import { VolumePainter } from "./volumepainter";
 
 /** Milliseconds of a frame for composing slices, and as many for uploading volumes; the rest waits for the next one. */
 const kFrameWork = 8;
-/** Milliseconds between pictures that differ by bricks alone: in software, each costs more than what is new in it. */
+/**
+ * Milliseconds between pictures that differ by bricks alone: in software, drawing costs more than the news is worth.
+ */
 const kBetween = { card: 0, software: 60 };
 /** From a finished picture until it is on screen. */
 const kFramesToScreen = 2;
@@ -116,7 +118,7 @@ export class Renderer {
     };
   }
 
-  /** Replaces what is on screen. Pictures of views with the same key go on from what they have. */
+  /** Replaces the views on screen. Pictures of views with the same key continue. */
   show(views: readonly View[], stage: Stage): void {
     this.views = views;
     const old = this.stage;

@@ -4,7 +4,7 @@
  */
 import type { Vec3 } from "../model";
 
-/** Level of a patch of which nothing is there. */
+/** Level of a patch without any brick. */
 export const kNothing = 255;
 
 export class Residency {

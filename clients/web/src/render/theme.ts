@@ -1,6 +1,6 @@
 import type { Paper } from "./views";
 
-/** Colours and fonts of what is drawn over the pictures, from the styles of the page. */
+/** Colours and fonts of the overlay, from the styles of the page. */
 export interface Theme {
   readonly paper: Paper;
   readonly background: string;

@@ -41,7 +41,7 @@ export function regionSamples(bricks: Bricks, region: Region, level: number): { 
   return { begin, shape: vec((a) => end[a] - begin[a]) };
 }
 
-/** The finest level, not finer than `level`, of which all samples of a region are at most `most`. */
+/** The finest level, not finer than `level`, at which a region has at most `most` samples. */
 export function levelWithin(bricks: Bricks, region: Region, level: number, most: number): number {
   for (let l = level; l < bricks.grid.levels; ++l) {
     const { shape } = regionSamples(bricks, region, l);
@@ -149,7 +149,7 @@ export class VolumePicture {
     return kAxes.some((a) => at[a] < 0 || at[a] >= this.region.count[a]) ? -1 : this.residency.number(at[0], at[1], at[2]);
   }
 
-  /** Queues bricks; of a patch only the finest, and none that is coarser than what is there. */
+  /** Queues bricks: only the finest of a patch, and none that is coarser than the current one. */
   add(bricks: readonly Brick[]): void {
     if (!this.wish) return;
     for (const brick of bricks) {

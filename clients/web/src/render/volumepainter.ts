@@ -171,7 +171,7 @@ export class VolumePainter {
     this.draw(view, stage, this.full, this.rows, rows, true);
     this.rows += rows;
     const better = (this.software ? kPart.software : kPart.card) / this.took(begin, this.full);
-    // Not more than some parts: each costs a frame, whatever is in it.
+    // A limit of parts: each costs a frame, with any contents.
     this.rowsAtOnce = Math.min(
       4096,
       Math.max(Math.ceil(this.full.height / kMostParts), Math.round(rows * Math.min(4, Math.max(0.25, better)))),

@@ -48,7 +48,7 @@ export class Address {
     this.page.history.replaceState(this.page.history.state, "", pathname + search + this.written);
   }
 
-  /** The user has gone back, or changed the address. */
+  /** Calls back when the user goes back, or changes the address. */
   onChange(changed: (link: Link) => void): void {
     this.page.addEventListener("hashchange", () => {
       if (this.page.location.hash === this.written) return;

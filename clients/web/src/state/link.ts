@@ -56,7 +56,7 @@ const kReaders: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["with", field("compare", parseCompare)],
 ]);
 
-/** Reads what it can, and never throws. Ignores a token, which is read elsewhere. */
+/** Reads all valid entries, and never throws. Ignores a token, which is read elsewhere. */
 export function parseLink(hash: string): Link {
   let values: LinkValues = {};
   const problems: string[] = [];
@@ -79,7 +79,7 @@ function numbers(values: readonly number[]): string {
   return values.map(numberText).join(",");
 }
 
-/** Values that are null are left out: that is what they mean. */
+/** Null values are left out of links, and a missing entry means null. */
 export function formatLink(state: ViewState, unknown: readonly Pair[] = []): string {
   const { colour: { map, mode, low, high }, camera, volume } = state;
   const pairs: (Pair | null)[] = [

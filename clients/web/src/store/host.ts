@@ -15,11 +15,11 @@ export interface MemoryUser {
 
 export interface Host {
   readonly memory: Memory;
-  /** Memory that this source may fill with what is visible. [bytes] */
+  /** Memory that this source may fill with visible bricks. [bytes] */
   share(source: MemoryUser): number;
   /** Memory that other sources leave. [bytes] */
   room(source: MemoryUser): number;
-  /** Looks again at what is to be asked for. */
+  /** Schedules another look at the needs. */
   schedule(): void;
   /** Calls after a while, longer with each attempt. Returns what ends the wait. */
   later(attempt: number, error: ViewerError, call: () => void): () => void;

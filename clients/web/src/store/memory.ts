@@ -127,7 +127,7 @@ export class Memory {
     entry.used = ++this.looks;
   }
 
-  /** Keeps the brick, and drops what is worth less for it. False: all that is here is worth more. */
+  /** Keeps the brick, and evicts less valuable ones for it. False: all others are more valuable. */
   add(holdings: Holdings, entry: Entry): boolean {
     const { patch, level } = entry.brick;
     const old = holdings.get(patch, level);

@@ -23,7 +23,7 @@ export interface Needs {
   readonly bytes: number;
   /** Bytes of the bricks, with enough memory for all. */
   readonly wished: number;
-  /** A want is coarser than asked for, or has fewer patches, because more does not fit. */
+  /** A want is coarser than requested, or has fewer patches, for lack of memory. */
   readonly limited: boolean;
 }
 

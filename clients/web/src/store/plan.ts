@@ -85,7 +85,7 @@ function split(whole: Group): readonly [Group, Group] | null {
   return [group(whole.needs.filter(isBelow)), group(whole.needs.filter((one) => !isBelow(one)))];
 }
 
-/** Boxes that hold all needs and little else: the most wasteful one is cut, `most` boxes at the most. */
+/** Boxes that hold all needs and little else: the most wasteful one is cut, up to `most` boxes. */
 function boxesOf(needs: readonly Need[], most: number): Group[] {
   const groups = [group(needs)];
   while (groups.length < most) {

@@ -1,4 +1,4 @@
-/** How much of what is wanted is there, kept up to date brick by brick. */
+/** Progress of the wants, kept up to date brick by brick. */
 import type { Need } from "./needs";
 
 /** Finest level of a patch in memory that is not finer than the second number; Infinity where there is none. */

@@ -20,7 +20,7 @@ export interface Receiver {
   level(running: Running): void;
   /** The brick to show for a patch with damaged payload: an undamaged coarser one; or null. */
   coarser(patch: number, level: number): Brick | null;
-  /** The decoder has given a patch up for lack of memory: it is to be asked for again. */
+  /** The decoder has dropped a patch for lack of memory: ask for it again. */
   refused(patch: number): void;
   /** The decoder cannot decode a patch. */
   undecodable(reason: string): void;
@@ -36,7 +36,7 @@ export class Running {
   /** The first level was sent. */
   begun = false;
   readonly answer = ++answers;
-  /** For each patch that is asked for: the next level. */
+  /** The next level of each requested patch. */
   private readonly next: Map<number, number>;
   /** For each patch: the level to which the decoder has come. */
   private readonly reached = new Map<number, number>();
@@ -197,7 +197,7 @@ export class Running {
       // The decoder has dropped the levels before: the patch is asked for again, as part of another question.
       if (this.next.delete(patch)) this.receiver.refused(patch);
     } else {
-      // Without a decoder, whatever the reason, servers decode.
+      // Without a decoder, for any reason, servers decode.
       const isGone = reason.code === "unavailable" || reason.code === "unimplemented";
       this.failure ??= isGone ? new ViewerError("unimplemented", reason.message) : reason;
     }

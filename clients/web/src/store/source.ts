@@ -79,7 +79,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
   }
 
   want(wants: readonly Want[]): void {
-    // Views repeat what they want whenever they are drawn.
+    // Views repeat their wants whenever they are drawn.
     if (this.isClosed || sameWants(this.wants, wants)) return;
     this.wants = wants;
     this.noRoom.clear();
@@ -285,7 +285,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
 
   private uses(need: Need | undefined, level: number): boolean {
     if (need === undefined || level < need.target) return false;
-    // Coarser than all that is asked for: kept as long as nothing finer is there.
+    // Coarser than all requested levels: kept as long as no finer brick is there.
     return level <= need.start || this.shown(need.patch, need.target) >= level;
   }
 

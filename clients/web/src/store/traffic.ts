@@ -1,4 +1,4 @@
-/** Bytes that have come for what is visible, and how many there will be; and the quality of the levels that came. */
+/** Bytes that have come for the visible wants, and their expected total; and the quality of the levels that came. */
 import { patchesMeeting, shapeOf, volume } from "../geometry";
 import type { FieldStepInfo, GridInfo } from "../model";
 import type { HeaderLevel } from "../reading";
@@ -8,7 +8,7 @@ import type { Question } from "./plan";
 import type { Shown } from "./progress";
 
 export class Traffic {
-  /** Payload of a patch at each level, on average: of all patches at first, then of the last that were asked for. */
+  /** Average payload of a patch at each level: of all patches at first, then of the latest requests. */
   private readonly average: number[];
   /** For each level: patches that need it and do not show it. */
   private readonly open: Int32Array;

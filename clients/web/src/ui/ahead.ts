@@ -10,13 +10,13 @@ function isComplete(source: BrickSource, wants: readonly Want[]): boolean {
   return wants.every(({ box, level }) => patchesOf(source, box).every((patch) => source.best(patch, level)?.level === level));
 }
 
-/** The steps around the one on screen while steps are played: asked for when nothing on screen needs anything any more. */
+/** Prefetches the steps around the one on screen while steps are played, once everything on screen is complete. */
 export class Ahead {
   private next: BrickSource | null = null;
   private before: BrickSource | null = null;
   private askBefore: () => void = () => undefined;
 
-  /** @param before  for a step back: often still in memory, and asked for only once all of the next step is there */
+  /** @param before  for a step back: often still in memory, and requested only once all of the next step is there */
   ask(from: Source, opened: Opened, next: Selection, before: Selection | null, wants: readonly Want[]): void {
     const later = wants.map((want): Want => ({ ...want, tier: "prefetch" }));
     if (!isOf(this.next, opened, next)) this.open(from.bricks(opened, next));

@@ -1,4 +1,4 @@
-/** The page: what the user wants to see, what is open, and the parts that show it. */
+/** The page: the user's view, the open data, and the parts that show them. */
 import type { BoxStatistics, Brick, BrickSource, ColourState, GridInfo, Source, Vec3, ViewerError, ViewState } from "../model";
 import { gridOf } from "../model";
 import { kColourMaps } from "../render/colourmaps";
@@ -30,7 +30,7 @@ import { Stage } from "./stage";
 import { Steps } from "./steps";
 import { Theming } from "./theming";
 
-/** Milliseconds from one text about what has arrived to the next. */
+/** Milliseconds from one text about the progress to the next. */
 const kStatusEvery = 60;
 
 export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, Comparison, Measured, Pointed, Points,
@@ -432,7 +432,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
 
   private refreshData(state: ViewState, opened: Opened): void {
     this.data.select(state, opened);
-    // The server answers while pictures are made of what is there.
+    // The server answers while pictures are made of the bricks in memory.
     this.data.ask(this.stage, this.input);
     this.stage.update(this.input);
     this.data.askAhead(this.stage, this.input, this.player.next(), this.player.before());

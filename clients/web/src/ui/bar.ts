@@ -1,4 +1,4 @@
-/** The line at the top: what is open, which field and step, and what can be done with the picture. */
+/** The bar at the top: open dataset, field and step, and actions on the picture. */
 import type { ViewState } from "../model";
 import { fieldTitle } from "./attributes";
 import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";

@@ -33,7 +33,7 @@ function numberInput(label: string, change: (value: number) => void): HTMLInputE
   return input;
 }
 
-/** Colour map and range, with handles over the histogram of what is on screen. */
+/** Colour map and range, with handles over the histogram of the box on screen. */
 export class ColourPart implements Part {
   readonly title = "Colours";
   readonly body: HTMLElement;

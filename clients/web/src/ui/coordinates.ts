@@ -33,7 +33,7 @@ interface Subject {
   readonly grid: GridInfo;
 }
 
-/** The coordinates of what is on screen, each at the step on screen or its only one. */
+/** The coordinates of the field on screen, each at the step on screen or its only one. */
 function subjectsOf(opened: Opened, { info, field, selection }: BrickSource): readonly Subject[] {
   return coordinatesOf(info, field).flatMap(({ name, unit, grid }) => {
     const step = resolveStep(opened, name, selection.step);

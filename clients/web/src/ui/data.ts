@@ -69,7 +69,7 @@ export class Data {
     return this.feed.latest;
   }
 
-  /** Why there is no comparison; null if there is one, or none is wanted. */
+  /** The reason why there is no comparison; null if there is one, or none is wanted. */
   compareProblem(state: ViewState | null): string | null {
     if (!state?.compare) return null;
     return this.otherError?.message ?? this.refusal(state) ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
@@ -128,7 +128,7 @@ export class Data {
     if (step !== null) this.otherFeed.select(opened, { dataset: compare.dataset, field, step });
   }
 
-  /** Asks for what the pictures on the stage need. */
+  /** Asks for the needs of the pictures on the stage. */
   ask(stage: Stage, input: StageInput): void {
     if (this.feed.latest) this.feed.want(stage.wants(this.feed.latest, "a", input));
     if (this.compares && this.otherFeed.latest) this.otherFeed.want(stage.wants(this.otherFeed.latest, "b", input));

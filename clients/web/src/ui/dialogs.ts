@@ -5,7 +5,7 @@ import { counted, shapeText } from "./text";
 
 type Listed = Awaited<ReturnType<SheetActions["list"]>>;
 
-/** Sheets over the page: the list of datasets, help, the token, and what can be copied. */
+/** Sheets over the page: the list of datasets, help, the token, and texts to copy. */
 export class Dialogs {
   readonly elements: readonly HTMLElement[];
   private readonly chooser: HTMLDialogElement;

@@ -165,7 +165,7 @@ export class PaneInput {
     if (gesture.kind === "pan") this.pan(view, from, at, gesture);
   }
 
-  /** Moves by whole samples; what is left of the way counts for the next move. */
+  /** Moves by whole samples; the rest of the way counts for the next move. */
   private pan(view: SliceView, from: Point, at: Point, gesture: Gesture): void {
     const clip = this.page.state!.clip;
     if (!clip) return;

@@ -2,7 +2,7 @@
 const kRest = 250;
 const kLetGo = 60;
 
-/** Whether something on screen is being moved: then coarse levels are asked for, and fine ones once it rests. */
+/** Whether something on screen is being moved: it gets coarse levels, and fine ones once it rests. */
 export class Motion {
   on = false;
   private timer = 0;
@@ -14,7 +14,7 @@ export class Motion {
     this.end(kRest);
   }
 
-  /** @param final  the hand has let go: nothing is repeated */
+  /** @param final  the gesture has ended: nothing is repeated */
   stop(final: boolean): void {
     if (this.on) this.end(final ? 0 : kLetGo);
   }

@@ -33,7 +33,7 @@ export interface Viewed {
 export interface Setting {
   /** @param moving  more changes will follow at once: coarse samples are enough until they rest */
   set(change: Partial<ViewState>, moving?: boolean): void;
-  /** A movement has ended, for good if the hand has let go: what is on screen may become sharp soon. */
+  /** A movement has ended, for good with `final`: the picture may become sharp soon. */
   stopMoving(final?: boolean): void;
   setColour(change: Partial<ColourState>): void;
   chooseField(name: string): void;
@@ -89,7 +89,7 @@ export interface Loading {
 }
 
 export interface Comparison {
-  /** Why there is no comparison; null if there is one, or none is wanted. */
+  /** The reason why there is no comparison; null if there is one, or none is wanted. */
   readonly compareProblem: string | null;
   readonly otherOpened: Opened | null;
   /** Datasets that the list had. */

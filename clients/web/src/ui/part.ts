@@ -2,7 +2,7 @@
 export interface Part {
   readonly title: string;
   readonly body: HTMLElement;
-  /** Hides the section where it makes no sense. */
+  /** Hides the section where it does not apply. */
   readonly useful: boolean;
   update(): void;
 }

@@ -2,7 +2,7 @@ import { captionOf } from "./captions";
 import type { Shown, Viewed } from "./page";
 import type { Stage } from "./stage";
 
-/** The pictures with axes and legend, and a line that says what they are, as one PNG file. */
+/** Saves the pictures with axes, legend and caption as one PNG file. */
 export async function savePng(page: Pick<Viewed, "state"> & Pick<Shown, "feeds">, stage: Stage): Promise<void> {
   const blob = await makePng(captionOf(page), stage);
   if (!blob) return;

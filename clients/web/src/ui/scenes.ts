@@ -1,4 +1,4 @@
-/** From fields and colours to what is drawn. */
+/** Scenes from fields and colours. */
 import type { BrickSource, ColourState, ViewState } from "../model";
 import { isDiverging } from "../render/colourmaps";
 import type { Bricks } from "../render/compose";
@@ -35,11 +35,11 @@ export interface Feeds {
   readonly b: BrickSource | null;
 }
 
-/** Scenes are kept while nothing of them changes: pictures go on from what they have. */
+/** Caches unchanged scenes: their pictures continue. */
 export class Scenes {
   private difference: Difference | null = null;
 
-  /** Why there is no difference to show; null if there is one. */
+  /** The reason why there is no difference to show; null if there is one. */
   problem(feeds: Feeds): string | null {
     return feeds.a && feeds.b ? whyNotComparable(feeds.a.grid, feeds.b.grid) : null;
   }

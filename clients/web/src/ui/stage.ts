@@ -1,4 +1,4 @@
-/** The pictures and what is drawn over them: decides what is where, what it needs, and draws it. */
+/** The pictures and their overlay: decides their layout and needs, and draws them. */
 import type { Box, BrickSource, Vec3, ViewState, Want } from "../model";
 import { gridAxis } from "../render/axes";
 import { sliceLevelWithin } from "../render/compose";
@@ -92,7 +92,7 @@ export class Stage {
     };
   }
 
-  /** Takes what is to be shown, and gives what it needs. */
+  /** Takes the things to be shown, and returns their needs. */
   update(input: StageInput): void {
     this.input = input;
     const source = input.feeds.a ?? input.feeds.b;
@@ -256,7 +256,7 @@ export class Stage {
   }
 }
 
-/** Titles have levels where these are what is compared. */
+/** Titles have levels where levels are compared. */
 function levelText(view: View, { state: { compare } }: StageInput): string {
   return compare === null || compare.level === null ? "" : `, level ${view.level}`;
 }

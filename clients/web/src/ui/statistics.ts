@@ -4,7 +4,7 @@ import type { Box, BoxStatistics, GridInfo, Selection, Source } from "../model";
 const kSamples = 2 ** 21;
 const kWait = 250;
 
-/** Asks for the statistics of what is on screen, once it rests, and one question at a time. */
+/** Asks for the statistics of the box on screen, once it rests, and one question at a time. */
 export class StatisticsFeed {
   result: BoxStatistics | null = null;
   error: string | null = null;

@@ -47,7 +47,7 @@ export function bytes(count: number): string {
   return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toPrecision(value >= 10 ? 3 : 2)} ${units[unit]!}`;
 }
 
-/** A position on an axis, with the digits that a thousandth of what is on screen needs. */
+/** A position on an axis, with the digits for a thousandth of the visible range. */
 export function position(value: number, span: number): string {
   const step = Math.abs(span) / 1000;
   if (!(step > 0)) return short(value, 6);

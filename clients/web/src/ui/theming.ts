@@ -1,4 +1,4 @@
-/** Light or dark, and whether the panel is folded: what stays with the browser, and is no part of the link. */
+/** Light or dark, and whether the panel is folded: settings of the browser, not of the link. */
 type Choice = "light" | "dark" | null;
 
 function read(key: string): string | null {
