@@ -54,7 +54,7 @@ void LogForGrpc(gpr_log_func_args* message) {
   spdlog::log(level, "gRPC: {}", message->message);
 }
 
-/// Those of Protobuf too: it complains of every question that is not well-formed.
+/// Messages of Protobuf as well, which complains of every question that is not well-formed.
 void LogForProtobuf(google::protobuf::LogLevel level, const char*, int, const std::string& message) {
   spdlog::log(level == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::err : spdlog::level::debug,
               "Protobuf: {}", message);
@@ -340,7 +340,7 @@ Status Serve(const Options& options) {
   QUARRY_RETURN_IF_ERROR(ServeMetrics(options.metrics, &operations.metrics));
   LogPrivileges(options);
   quarry::PrintOut("listening on {}\n", listener->address());
-  // Who started the server waits for this line. RunProgram says why it could not be written.
+  // The starter of the server waits for this line. RunProgram says why it could not be written.
   if (!quarry::FlushOutput().ok()) return Status::Ok();
   {
     const server::Watchdog watchdog(listener->address());

@@ -27,7 +27,7 @@ struct Options {
   std::string tokens;
   std::string metrics;
 
-  int connections = 0;  ///< of each port; 0: by the system's limit of open files
+  int connections = 0;  ///< limit of each port; 0: by the system's limit of open files
   double deadline_seconds = 3600;
   double stall_seconds = 60;
   std::string max_request_bytes;

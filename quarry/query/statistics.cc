@@ -26,7 +26,7 @@ std::optional<Bounds> RecordedOfPatches(const ReadPlan& plan) {
   return Bounds{std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
 }
 
-/// Of logarithmic bins from `begin` to `end`; all 0 if that is where they begin: there is no sample.
+/// Edges of logarithmic bins from `begin` to `end`; all 0 if that is where they begin: there is no sample.
 std::vector<double> LogEdges(double begin, double end, std::size_t bins) {
   std::vector<double> edges(bins + 1, begin);
   if (!(begin > 0)) return edges;

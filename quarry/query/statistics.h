@@ -51,7 +51,7 @@ class StatisticsAccumulator {
   };
   /// No error, and one for each exponent of float64, infinity included.
   static constexpr std::size_t kErrorClasses = 1 + 2099;
-  /// Of the bins, and of the answer with its message.
+  /// Memory of the bins, and of the answer with its message.
   static constexpr std::uint64_t kMemory = FineBins::kMemory + kErrorClasses * sizeof(ErrorClass) +
                                            (kMaxBins + 1) * sizeof(double) + kAnswerMemory;
 
@@ -87,7 +87,7 @@ class StatisticsAccumulator {
   FineBins fine_;
   std::vector<ErrorClass> errors_of_;  // by the size of the error; at the end without the empty ones
   Histogram histogram_;
-  std::vector<double> edges_;  // of the bins; none if samples are not counted as they come
+  std::vector<double> edges_;  // edges of the bins; none if samples are not counted as they come
   double bins_per_unit_ = 0;   // 0: unknown, the bin is searched
 
   std::uint64_t valid_ = 0;

@@ -42,8 +42,8 @@ struct Bounded {
   double value = 0;
   double low = 0;
   double high = 0;
-  /// Of a percentile. False: more than kResolvedShare of the samples lie in the interval, those in the bin of
-  /// the value not counted, as they may be equal to it. So the errors hide where the original's percentile
+  /// False for a percentile if more than kResolvedShare of the samples lie in the interval, those in the bin
+  /// of the value not counted, as they may be equal to it. So the errors hide where the original's percentile
   /// is.
   bool resolved = true;
 

@@ -235,7 +235,7 @@ class Placement(qt.QuarryTest):
             np.testing.assert_allclose(times["both"], times["exchange"] + times["encode"])
             self.assertEqual(row["encode"]["seconds"]["max"], times["encode"].max())
             self.assertTrue((np.array(row["encode_core"]["seconds_of_ranks"]) > 0).all())
-            # What contained patches can hide at most.
+            # The most that contained patches can hide.
             self.assertTrue((np.array(row["contained_of_ranks"]) > 0).all())
             share = np.array(row["contained_of_ranks"]) / np.maximum(row["patches_of_ranks"], 1)
             hidden = np.minimum(times["exchange"], share[:, None] * times["encode"])

@@ -17,7 +17,7 @@ struct BenchOptions {
 
 struct PipelineResult {
   Pipeline pipeline = Pipeline::kBalanced;
-  Spread seconds;         ///< of the slowest rank, over the timed runs
+  Spread seconds;         ///< time of the slowest rank, over the timed runs
   Spread bytes_per_file;  ///< over the files
   std::size_t files = 0;
 };

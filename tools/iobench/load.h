@@ -5,7 +5,7 @@
 #include "quarry/base/endian.h"
 #include "writer/distribution/size_grid.h"
 
-/// What is written: units of bytes, and the ranks that hold them.
+/// Written data: units of bytes, and the ranks that hold them.
 namespace quarry::iobench {
 
 /// Units are what patches are to the writer: the smallest parts that can go to different files. They lie on a
@@ -13,7 +13,7 @@ namespace quarry::iobench {
 struct Load {
   Index3 process_grid{};
   Index3 unit_grid{};
-  std::vector<std::uint64_t> bytes;  ///< of each unit, in Morton order
+  std::vector<std::uint64_t> bytes;  ///< size of each unit, in Morton order
   std::vector<int> owner;            ///< rank of each unit
 
   std::size_t units() const { return bytes.size(); }

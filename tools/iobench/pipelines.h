@@ -12,10 +12,10 @@ namespace quarry::iobench {
 /// The load, and this rank's part of it.
 struct RankData {
   const Load& load;
-  std::vector<std::size_t> units;        ///< of this rank, ascending
-  std::vector<std::size_t> offsets;      ///< of each of them in `bytes`
+  std::vector<std::size_t> units;        ///< units of this rank, ascending
+  std::vector<std::size_t> offsets;      ///< place of each of them in `bytes`
   Bytes bytes;                           ///< one after the other
-  std::vector<std::uint64_t> checksums;  ///< of all units of all ranks
+  std::vector<std::uint64_t> checksums;  ///< checksums of all units of all ranks
 
   ByteSpan Unit(std::size_t i) const { return ByteSpan(bytes).subspan(offsets[i], load.bytes[units[i]]); }
 };

@@ -2,7 +2,7 @@
 
 #include "tools/iobench/bench.h"
 
-/// What the program prints: a table for people, an object for scripts.
+/// Output of the program: a table for people, an object for scripts.
 namespace quarry::iobench {
 
 std::string ToTable(const Load& load, const BenchOptions& options, const BenchResult& result);

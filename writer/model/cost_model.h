@@ -27,7 +27,7 @@ enum class Pipeline {
 struct Workload {
   PatchGrid grid;
   std::size_t sample_bytes = 4;
-  distribution::Ownership owned;  ///< what each rank reads, or has in memory
+  distribution::Ownership owned;  ///< data that each rank reads, or has in memory
   bool from_file = true;  ///< ranks read what they own; otherwise a simulation has it in memory already
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   std::int64_t exchange_batch = 1;  ///< parts of patches in a message between two ranks; 0: all of them

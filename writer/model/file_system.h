@@ -16,15 +16,15 @@ namespace quarry::model {
 
 /// Files of a step, one writer each.
 struct WrittenFiles {
-  std::vector<std::uint64_t> bytes;  ///< of each file
+  std::vector<std::uint64_t> bytes;  ///< size of each file
   std::vector<int> writers;          ///< rank of each file
 };
 
-/// What the seconds are spent on; they add up.
+/// Parts of the seconds; they add up.
 struct WriteSeconds {
   double creates = 0;  ///< names, and what else a file costs
   double shared = 0;   ///< the fullest target, or the busiest node, whichever takes longer
-  double stream = 0;   ///< of the writer with the most bytes, after what is shared
+  double stream = 0;   ///< time of the writer with the most bytes, after what is shared
 
   double total() const { return creates + shared + stream; }
 };

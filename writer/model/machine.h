@@ -37,9 +37,9 @@ struct Machine {
   double stream_write_bandwidth_bytes_per_s = 0;    ///< the busiest writer, after the others; 0: no limit
   double shared_file_lock =
       1;  ///< writers of one target of a file: 1: take turns, 0: do not disturb each other
-  double file_create_s = 2e-3;    ///< of a writer, for each of its subfiles: name, two syncs, close
+  double file_create_s = 2e-3;    ///< cost of a writer, for each of its subfiles: name, two syncs, close
   double file_creates_per_s = 0;  ///< all ranks together; 0: no limit of its own
-  double part_s = 0;              ///< of an aggregator, for each patch that it receives
+  double part_s = 0;              ///< cost of an aggregator, for each patch that it receives
   double publish_s = 10e-3;       ///< for each step: manifests, syncs of folders, renames
 
   double encode_s_per_byte = 8e-9;  ///< one core, all others busy; bytes of samples

@@ -11,7 +11,7 @@
 /// of a machine. Pure functions; no MPI.
 namespace quarry::model {
 
-/// What one rank keeps and moves.
+/// Bytes that one rank keeps and moves.
 struct RankTraffic {
   std::uint64_t kept_bytes = 0;  ///< stay on the rank: copied, not sent
   std::uint64_t sent_bytes = 0;
@@ -21,7 +21,7 @@ struct RankTraffic {
   std::uint64_t messages = 0;  ///< sent and received
 };
 
-/// What all ranks move in one phase.
+/// Bytes that all ranks move in one phase.
 struct Traffic {
   std::vector<RankTraffic> ranks;
   std::uint64_t bytes_moved = 0;  ///< between different ranks

@@ -38,8 +38,8 @@ struct TimedExchange {
   writer::ExchangeBatch batch;
   PatchExchange exchange;
   std::optional<PackedExchange> packed;  ///< runs the schedule of `exchange` in its place
-  double setup_seconds = 0;              ///< of this rank
-  std::vector<double> seconds;           ///< of this rank
+  double setup_seconds = 0;              ///< values of this rank
+  std::vector<double> seconds;           ///< values of this rank
 };
 
 /// The ways to exchange patches of one shape, in turns.

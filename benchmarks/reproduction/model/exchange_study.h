@@ -26,9 +26,10 @@ struct ExchangeResult {
   Index3 patch{};
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   writer::ExchangeBatch batch = writer::kExchangePerPatch;
-  bool packed = false;       ///< PackedExchange, and `batch` is kExchangePerRank
-  double setup_seconds = 0;  ///< of the slowest rank, once: plan, buffers, datatypes; not part of `seconds`
-  Timing seconds;            ///< from a rank's first message until its patches are whole
+  bool packed = false;  ///< PackedExchange, and `batch` is kExchangePerRank
+  double setup_seconds =
+      0;           ///< time of the slowest rank, once: plan, buffers, datatypes; not part of `seconds`
+  Timing seconds;  ///< from a rank's first message until its patches are whole
   std::uint64_t bytes_moved = 0;  ///< from one rank to another
   std::uint64_t messages = 0;
   iobench::Spread patches_per_rank;

@@ -7,7 +7,8 @@
 
 #include "benchmarks/reproduction/model/fft_model.h"
 
-/// What Czechowski et al. print about 3D transforms in 2010 and 2020, and the model's value of each number.
+/// Numbers that Czechowski et al. print about 3D transforms in 2010 and 2020, and the model's value of each
+/// number.
 namespace quarry::reproduction {
 
 /// The two swim lanes of section 6.
@@ -29,8 +30,8 @@ struct TableOne {
   Trend cache_bytes;
   Trend line_bytes;
   Trend link_bandwidth_bytes_per_s;
-  Trend peak_flops_per_s;  ///< of the machine
-  Trend memory_bytes;      ///< of the machine
+  Trend peak_flops_per_s;  ///< memory of the machine
+  Trend memory_bytes;      ///< part of the machine
 };
 TableOne TableOneOf(FftCore core);
 

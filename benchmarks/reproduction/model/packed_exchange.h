@@ -31,7 +31,7 @@ class PackedExchange {
   Status Run(std::span<const redistribute::BoxView> owned,
              std::span<const redistribute::MutableBoxView> needed);
 
-  /// Of this rank in the last run.
+  /// Seconds of this rank in the last run.
   double seconds() const { return seconds_; }
 
  private:

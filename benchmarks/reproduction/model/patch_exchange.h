@@ -35,7 +35,7 @@ class PatchExchange {
   /// @collective
   Status Run(const std::vector<writer::BoxView>& samples, std::vector<writer::PatchSamples>* patches);
 
-  /// What moves the samples: its schedule, its messages, and the seconds of the last run.
+  /// The redistribution that moves the samples: its schedule, its messages, and the seconds of the last run.
   const redistribute::Redistribution& redistribution() const { return redistribution_; }
 
  private:
@@ -49,7 +49,7 @@ class PatchExchange {
   redistribute::Redistribution redistribution_;
   PatchGrid grid_;
   std::size_t sample_bytes_;
-  std::vector<std::int64_t> patches_;  ///< of this rank
+  std::vector<std::int64_t> patches_;  ///< patches of this rank
 };
 
 }  // namespace quarry::reproduction

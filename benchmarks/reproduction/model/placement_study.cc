@@ -31,13 +31,13 @@ struct TimedPlacement {
   PatchExchange exchange;
   std::vector<writer::PatchSamples> patches;
 
-  // Of this rank, by run.
+  // Seconds of this rank, by run.
   std::vector<double> exchange_seconds;
   std::vector<double> encode_seconds;
   std::vector<double> encode_core_seconds;
 };
 
-/// What all placements share.
+/// Inputs that all placements share.
 class Study {
  public:
   Study(MPI_Comm comm, const PlacementOptions& options)

@@ -7,7 +7,7 @@
 #include "writer/distribution/placement.h"
 #include "writer/model/cost_model.h"
 
-/// What a placement costs: the exchange, which greedy makes cheap, and the encoding, which greedy leaves
+/// Cost of a placement: the exchange, which greedy makes cheap, and the encoding, which greedy leaves
 /// uneven; measured, and predicted by the model of quarry-plan.
 /// @source Fan et al., Scalable parallel I/O, figures 6b and 6c
 namespace quarry::reproduction {
@@ -41,8 +41,8 @@ struct PlacementResult {
   Timing encode;       ///< one thread for each rank
   Timing encode_core;  ///< the same in processor time: what a rank would take with a core of its own
   Timing both;         ///< exchange and encode of the same rank and run
-  /// Of the slowest rank, if it encoded its contained patches while the parts of the others arrive, and that
-  /// took no core away from the encoding: at least this much remains of `both`.
+  /// Time of the slowest rank, if it encoded its contained patches while the parts of the others arrive, and
+  /// that took no core away from the encoding: at least this much remains of `both`.
   iobench::Spread both_early_start;
   PredictedPlacement predicted;
 };

@@ -29,7 +29,7 @@ std::span<const StackConstant> StackConstants();
 /// Sets one constant from "name=value". @errors kInvalidArgument that lists the names
 Status SetConstant(std::string_view assignment, StackMachine* machine);
 
-/// What there is to do: counted by CountStackTraffic.
+/// Work to be done, counted by CountStackTraffic.
 struct StackWork {
   distribution::ReadingOrder order = distribution::ReadingOrder::kConsecutive;
   std::int64_t ranks = 1;

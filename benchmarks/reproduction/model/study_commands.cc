@@ -18,9 +18,9 @@ struct StudyOptions {
   int repeat = 10;
   bool json = false;
 
-  // Of the exchange.
+  // Options of the exchange study.
   std::int64_t batch = 8;
-  // Of the placement.
+  // Options of the placement study.
   double relative = 1e-4;
   std::string machine;
 };

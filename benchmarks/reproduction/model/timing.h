@@ -11,7 +11,7 @@ namespace quarry::reproduction {
 
 /// Seconds of an action on all ranks.
 struct Timing {
-  iobench::Spread slowest;                    ///< of the slowest rank of a run, over the runs
+  iobench::Spread slowest;                    ///< time of the slowest rank of a run, over the runs
   std::vector<std::vector<double>> of_ranks;  ///< by rank, then by run
 };
 

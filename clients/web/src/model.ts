@@ -256,7 +256,7 @@ export interface Bounded {
   readonly value: number;
   readonly low: number;
   readonly high: number;
-  /** Of a percentile: the interval holds so many samples that it says little. */
+  /** Whether the interval of a percentile holds so many samples that it says little. */
   readonly unresolved: boolean;
 }
 

@@ -28,7 +28,7 @@ struct Field {
   std::vector<T> samples;
   std::vector<T> originals = samples;
   std::size_t patch = 1000;
-  std::vector<double> errors = {};  ///< of the patches; none: all 0
+  std::vector<double> errors = {};  ///< errors of the patches; none: all 0
 
   std::span<const T> PatchOf(const std::vector<T>& values, std::size_t number) const {
     const std::size_t begin = number * patch;
