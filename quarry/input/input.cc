@@ -21,7 +21,8 @@ struct Format {
   const char* name;
   std::vector<std::string> endings;  ///< endings of file names, lower case
   Open open;                         ///< null if this build lacks the library
-  const char* library;               ///< that the reader needs; null: none
+  const char* library;               ///< needed by the reader; null: none
+  const char* in_python = nullptr;   ///< reads such a file for quarry.write; null: nothing does
 };
 
 #ifdef QUARRY_INPUT_NETCDF
@@ -55,9 +56,10 @@ const std::vector<Format>& Formats() {
       {"raw", {}, internal::OpenRaw, nullptr},
       {"npy", {".npy"}, internal::OpenNpy, nullptr},
       {"vtk", {".vtk"}, internal::OpenLegacyVtk, nullptr},
-      {"netcdf", {".nc", ".nc3", ".nc4", ".cdf", ".netcdf"}, kOpenNetcdf, "netCDF (Debian: libnetcdf-dev)"},
-      {"hdf5", {".h5", ".hdf5", ".hdf", ".he5"}, kOpenHdf5, "HDF5 (Debian: libhdf5-dev)"},
-      {"tiff", {".tif", ".tiff"}, kOpenTiff, "libtiff (Debian: libtiff-dev)"},
+      {"netcdf", {".nc", ".nc3", ".nc4", ".cdf", ".netcdf"}, kOpenNetcdf, "netCDF (Debian: libnetcdf-dev)",
+       "xarray.open_dataset(FILE)"},
+      {"hdf5", {".h5", ".hdf5", ".hdf", ".he5"}, kOpenHdf5, "HDF5 (Debian: libhdf5-dev)", "h5py.File(FILE)[NAME]"},
+      {"tiff", {".tif", ".tiff"}, kOpenTiff, "libtiff (Debian: libtiff-dev)", "tifffile.imread(FILE)"},
       {"vti", {".vti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
       {"vtr", {".vtr"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
       {"pvti", {".pvti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
@@ -117,10 +119,14 @@ Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, 
   const internal::InputName name = internal::ParseInputName(path);
   QUARRY_ASSIGN_OR_RETURN(const Format* format, ChooseFormat(name, options));
   if (format->open == nullptr) {
+    const std::string in_python =
+        format->in_python == nullptr
+            ? ""
+            : fmt::format(", or in Python call quarry.write(DATASET, {})", format->in_python);
     return Status(
         StatusCode::kUnavailable,
-        fmt::format("this build has no reader for {} files, as \"{}\" is one; install {} and build again",
-                    format->name, path, format->library));
+        fmt::format("this build has no reader for {} files, as \"{}\" is one; install {} and build again{}",
+                    format->name, path, format->library, in_python));
   }
   QUARRY_ASSIGN_OR_RETURN(internal::Inputs inputs, format->open(name, options));
   for (const std::unique_ptr<Input>& input : inputs)
