@@ -1,16 +1,16 @@
-"""Writes docs/python-api.md from the docstrings of the Python package, which has to be on PYTHONPATH."""
+"""Writes docs/python-api.md from the docstrings of the Python packages, which have to be on PYTHONPATH."""
 
 import inspect
 from pathlib import Path
 
 import quarry
-import quarry.outofcore
+import quarry_outofcore
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/python-api.md"
 INTRODUCTION = """\
 # The Python interface
 
-Made from the docstrings of the package by `scripts/python_api.py`. [python.md](python.md) is a tutorial.
+Made from the docstrings of the packages by `scripts/python_api.py`. [python.md](python.md) is a tutorial.
 """
 
 
@@ -67,9 +67,8 @@ def returned():
 
 def page():
     """The text of the page."""
-    beyond = quarry.outofcore
-    return "\n".join([INTRODUCTION, *of_module(quarry, ""), *returned(), f"## quarry.outofcore\n\n{quoted(beyond.__doc__)}",
-                      *of_module(beyond, "outofcore.")])
+    return "\n".join([INTRODUCTION, *of_module(quarry, ""), *returned(), f"## quarry_outofcore\n\n{quoted(quarry_outofcore.__doc__)}",
+                      *of_module(quarry_outofcore, "quarry_outofcore.")])
 
 
 def of_module(module, prefix):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheels of the Python package, with every library in them that a bare Linux lacks, into build/wheel: one for
-# CPython 3.11, and one for the stable interface of 3.12, which later versions install too.
+# Builds the wheels of the Python packages into build/wheel: quarry-data, with every library in it that a bare Linux lacks,
+# for CPython 3.11 and for the stable interface of 3.12, which later versions install too; and quarry-outofcore.
 # Usage: scripts/wheel.sh [PYTHON...]     interpreters to build with; default: Debian's 3.11, and the first of python3.12,
 #                                         python3.13 and python3.14 that is on the PATH or below ~/.pyenv/versions
 set -euo pipefail
@@ -59,4 +59,5 @@ for wheel in build/wheel/raw/*.whl; do
   PATH="$environment:$PATH" "$environment/auditwheel" repair --plat manylinux_2_35_x86_64 --wheel-dir build/wheel "$wheel" \
     >build/wheel/log 2>&1 || { tail -20 build/wheel/log; exit 1; }
 done
+"$environment/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel ./clients/outofcore
 ls -l build/wheel/*.whl

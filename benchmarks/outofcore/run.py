@@ -41,7 +41,7 @@ def hamiltonian(folder, rows, entries, block):
     """A sparse symmetric matrix with a diagonal that grows, and about so many entries in a row."""
     import numpy as np
     import scipy.sparse as sp
-    from quarry.outofcore import BlockedMatrix
+    from quarry_outofcore import BlockedMatrix
 
     def make(i, j):
         generator = np.random.default_rng((7, i, j))
@@ -76,7 +76,7 @@ def flow(folder, dims, steps, every=10, patch=16):
 
 def measure(rows, entries, block, dims, steps, folder):
     """Reports of both programs in both orders: {(program, order): Report}."""
-    from quarry import outofcore
+    import quarry_outofcore as outofcore
     say("writing the matrix")
     matrix = hamiltonian(folder / "hamiltonian.blocks", rows, entries, block)
     reports = {}

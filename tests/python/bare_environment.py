@@ -30,10 +30,19 @@ sys.meta_path[:] = map(_Finder, sys.meta_path)
 '''
 
 
-def of_the_package():
+# Ours, with their folders.
+PACKAGES = {"quarry-data": "clients/python", "quarry-outofcore": "clients/outofcore"}
+
+
+@functools.cache
+def of_the_package(name):
     """Its requirements, and those of each extra."""
-    with open(ROOT / "clients/python/pyproject.toml", "rb") as file:
-        project = tomllib.load(file)["project"]
+    with open(ROOT / PACKAGES[name] / "pyproject.toml", "rb") as file:
+        told = tomllib.load(file)
+    project = told["project"]
+    if "dependencies" in project.get("dynamic", ()):
+        made = told["tool"]["scikit-build"]["metadata"]["dependencies"]["result"]
+        return [text.removesuffix("=={project[version]}") for text in made], project["optional-dependencies"]
     return project["dependencies"], project["optional-dependencies"]
 
 
@@ -46,7 +55,7 @@ def installed_by(requirements):
         for extra in requirement.extras or {""}:
             if (name, extra) not in seen:
                 seen.add((name, extra))
-                left += map(Requirement, _package(extra) if name == "quarry-data" else _distribution(name, extra))
+                left += map(Requirement, _package(name, extra) if name in PACKAGES else _distribution(name, extra))
     return {name for name, _ in seen}
 
 
@@ -56,8 +65,8 @@ def _owners():
     return importlib.metadata.packages_distributions()
 
 
-def _package(extra):
-    always, extras = of_the_package()
+def _package(name, extra):
+    always, extras = of_the_package(name)
     return always + (extras[extra] if extra else [])
 
 

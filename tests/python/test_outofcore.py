@@ -20,13 +20,13 @@ from python_testing import PACKAGE, np, qt, quarry
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from distributed import Client, LocalCluster
-from quarry import outofcore
-from quarry.outofcore import BlockedMatrix
-from quarry.outofcore._engine import Runner, parsed
-from quarry.outofcore._lobpcg import _new_directions, lobpcg
-from quarry.outofcore._order import Task, assign, data_aware
-from quarry.outofcore._pod import _angles
-from quarry.outofcore._blocks import BlockStore
+import quarry_outofcore as outofcore
+from quarry_outofcore import BlockedMatrix
+from quarry_outofcore._engine import Runner, parsed
+from quarry_outofcore._lobpcg import _new_directions, lobpcg
+from quarry_outofcore._order import Task, assign, data_aware
+from quarry_outofcore._pod import _angles
+from quarry_outofcore._blocks import BlockStore
 
 # Memory of this program: getrusage shows the peak of its parent process, too.
 PEAK = """
@@ -400,7 +400,7 @@ class Hamiltonian(qt.QuarryTest):
         """Its peak memory, by the system: interpreter and libraries aside, and with what allocators keep."""
         script = f"""
 import numpy, scipy.sparse, scipy.linalg
-from quarry import outofcore
+import quarry_outofcore as outofcore
 matrix = outofcore.BlockedMatrix.open({str(self.matrix.folder)!r})
 numpy.linalg.eigh(numpy.eye(100)); numpy.ones((500, 500)) @ numpy.ones((500, 500))
 {PEAK}
@@ -473,7 +473,7 @@ class Modes(qt.QuarryTest):
         memory = self.bytes // 4
         script = f"""
 import numpy, quarry
-from quarry import outofcore
+import quarry_outofcore as outofcore
 dataset = quarry.open({self.dataset.target!r}, memory=1)
 dataset["velocity_x"].read(box=((0, 16), (0, 16), (0, 16)))
 numpy.linalg.eigh(numpy.eye(100)); numpy.ones((500, 500)) @ numpy.ones((500, 500))
@@ -489,7 +489,7 @@ print(peak() - before - found.modes.nbytes - found.mean.nbytes)
 
     def test_command(self):
         output = self.tmp / "modes"
-        arguments = [sys.executable, "-m", "quarry", "pod", self.dataset.target, "--memory", self.bytes // 4, "--field",
+        arguments = [sys.executable, "-m", "quarry_outofcore", self.dataset.target, "--memory", self.bytes // 4, "--field",
                      "velocity_y", "--modes", "3", "--json", "--output", output]
         environment = {"PYTHONPATH": str(PACKAGE)}
         said = json.loads(qt.run(*arguments, env=environment).out)
@@ -569,7 +569,7 @@ class Workers(Hamiltonian):
             self.assertLessEqual(found.report.peak, self.memory)
             reports[order] = found.report
         self.assertLess(reports["data-aware"].bytes_moved, reports["fifo"].bytes_moved)
-        left = self.client.run(lambda: len(sys.modules["quarry.outofcore._engine"]._runners))
+        left = self.client.run(lambda: len(sys.modules["quarry_outofcore._engine"]._runners))
         self.assertEqual(set(left.values()), {0}, "blocks that nobody frees")
 
     def test_one_is_killed(self):

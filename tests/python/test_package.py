@@ -362,10 +362,11 @@ class Types(qt.QuarryTest):
     def test_the_types_are_right(self):
         package = PACKAGE / "quarry"
         configuration = ROOT / "clients/python/pyproject.toml"
-        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", configuration, "-p", "quarry"],
+        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", configuration, "-p", "quarry",
+                        "-p", "quarry_outofcore"],
                        cwd=package.parent, check=True)
-        subprocess.run([sys.executable, "-m", "ruff", "check", "--config", configuration, ROOT / "clients/python/src"],
-                       check=True)
+        subprocess.run([sys.executable, "-m", "ruff", "check", "--config", configuration, ROOT / "clients/python/src",
+                        ROOT / "clients/outofcore/src"], check=True)
 
 
 class Said(qt.QuarryTest):

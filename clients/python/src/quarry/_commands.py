@@ -15,11 +15,6 @@ def _export(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
-def _pod(arguments: Sequence[str]) -> int:
-    from quarry._pod_command import main
-    return main(arguments)
-
-
 def _serve_zarr(arguments: Sequence[str]) -> int:
     from quarry._serve_zarr import main
     return main(arguments)
@@ -28,7 +23,6 @@ def _serve_zarr(arguments: Sequence[str]) -> int:
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "demo": _demo,
     "export": _export,
-    "pod": _pod,
     "serve-zarr": _serve_zarr,
 }
 """Each takes the arguments behind its name and returns the exit code. Modules are imported when they run."""
@@ -37,7 +31,6 @@ HELP = """
 Of the Python package, each with a --help of its own:
   demo                        writes a turbulent field, serves it, and reads it coarse to fine
   export                      writes fields as NetCDF, HDF5, Zarr, VTK or NumPy files
-  pod                         the leading modes of a series of steps that may be larger than memory
   serve-zarr                  serves a dataset as Zarr over HTTP, for tools that open a URL
 """
 

@@ -1,4 +1,4 @@
-"""The command `quarry pod`."""
+"""The command `quarry-pod`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from quarry import _dataset
 from quarry._errors import Error
 from quarry._export_command import _EXIT_CODES, _add_server, _steps, _token
+from quarry_outofcore._pod import pod, summary
+
+
+def program() -> NoReturn:
+    """The program."""
+    sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`quarry pod TARGET ...`; the exit code."""
+    """`quarry-pod TARGET ...`; the exit code."""
     given = _parser().parse_args(arguments)
     try:
-        from quarry.outofcore import pod
-        from quarry.outofcore._pod import summary
         with _dataset.open(given.target, token=_token(given.token_file), ca=given.ca, certificate=given.cert,
                            key=given.key, timeout=given.timeout, encoding=given.encoding) as dataset:
             known = dataset.steps
@@ -26,13 +31,13 @@ def main(arguments: Sequence[str]) -> int:
                         subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,
                         output=given.output, on_pass=_say if given.progress else None)
     except KeyboardInterrupt:
-        print("quarry pod: interrupted", file=sys.stderr)
+        print("quarry-pod: interrupted", file=sys.stderr)
         return 130
     except Error as error:
-        print(f"quarry pod: {error}", file=sys.stderr)
+        print(f"quarry-pod: {error}", file=sys.stderr)
         return _EXIT_CODES.get(error.code, 1)
     except (ValueError, KeyError, ImportError, OSError) as error:
-        print(f"quarry pod: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        print(f"quarry-pod: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         return 2
     said = summary(found)
     if given.json:
@@ -62,10 +67,10 @@ def _print(said: dict[str, object]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="quarry pod", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        prog="quarry-pod", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
         description="proper orthogonal decomposition of the steps of a dataset, which may be larger than memory: the "
         "leading modes, their singular values, and how much of each is in each step",
-        epilog="Example:\n  quarry pod wake.quarry --field velocity_x --field velocity_y --modes 10 --memory 256MiB "
+        epilog="Example:\n  quarry-pod wake.quarry --field velocity_x --field velocity_y --modes 10 --memory 256MiB "
                "--output modes --json")
     add = parser.add_argument
     add("target", metavar="TARGET", help="dataset directory, or grpc://HOST:PORT/NAME")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quarry.outofcore._eigen import OnPass
-from quarry.outofcore._engine import Distributed, Local, Report, engine, parsed, workers_of
-from quarry.outofcore._lobpcg import BLOCKS, Ritz, lobpcg
-from quarry.outofcore._order import Order
-from quarry.outofcore._series import Series
+from quarry_outofcore._eigen import OnPass
+from quarry_outofcore._engine import Distributed, Local, Report, engine, parsed, workers_of
+from quarry_outofcore._lobpcg import BLOCKS, Ritz, lobpcg
+from quarry_outofcore._order import Order
+from quarry_outofcore._series import Series
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -63,7 +63,7 @@ def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps
     of a coarser level, which are close, and a 64th of the bytes.
 
         with quarry.open("run42.quarry") as dataset:
-            found = quarry.outofcore.pod(dataset, ["velocity_x", "velocity_y", "velocity_z"], memory="1GiB")
+            found = quarry_outofcore.pod(dataset, ["velocity_x", "velocity_y", "velocity_z"], memory="1GiB")
         print(found.singular_values**2 / found.energy)
 
     Args:

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry._errors import Error
-from quarry.outofcore._blocks import memory_of_its_own
-from quarry.outofcore._order import Task
+from quarry_outofcore._blocks import memory_of_its_own
+from quarry_outofcore._order import Task
 
 if TYPE_CHECKING:
-    from quarry.outofcore._engine import Vectors
+    from quarry_outofcore._engine import Vectors
 
 _FORMAT, _VERSION = "quarry-blocked-matrix", 1
 _TYPES = ("<f4", "<f8")
@@ -83,7 +83,7 @@ class BlockedMatrix:
         return _reopened, (str(self.folder), self._page_cache)
 
     def __repr__(self) -> str:
-        return (f'<quarry.outofcore.BlockedMatrix "{self.folder}": {self.rows} x {self.rows}, {len(self._entries)} '
+        return (f'<quarry_outofcore.BlockedMatrix "{self.folder}": {self.rows} x {self.rows}, {len(self._entries)} '
                 f"blocks of {self.block}, {self.nbytes} bytes>")
 
     @property

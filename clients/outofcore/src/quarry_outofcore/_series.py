@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from quarry import _quarry
 from quarry._samples import Box
-from quarry.outofcore._blocks import memory_of_its_own
-from quarry.outofcore._order import Task
+from quarry_outofcore._blocks import memory_of_its_own
+from quarry_outofcore._order import Task
 
 if TYPE_CHECKING:
     from quarry._dataset import Dataset
-    from quarry.outofcore._engine import Vectors
+    from quarry_outofcore._engine import Vectors
 
 _TILE_BYTES = 2**20  # samples in computation at a time, as float64: they stay in a core's cache
 _STORE_PER_SAMPLE = 128  # [bytes] of the library, of a patch that it decodes, and for its plan

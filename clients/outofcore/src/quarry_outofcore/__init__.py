@@ -1,6 +1,6 @@
 """Analysis of data that are larger than memory, in this process or by the workers of dask.distributed.
 
-    from quarry import outofcore
+    import quarry_outofcore as outofcore
 
     modes = outofcore.pod(dataset, "vorticity", modes=10, memory="1GiB")
     pairs = outofcore.lowest_eigenpairs(outofcore.BlockedMatrix.open("hamiltonian.blocks"), 10, memory="1GiB")
@@ -10,9 +10,9 @@ them. Blocks stay in memory as far as that allows, tasks that need the least new
 ahead (Saule et al., An Out-of-Core Task-based Middleware for Data-Intensive Scientific Computing).
 """
 
-from quarry.outofcore._eigen import Eigenpairs, lowest_eigenpairs
-from quarry.outofcore._engine import Report
-from quarry.outofcore._matrix import BlockedMatrix
-from quarry.outofcore._pod import Pod, pod
+from quarry_outofcore._eigen import Eigenpairs, lowest_eigenpairs
+from quarry_outofcore._engine import Report
+from quarry_outofcore._matrix import BlockedMatrix
+from quarry_outofcore._pod import Pod, pod
 
 __all__ = ["BlockedMatrix", "Eigenpairs", "Pod", "Report", "lowest_eigenpairs", "pod"]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from quarry.outofcore._engine import Report, engine, parsed
-from quarry.outofcore._lobpcg import BLOCKS, lobpcg
-from quarry.outofcore._matrix import BlockedMatrix
-from quarry.outofcore._order import Order
+from quarry_outofcore._engine import Report, engine, parsed
+from quarry_outofcore._lobpcg import BLOCKS, lobpcg
+from quarry_outofcore._matrix import BlockedMatrix
+from quarry_outofcore._order import Order
 
 if TYPE_CHECKING:
     from distributed import Client

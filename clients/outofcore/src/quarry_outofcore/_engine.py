@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quarry.outofcore._blocks import BlockStore, Counts
-from quarry.outofcore._order import Order, Task, arrange, assign
+from quarry_outofcore._blocks import BlockStore, Counts
+from quarry_outofcore._order import Order, Task, arrange, assign
 
 if TYPE_CHECKING:
     import numpy as np
