@@ -102,7 +102,7 @@ stage_bare-root() {
   scripts/build.sh package
   tests/install/bare_root.sh build/package
   scripts/wheel.sh
-  tests/install/bare_root_wheel.sh build/wheel/*-cp311-*.whl
+  tests/install/bare_root_wheel.sh build/wheel/quarry_data-*-cp311-*.whl build/wheel/quarry_outofcore-*.whl
 }
 
 # ---- Running them
