@@ -19,22 +19,24 @@ namespace {
 /// @param wanted  0: the usual
 std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted) {
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
-  constexpr std::uint64_t kBytesPerSample = 128;  // a masked float64 patch while it is decoded, twice
+  // A masked float64 patch while it is decoded, twice. Its layers are held together.
+  constexpr std::uint64_t kBytesPerSample = 128;
   query::Query all;
   all.mask = 1;
   all.focus.emplace();
   all.values.emplace();
   std::uint64_t planning = 0;
-  std::int64_t patch = 1;
+  std::uint64_t samples = 1;
   for (; all.field_number < dataset.fields.size(); ++all.field_number) {
     const GridDescription& grid = dataset.GridOf(all.field_number);
     all.box = grid.domain();
     planning = std::max(planning, query::PlanningMemory(dataset, all));
-    patch = std::max(patch, Volume(LargestPatchShape(grid.dims, grid.patch)));
+    const auto layers = static_cast<std::uint64_t>(dataset.fields[all.field_number].layers());
+    const auto patch = static_cast<std::uint64_t>(Volume(LargestPatchShape(grid.dims, grid.patch)));
+    samples = std::max(samples, layers * patch);
   }
-  // A request has three eighths of it.
-  return std::max(
-      {wanted == 0 ? kUsual : wanted, kBytesPerSample * static_cast<std::uint64_t>(patch), 4 * planning});
+  // A request has three eighths of it, for its plan and what it delivers.
+  return std::max(wanted == 0 ? kUsual : wanted, kBytesPerSample * samples + 4 * planning);
 }
 
 /// The one dataset of a directory, as of Open, or with the steps that were published and noticed since.

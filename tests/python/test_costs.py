@@ -151,6 +151,11 @@ class Layers(qt.QuarryTest):
             self.assertEqual(enough, dataset["p"].plan(step=0, max_error=0.1).price.bytes)
             self.assertLess(4 * enough, dataset["p"].plan(step=0).price.bytes)
 
+    def test_the_least_memory_is_enough_for_each_layer(self):
+        with quarry.open(self.path, memory=1) as dataset:
+            for layer, bound in enumerate((1e-1, 1e-3, 0)):
+                self.assertLessEqual(np.abs(dataset["p"].read(step=1, layer=layer).array - self.data[1]).max(), bound)
+
     def test_a_layer_by_its_number(self):
         for layer, bound in enumerate((1e-1, 1e-3, 0)):
             with self.subTest(layer=layer):
