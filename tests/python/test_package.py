@@ -1,6 +1,7 @@
 """The Python package: the same answers from a directory and from a server, as numpy would give them on the decoded array."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 
@@ -358,15 +359,56 @@ class EveryType(qt.QuarryTest):
                             self.check(dataset[dtype], decoded, generator)
 
 
+CONFIGURATION = ROOT / "clients/python/pyproject.toml"
+
+
 class Types(qt.QuarryTest):
     def test_the_types_are_right(self):
         package = PACKAGE / "quarry"
-        configuration = ROOT / "clients/python/pyproject.toml"
-        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", configuration, "-p", "quarry",
+        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", CONFIGURATION, "-p", "quarry",
                         "-p", "quarry_outofcore"],
                        cwd=package.parent, check=True)
-        subprocess.run([sys.executable, "-m", "ruff", "check", "--config", configuration, ROOT / "clients/python/src",
+        subprocess.run([sys.executable, "-m", "ruff", "check", "--config", CONFIGURATION, ROOT / "clients/python/src",
                         ROOT / "clients/outofcore/src"], check=True)
+
+
+class Imports(qt.QuarryTest):
+    """The modules import each other in layers, without a circle: types, and imports inside functions, included."""
+
+    def lint(self, name="", planted=""):
+        """Checks copies of the packages, with lines planted at the end of a module: the exit code and what it prints."""
+        sources = [ROOT / "clients/python/src/quarry", ROOT / "clients/outofcore/src/quarry_outofcore"]
+        for source in sources:
+            shutil.copytree(source, self.tmp / source.name, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        (self.tmp / "quarry/_quarry.py").touch()  # the module in C++, which has no source here
+        if name:
+            with open(self.tmp / name, "a") as module:
+                module.write(planted)
+        done = subprocess.run([sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()",
+                               "--no-cache", "--no-logo", CONFIGURATION], cwd=self.tmp, capture_output=True, text=True)
+        for source in sources:
+            shutil.rmtree(self.tmp / source.name)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_they_are_in_layers(self):
+        code, text = self.lint()
+        self.assertEqual(code, 0, text)
+        self.assertIn("2 kept, 0 broken", text)
+
+    def test_an_import_that_closes_a_circle_is_found(self):
+        of_types = "\nif TYPE_CHECKING:\n    from quarry._dataset import Dataset\n"
+        in_function = "\ndef planted():\n    from quarry._field import Field\n    return Field\n"
+        for name, planted, said in (
+                ("quarry/_grids.py", of_types, "quarry._grids is not allowed to import quarry._dataset"),
+                ("quarry/_pictures.py", in_function, "quarry._pictures is not allowed to import quarry._field"),
+                ("quarry/_grids.py", "\nimport quarry\n", "quarry._grids is not allowed to import quarry._write"),
+                ("quarry_outofcore/_order.py", "\nfrom quarry_outofcore._pod import pod\n",
+                 "quarry_outofcore._order is not allowed to import quarry_outofcore._pod"),
+                ("quarry/_beside.py", "", "quarry._beside")):
+            with self.subTest(name=name, planted=planted):
+                code, text = self.lint(name, planted)
+                self.assertEqual(code, 1, text)
+                self.assertIn(said, text)
 
 
 class Said(qt.QuarryTest):

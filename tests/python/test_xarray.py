@@ -438,7 +438,7 @@ class Trouble(Package):
             dataset = xr.open_dataset(self.path.name, **ENGINE)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))["p"][0], self.decoded["p"][0])
         for number in range(40):
-            _level_array._of_this_process(f"target{number}", ())
+            _level_array._of_this_process(quarry.Dataset, f"target{number}", ())
         self.assertLessEqual(len(_level_array._kept), _level_array._KEPT)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry import _quarry
-from quarry._samples import Box
+from quarry._grids import Box
 from quarry_outofcore._blocks import memory_of_its_own
 from quarry_outofcore._order import Task
 

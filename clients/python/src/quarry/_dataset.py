@@ -14,14 +14,14 @@ from quarry._edit import Attributes, Owner
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._field import Field
-from quarry._samples import Box, ByAxis, Region, Triple, coords_of
+from quarry._grids import Box, ByAxis, Region, Triple, coords_of
+from quarry._info import Text, dataset_info
+from quarry._pictures import dataset_html
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from quarry._info import Text
 
 T = TypeVar("T")
 
@@ -306,11 +306,9 @@ class Dataset(Mapping[str, "Field"]):
 
     def info(self) -> Text:
         """Summary as a text of several lines: grid, steps, and a table of the fields."""
-        from quarry._info import dataset_info
         return dataset_info(self)
 
     def _repr_html_(self) -> str:
-        from quarry._pictures import dataset_html
         return dataset_html(self)
 
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,
@@ -348,7 +346,7 @@ class Dataset(Mapping[str, "Field"]):
             max_error: instead of level and layer: those with the fewest bytes at which every field and step is within
                 this error, in the field's unit; or {field: error}. A single number says nothing of coordinates, nor of
                 what else describes others and nobody names
-            layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer
+            layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer than others
             format: that of the suffix if left out
             overwrite: replaces what is there, when the export is complete
             resume: continues an export of the same that was interrupted, and begins where there is none
@@ -361,8 +359,8 @@ class Dataset(Mapping[str, "Field"]):
             Error: the target exists (ALREADY_EXISTS); no such step, or no level within max_error (NOT_FOUND); the
                 export that was interrupted was another one (FAILED_PRECONDITION); another process writes it
                 (UNAVAILABLE); the disk is full (INTERNAL); damage (DATA_LOSS), and those of the server
-            ValueError: no such format, level or box, a box of samples for several grids, or what the format cannot
-                hold; KeyError: no such field
+            ValueError: no such format, level, layer or box, a box of samples for several grids, or what the format
+                cannot hold; KeyError: no such field
             ImportError: the library of the format is not installed
         """
         from quarry._export import export

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quarry import _quarry
-from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry._export_contents import Layout, Variable
 from quarry._export_formats import format_of
@@ -31,7 +30,8 @@ from quarry._export_output import (
     remove,
     sync,
 )
-from quarry._samples import Box, Region, Triple
+from quarry._grids import Box, Region, Triple
+from quarry._protocols import Dataset
 
 if TYPE_CHECKING:
     import numpy.typing as npt

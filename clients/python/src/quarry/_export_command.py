@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quarry import _dataset, _quarry
 from quarry._errors import Error
-from quarry._samples import Box, Region
+from quarry._grids import Box, Region
 
 _EXIT_CODES = {
     **dict.fromkeys(("INVALID_ARGUMENT", "ALREADY_EXISTS", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), 2),

@@ -13,8 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+from quarry._arrays import as_given
 from quarry._export_times import Conversion
-from quarry._samples import Triple, as_given
+from quarry._grids import Triple
 
 T = TypeVar("T")
 Owner = Literal["dataset", "field", "axis", "time", "text"]

@@ -22,7 +22,7 @@ from quarry._export_numpy import Npy, Npz
 from quarry._export_output import WIDENED, Contiguous, Output, as_json, library, sync
 from quarry._export_tables import Csv
 from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
-from quarry._samples import Triple
+from quarry._grids import Triple
 
 _ZARR_CHUNK_BYTES = 4 << 20
 

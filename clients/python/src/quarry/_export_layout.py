@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from quarry import _quarry
-from quarry._dataset import Dataset
+from quarry._arrays import array_of
+from quarry._choice import Choice
+from quarry._errors import Error
 from quarry._export_attributes import letters_of
 from quarry._export_contents import Axis, Coordinate, GridBox, Layout, Variable
 from quarry._export_output import Output
-from quarry._export_selection import Selection, Shown, at_level, own_level, select, worst_of
-from quarry._export_times import in_unit_of_steps
-from quarry._samples import Box, Region, array_of, positions
+from quarry._export_selection import Selection, at_level, own_level, select, worst_of
+from quarry._export_times import Conversion
+from quarry._grids import Box, Region, positions
+from quarry._protocols import Dataset
 
 
 def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int | Iterable[int] | None,
@@ -30,7 +33,7 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
     numbers = selection.numbers_of_grids(selection.names)
     grids = _grids([dataset.grids[number] for number in numbers], [boxes[number] for number in numbers], at)
     said = [np.array(boxes[number], "<i8").ravel() for number in numbers]
-    variables = [in_unit_of_steps(_variable(selection, name, numbers.index(selection.number_of_grid(name)), shown),
+    variables = [_in_unit_of_steps(_variable(selection, name, numbers.index(selection.number_of_grid(name)), shown),
                                   dataset.native) for name in selection.names]
     if len(said) > 1:  # otherwise it is said of the whole
         variables = [replace(one, attrs={"box": said[one.grid], **one.attrs}) for one in variables]
@@ -101,14 +104,14 @@ def _grid(grid: _quarry.FieldGrid, axes: Mapping[str, Axis], level: int, extent:
                    (extent[0][0], extent[1][0], extent[2][0]))
 
 
-def _variable(selection: Selection, name: str, grid: int, shown: Shown) -> Variable:
+def _variable(selection: Selection, name: str, grid: int, shown: Choice) -> Variable:
     """A field.
 
     Args:
         grid: its place in the layout
     """
     field, held = selection.dataset[name], selection.held[name]
-    level, layer = shown.level, shown.layer_of(selection.dataset[name])
+    level, layer = shown.level, shown.layers[name]
     said = field._description
     dtype = np.dtype(said.dtype).newbyteorder("<")
     fill = dtype.type(np.nan) if dtype.kind == "f" else None if said.fill is None else dtype.type(said.fill)
@@ -134,9 +137,28 @@ def _variable(selection: Selection, name: str, grid: int, shown: Shown) -> Varia
                     layer)
 
 
+def _in_unit_of_steps(variable: Variable, native: _quarry.Dataset) -> Variable:
+    """The ends of means and the like, which CF wants in the unit of the times that name them. Others stay as they are,
+    and so do those whose unit cannot become that one. Ends have no unit of their own; those of a climatology have that
+    of the times, as xarray looks for none elsewhere."""
+    said = native.time_attributes
+    if variable.name not in (said.get("bounds"), said.get("climatology")) or not variable.units:
+        return variable
+    conversion = Conversion(variable.units, str(variable.attrs.get("calendar", "")), native.time_units,
+                            native.calendar, variable.fill)
+    attrs = {key: value for key, value in variable.attrs.items() if key not in ("units", "calendar", "dtype")}
+    try:
+        attrs |= {key: conversion.length(attrs[key]) for key in ("max_error", "tolerance") if key in attrs}
+    except Error:
+        return variable
+    if variable.name != said.get("bounds"):
+        attrs |= {key: said[key] for key in ("units", "calendar") if key in said}
+    return replace(variable, dtype=np.dtype("<f8"), units=attrs.get("units", ""), fill=np.float64(np.nan), attrs=attrs,
+                   conversion=conversion)
+
+
 def _provenance(dataset: Dataset, level: int) -> dict[str, Any]:
     """Quarry's attributes about the whole dataset."""
-    from quarry import __version__
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"Conventions": "CF-1.11", "source": dataset.target, "created_by": dataset.native.created_by,
-            "quarry_version": __version__, "date": now, "level": level}
+            "quarry_version": _quarry.version, "date": now, "level": level}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 from quarry._export_contents import Coordinate, Layout, Owner, Variable
-from quarry._samples import Triple
+from quarry._grids import Triple
 
 
 def library(name: str) -> Any:

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quarry import _quarry
-from quarry._dataset import Dataset
+from quarry._choice import Choice, choose
 from quarry._errors import Error
 from quarry._export_output import Output
-from quarry._field import Field
+from quarry._grids import Box, Region, box_of
+from quarry._protocols import Dataset, Field
 from quarry._roles import helpers_of
-from quarry._samples import Box, Region, box_of, layer_of
-from quarry._words import check, explained
+from quarry._words import check
 
 Held = Sequence[_quarry.FieldStep | None]
 """What each of the chosen steps says of a field."""
@@ -225,25 +225,8 @@ def _held(field: Field, chosen: Sequence[_quarry.Step]) -> Held:
 
 # ---- The level
 
-@dataclass(frozen=True)
-class Shown:
-    """Level and layers that are shown of the fields.
-
-    Attributes:
-        level: 0 is full resolution
-        layers: of accuracy, by the names of the fields; the last of those that are not named
-    """
-
-    level: int
-    layers: Mapping[str, int]
-
-    def layer_of(self, field: Field) -> int:
-        """Layer of a field."""
-        return self.layers.get(field.name, field._description.layers - 1)
-
-
 def at_level(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,
-             layer: int | None) -> tuple[Selection, Shown]:
+             layer: int | None) -> tuple[Selection, Choice]:
     """The level and layers that are meant, and the fields that the level shows: all, where nothing says otherwise."""
     shown = _shown(selection, level, max_error, layer)
     coarser = [name for name in selection.names if not _has_level(selection.dataset[name], shown.level)]
@@ -259,7 +242,7 @@ def own_level(field: Field, level: int) -> int:
 
 
 def _has_level(field: Field, level: int) -> bool:
-    """Coordinates exist at every level; a single sample belongs to all levels."""
+    """Coordinates are there at every level; a single sample is that of all."""
     return level < field.levels or field.is_coordinate or _is_single(field)
 
 
@@ -268,26 +251,17 @@ def _is_single(field: Field) -> bool:
 
 
 def _shown(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,
-           layer: int | None) -> Shown:
+           layer: int | None) -> Choice:
     """For a max_error, those with the fewest bytes at which all fields and steps are within it."""
     fields = {name: selection.dataset[name] for name in selection.names}
     # Bounds and the like have another unit.
     meant = [name for name, field in fields.items() if not field.is_coordinate and (
         selection.are_named or name in selection.leading)] or selection.names
-    if max_error is None:
-        levels = max(fields[name].levels for name in meant)
-        if not 0 <= (level or 0) < levels:
-            raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to {levels - 1}")
-        return Shown(int(level or 0), {} if layer is None else {
-            name: layer_of(field._description, layer) for name, field in fields.items()})
-    if level or layer is not None:
-        raise ValueError("only one of level and max_error can be given; max_error chooses the layer, too")
-    allowed = dict(max_error) if isinstance(max_error, Mapping) else dict.fromkeys(meant, max_error)
-    if unknown := set(allowed) - set(fields):
+    allowed = max_error if max_error is None or isinstance(max_error, Mapping) else dict.fromkeys(meant, max_error)
+    if unknown := set(allowed or ()) - set(fields):
         raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(fields)}")
-    chosen, layers = explained(selection.dataset.native.choose, fields=[
-        (name, error, [step for step in selection.held[name] if step]) for name, error in allowed.items()])
-    return Shown(chosen, dict(zip(allowed, layers, strict=True)))
+    return choose(selection.dataset, fields, meant, lambda name: [step for step in selection.held[name] if step],
+                  level=level, max_error=allowed, layer=layer)
 
 
 def worst_of(held: Held, level: int, layer: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from quarry._export_contents import Layout, Variable
 from quarry._export_output import Output, describe, sync
-from quarry._samples import Triple
+from quarry._grids import Triple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

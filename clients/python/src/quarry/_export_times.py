@@ -1,19 +1,16 @@
-"""Times that describe those of the steps, as the ends of means, in the unit of these."""
+"""Conversion of exported times to the unit of the times of the steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quarry import _quarry
-from quarry._errors import Error
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from quarry._export_contents import Variable
 
 
 @dataclass(frozen=True)
@@ -52,23 +49,3 @@ class Conversion:
 
     def _time(self, time: float) -> float:
         return _quarry.convert_time(time, self.units, self.calendar, self.to_units, self.to_calendar)
-
-
-def in_unit_of_steps(variable: Variable, native: _quarry.Dataset) -> Variable:
-    """The ends of means and the like, which CF wants in the unit of the times that name them. Others stay as they are,
-    and so do those whose unit cannot become that one. Ends have no unit of their own; those of a climatology have that
-    of the times, as xarray looks for none elsewhere."""
-    said = native.time_attributes
-    if variable.name not in (said.get("bounds"), said.get("climatology")) or not variable.units:
-        return variable
-    conversion = Conversion(variable.units, str(variable.attrs.get("calendar", "")), native.time_units,
-                            native.calendar, variable.fill)
-    attrs = {key: value for key, value in variable.attrs.items() if key not in ("units", "calendar", "dtype")}
-    try:
-        attrs |= {key: conversion.length(attrs[key]) for key in ("max_error", "tolerance") if key in attrs}
-    except Error:
-        return variable
-    if variable.name != said.get("bounds"):
-        attrs |= {key: said[key] for key in ("units", "calendar") if key in said}
-    return replace(variable, dtype=np.dtype("<f8"), units=attrs.get("units", ""), fill=np.float64(np.nan), attrs=attrs,
-                   conversion=conversion)

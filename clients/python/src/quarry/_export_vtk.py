@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from quarry._export_attributes import fits_netcdf, plain
 from quarry._export_contents import Coordinate, Layout, Owner
 from quarry._export_output import WIDENED, Output, RawFile
-from quarry._samples import Triple
+from quarry._grids import Triple
 
 _PIECE_BYTES = 64 << 20
 """Of the samples of one field in a piece of .pvti, about."""

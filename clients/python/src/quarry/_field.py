@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import builtins
-import operator
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from quarry import _quarry
-from quarry._edit import Attributes, Owner
+from quarry import _pictures, _quarry
+from quarry._described import Described
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
-from quarry._samples import Box, ByAxis, Region, Samples, Triple, box_of, coords_of
+from quarry._grids import Box, Region, Triple, box_of
+from quarry._info import Text, field_info
+from quarry._pictures import field_html
+from quarry._progress import read_with_bar
+from quarry._protocols import Answer
+from quarry._samples import Samples
 from quarry._selection import Run, boxes, in_order, ordered, put, select
 from quarry._series import Series, Steps, numbers_of, points_of_steps, read_series
 from quarry._words import explained
@@ -22,16 +26,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
-    from quarry._dataset import Dataset
-    from quarry._info import Text
-    from quarry._pictures import Merged
-
 
 _NEAR = 4
 """Indices of steps from either end for which the steps up to there are asked, one at a time."""
 
 
-class Field:
+class Field(Described):
     """A field of a dataset: an array over [step, z, y, x]. An index reads just its selection.
 
     The first axis is the position in the ascending list of the steps that hold the field; what does not change with
@@ -42,159 +42,12 @@ class Field:
     `stream`. Damage raises an Error.
     """
 
-    def __init__(self, dataset: Dataset, description: _quarry.FieldDescription) -> None:
-        self.dataset = dataset
-        self._description = description
-
-    def __reduce__(self) -> tuple[Callable[..., Field], tuple[Dataset, str]]:
-        return operator.getitem, (self.dataset, self.name)
-
-    # ---- What it is
-
-    @property
-    def name(self) -> str:
-        """Its name in the dataset."""
-        return self._description.name
-
-    @property
-    def units(self) -> str:
-        """Unit of its values; empty if unknown."""
-        return self._description.units
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As numpy names it."""
-        import numpy as np
-        return np.dtype(self._description.dtype)
-
-    def _holding(self) -> builtins.list[tuple[_quarry.Step, _quarry.FieldStep]]:
-        """The steps that hold the field, and their records of it."""
-        found = []
-        for step in self.dataset._steps():
-            found += [(step, field) for field in step.fields if field.name == self.name]
-        return found
-
-    @property
-    def steps(self) -> builtins.list[int]:
-        """Numbers of the steps that hold it, ascending: those of the first axis."""
-        return [step.step for step, _ in self._holding()]
-
-    @property
-    def grid(self) -> _quarry.FieldGrid:
-        """On which its samples lie."""
-        return self.dataset.grids[self._description.grid]
-
-    @property
-    def levels(self) -> int:
-        """How many levels of resolution there are: 0, full resolution, to levels - 1."""
-        return self.grid.levels
-
-    @property
-    def axis_units(self) -> ByAxis[str]:
-        """Units of z, y, x, by the names of the axes."""
-        return ByAxis(zip(self.dims[1:], self.grid.axis_units, strict=True))
-
-    @property
-    def axis_attrs(self) -> ByAxis[Attributes]:
-        """Attributes of z, y, x from the source, by the names of the axes. Those of a directory can be set, for all
-        fields along the axis."""
-        return ByAxis((dim, self._axis_attrs(axis)) for axis, dim in enumerate(self.dims[1:]))
-
-    def _axis_attrs(self, axis: int) -> Attributes:
-        return self.dataset._attributes(lambda: self.dataset[self.name].grid.axis_attributes[axis],
-                                        Owner("axis", self.name, axis))
-
-    @property
-    def still(self) -> bool:
-        """Whether it does not change with time: one step has it, and any other reads the same."""
-        return self._description.still
-
-    @property
-    def is_coordinate(self) -> bool:
-        """Whether it says where, when or under which conditions the samples of other fields are."""
-        return self._description.coordinate
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """[step, z, y, x]."""
-        return (len(self.steps), *self.grid.shape)
-
-    @property
-    def ndim(self) -> int:
-        """4."""
-        return 4
-
-    @property
-    def size(self) -> int:
-        """Samples of all steps."""
-        steps, z, y, x = self.shape
-        return steps * z * y * x
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the array of all samples; the stored bytes are fewer, see `info`."""
-        return self.size * self.dtype.itemsize
-
-    @property
-    def chunks(self) -> tuple[int, int, int, int]:
-        """The shape of a patch, which is read as a whole: [1, z, y, x]."""
-        return (1, *self.grid.patch)
-
-    @property
-    def dims(self) -> tuple[str, str, str, str]:
-        """Names of the four axes: of the steps, as the source calls the time if that is the coordinate along them, else
-        "step"; and of z, y, x as `Dataset.dims` says."""
-        return (self.dataset.native.step_names[0], *self.grid.dim_names)
-
-    @property
-    def coords(self) -> ByAxis[Any]:
-        """Coordinates: of its steps, and positions along z, y, x, by the names of the axes. Steps have their numbers,
-        or their times in `Dataset.time_units` where the dimension is called as the time is; NaN for a step without
-        one."""
-        return ByAxis({self.dims[0]: self._along_steps(self.steps), **coords_of(self.grid)})
-
-    def _along_steps(self, numbers: Sequence[int]) -> npt.NDArray[Any]:
-        """The coordinate of these steps."""
-        import numpy as np
-        if not self.dataset.native.time_name:
-            return np.asarray(numbers)
-        times = {step.step: step.time for step in self.dataset._steps()}
-        return np.array([times.get(number) for number in numbers], np.float64)
-
-    @property
-    def attrs(self) -> Attributes:
-        """Unit, coder, error bound and fill value, if any, and the attributes of its source, which win where both have
-        one name. Values have the types of `Dataset.attrs`; the unit and the attributes of the source can be set."""
-        fixed = frozenset(self._facts()) - {"units"}
-        return self.dataset._attributes(lambda: self.dataset[self.name]._all_attributes(),
-                                        Owner("field", self.name, fixed=fixed))
-
-    def _all_attributes(self) -> dict[str, Any]:
-        return self._facts() | self._description.attributes
-
-    def _facts(self) -> dict[str, Any]:
-        """Quarry's own attributes of the field."""
-        said = self._description
-        attrs = {"units": said.units or None, "coder": said.coder, "lossless": said.lossless or None,
-                 "tolerance": said.tolerance, "relative_tolerance": said.relative_tolerance,
-                 "pointwise_relative_tolerance": said.pointwise_relative_tolerance, "_FillValue": said.fill}
-        return {name: value for name, value in attrs.items() if value is not None}
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
     def info(self) -> Text:
         """Summary as a text of several lines: shape, steps, range of the original samples, bound, sizes."""
-        from quarry._info import field_info
         return field_info(self)
 
     def _repr_html_(self) -> str:
-        from quarry._pictures import field_html
         return field_html(self)
-
-    def __repr__(self) -> str:
-        shape = ", ".join(map(str, self.shape))
-        return f"<quarry.Field {self.name!r}: [{shape}] {self._description.dtype} {self.units}".rstrip() + ">"
 
     # ---- Reading
 
@@ -267,7 +120,7 @@ class Field:
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
 
-    def _samples(self, answer: _quarry.Answer | Merged, masked: bool | None) -> Samples:
+    def _samples(self, answer: Answer, masked: bool | None) -> Samples:
         if masked is None:
             masked = answer.may_miss and self.dtype.kind in "iu"
         array = self._masked(answer.array) if masked else answer.array
@@ -327,11 +180,12 @@ class Field:
             if other := [name for name, value in given.items() if value is not None]:
                 raise ValueError(f"{other[0]}={given[other[0]]!r} does not go with steps, of which all are read alike; "
                                  "read one step after the other, or leave one of the two out")
-            return read_series(self, steps, masked, box=box, level=level, stride=stride, strict=strict, layer=layer)
+            return read_series(self, steps, masked, lambda number: self._question(
+                step=number, box=box, level=level, max_error=None, max_bytes=None, stride=stride, values=None,
+                strict=strict, layer=layer))
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
-            from quarry._pictures import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
                                                max_bytes=max_bytes, strict=strict, layer=layer), masked)
         return self._samples(self.dataset.native.read(question), masked)
@@ -413,8 +267,8 @@ class Field:
         return explained(self.dataset.native.statistics, question, [float(percent) for percent in percentiles],
                          bins=bins, range=range, scale=scale)
 
-    def min(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
-            ) -> _quarry.Bounded:
+    def min(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
+            layer: int | None = None) -> _quarry.Bounded:
         """The smallest sample, computed where the data are: `value` of the decoded samples, and an interval from `low`
         to `high` that holds the smallest of the original samples at the same places. `float()` gives the value. NaN if
         all are missing.
@@ -423,26 +277,28 @@ class Field:
             box: as for `read`
             step: of this step alone; of all that hold the field if left out
             level: 0, full resolution, if left out
+            layer: of accuracy, 0 the roughest; the last if left out
 
         Raises:
             ValueError: no step holds the field
             Error: those of `read`
         """
-        return self._totals(box, step, level).min
+        return self._totals(box, step, level, layer).min
 
-    def max(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
-            ) -> _quarry.Bounded:
+    def max(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
+            layer: int | None = None) -> _quarry.Bounded:
         """The largest sample. Arguments, answer and errors are those of `min`."""
-        return self._totals(box, step, level).max
+        return self._totals(box, step, level, layer).max
 
-    def mean(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None
-             ) -> _quarry.Bounded:
+    def mean(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
+             layer: int | None = None) -> _quarry.Bounded:
         """The mean of the samples that are not missing. Arguments, answer and errors are those of `min`."""
-        return self._totals(box, step, level).mean
+        return self._totals(box, step, level, layer).mean
 
-    def _totals(self, box: Box | Region | None, step: int | None, level: int | None) -> _quarry.Totals:
+    def _totals(self, box: Box | Region | None, step: int | None, level: int | None, layer: int | None
+                ) -> _quarry.Totals:
         numbers = numbers_of(self, "all" if step is None else [step])
-        return _quarry.together([self.stats(box=box, step=number, level=level) for number in numbers])
+        return _quarry.together([self.stats(box=box, step=number, level=level, layer=layer) for number in numbers])
 
     def points(self, positions: npt.ArrayLike, *, step: int | None = None, physical: bool = False,
                layer: int | None = None, output: str | os.PathLike[str] | None = None, steps: Steps | None = None
@@ -476,7 +332,7 @@ class Field:
             if step is not None or output is not None:
                 raise ValueError(f"{'output' if step is None else 'step'} does not go with steps; leave one of the two "
                                  "out")
-            return points_of_steps(self, steps, array, physical, layer)
+            return points_of_steps(self, steps, lambda number: self._points(number, array, physical, layer))
         values, error = self._points(step, array, physical, layer)
         if output is not None:
             from quarry._export_tables import titled, write_points
@@ -505,13 +361,17 @@ class Field:
             ImportError: xarray is not installed
             Error: no such step, or no level within max_error (NOT_FOUND)
         """
-        from quarry._xarray import field_to_xarray
+        try:
+            from quarry._xarray_view import field_to_xarray
+        except ImportError as error:
+            raise ImportError("arrays of xarray need xarray: pip install xarray") from error
         return field_to_xarray(self, level=level, max_error=max_error, layer=layer, steps=steps)
 
     # ---- Looking
 
     def plot(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
-             level: int | None = None, max_error: float | None = None, ax: Any = None, **image: Any) -> Any:
+             level: int | None = None, max_error: float | None = None, layer: int | None = None, ax: Any = None,
+             **image: Any) -> Any:
         """Draws a plane of one step with matplotlib: positions and values with their units, missing samples in grey.
 
         Args:
@@ -520,7 +380,9 @@ class Field:
             index: the same as the number of a sample of full resolution
             step: the number of the step; the first that holds the field if left out
             level: the coarsest with a sample for each pixel if left out
-            max_error: instead of a level: the coarsest that shows the plane within this error, in the field's unit
+            max_error: instead of level and layer: those with the fewest bytes that show every sample of the step within
+                this error, in the field's unit
+            layer: of accuracy, 0 the roughest; the last if left out
             ax: matplotlib's Axes; those of a new figure if left out
             image: for matplotlib's pcolormesh: cmap, vmin, vmax, norm
 
@@ -528,26 +390,28 @@ class Field:
             matplotlib's QuadMesh; its figure is `plot(...).figure`
 
         Raises:
-            ValueError: a plane outside the grid; ImportError: no matplotlib; and the errors of `read`
+            ValueError: a plane outside the grid, no such level or layer; ImportError: no matplotlib; and the errors of
+                `read`
         """
-        from quarry._pictures import plot
-        return plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error, ax=ax,
-                    image=image)
+        return _pictures.plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error,
+                              layer=layer, ax=ax, image=image)
 
     def show(self, *, axis: str = "z", at: float | None = None, index: int | None = None, step: int | None = None,
-             level: int | None = None, ax: Any = None, **image: Any) -> Any:
+             level: int | None = None, max_error: float | None = None, layer: int | None = None, ax: Any = None,
+             **image: Any) -> Any:
         """`plot` that begins with the coarsest level and sharpens while data come in: in a notebook, or in a window of
         matplotlib. Arguments, answer and errors are those of `plot`."""
-        from quarry._pictures import show
-        return show(self, axis=axis, at=at, index=index, step=step, level=level, ax=ax, image=image)
+        return _pictures.show(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error,
+                              layer=layer, ax=ax, image=image)
 
     def animate(self, steps: Sequence[int] | None = None, *, axis: str = "z", at: float | None = None,
-                index: int | None = None, level: int | None = None, interval: float = 100, ax: Any = None,
-                **image: Any) -> Any:
+                index: int | None = None, level: int | None = None, max_error: float | None = None,
+                layer: int | None = None, interval: float = 100, ax: Any = None, **image: Any) -> Any:
         """A film of `plot` over steps, in colours that mean the same in each picture.
 
         Args:
             steps: their numbers; all that hold the field if left out
+            max_error: as for `plot`, in each of the steps
             interval: [ms] between pictures
 
         The others, and the errors, are those of `plot`.
@@ -555,5 +419,5 @@ class Field:
         Returns:
             matplotlib's FuncAnimation: `.save("run.gif")` writes it; keep it as long as it is shown
         """
-        from quarry._pictures import animate
-        return animate(self, steps, axis=axis, at=at, index=index, level=level, interval=interval, ax=ax, image=image)
+        return _pictures.animate(self, steps, axis=axis, at=at, index=index, level=level, max_error=max_error,
+                                 layer=layer, interval=interval, ax=ax, image=image)

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quarry._samples import positions
+from quarry._grids import positions
+from quarry._protocols import Dataset, Field
 
 if TYPE_CHECKING:
     from quarry import _quarry
-    from quarry._dataset import Dataset
-    from quarry._field import Field
 
 
 class Text(str):

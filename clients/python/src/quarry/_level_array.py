@@ -17,8 +17,8 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from quarry import _quarry
-from quarry._dataset import Dataset
 from quarry._errors import Error
+from quarry._protocols import Dataset
 from quarry._selection import Indices, Run, boxes, in_order, ordered, put
 
 if TYPE_CHECKING:
@@ -39,21 +39,27 @@ _PAUSE = 0.5
 _kept: dict[Any, Dataset] = {}
 
 
-def _of_this_process(target: str, options: tuple[tuple[str, Any], ...]) -> Dataset:
+def _of_this_process(make: Callable[[str, dict[str, Any]], Dataset], target: str,
+                     options: tuple[tuple[str, Any], ...]) -> Dataset:
     """The dataset that all arrays share which come from elsewhere: a worker has one connection, and keeps it from one
-    task to the next. A fork does not get that of its parent. Opened at the first use."""
+    task to the next. A fork does not get that of its parent. Opened at the first use.
+
+    Args:
+        make: makes the dataset, as its pickle says
+    """
     key = (os.getpid(), target, options)
     shared = _kept.get(key)
     if shared is None:
         # One thread wins.
-        shared = _kept.setdefault(key, Dataset(target, dict(options)))
+        shared = _kept.setdefault(key, make(target, dict(options)))
     if len(_kept) > _KEPT:
         _kept.pop(list(_kept)[0], None)
     return shared
 
 
-def _unpickled(target: str, options: tuple[tuple[str, Any], ...], *rest: Any) -> LevelArray:
-    return LevelArray(_of_this_process(target, options), *rest)
+def _unpickled(make: Callable[[str, dict[str, Any]], Dataset], target: str, options: tuple[tuple[str, Any], ...],
+               *rest: Any) -> LevelArray:
+    return LevelArray(_of_this_process(make, target, options), *rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +95,8 @@ class LevelArray(BackendArray):
 
     def __reduce__(self) -> tuple[Callable[..., LevelArray], tuple[Any, ...]]:
         rest = (getattr(self, attribute.name) for attribute in fields(self)[1:])
-        return _unpickled, (self.dataset.target, tuple(self.dataset._options.items()), *rest)
+        make, (target, options) = self.dataset.__reduce__()
+        return _unpickled, (make, target, tuple(options.items()), *rest)
 
     def _patch(self) -> tuple[int, ...]:
         """Samples of this level that are read as a whole: [step, z, y, x]."""

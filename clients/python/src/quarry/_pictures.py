@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from quarry._arrays import with_nan
+from quarry._choice import choose, records_of
+from quarry._grids import Box, axis_of, coords_of
 from quarry._info import bound_of, role_of, stored_size
-from quarry._samples import Box, Region, Samples, axis_of, box_of, coords_of, with_nan
+from quarry._protocols import Dataset, Field, Samples
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from quarry._dataset import Dataset
-    from quarry._field import Field
 
 _MISSING = "0.7"  # grey: no colour of the usual maps
 
@@ -67,34 +67,35 @@ class Plane:
 
 
 def plot(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None,
-         max_error: float | None, ax: Any, image: dict[str, Any]) -> Any:
+         max_error: float | None, layer: int | None, ax: Any, image: dict[str, Any]) -> Any:
     """See Field.plot."""
     panel = _panel(ax)
     plane = Plane.of(field, axis, at, index)
-    samples = _read(field, plane, step, _level(field, plane, level, max_error, panel), max_error)
-    return _draw(field, plane, samples, panel, image)
+    shown = _shown(field, plane, panel, _numbers(step), level, max_error, layer)
+    return _draw(field, plane, shown.read(step), panel, image)
 
 
-def show(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None, ax: Any,
-         image: dict[str, Any]) -> Any:
+def show(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None,
+         max_error: float | None, layer: int | None, ax: Any, image: dict[str, Any]) -> Any:
     """See Field.show."""
     panel = _panel(ax)
     plane = Plane.of(field, axis, at, index)
-    finest = _level(field, plane, level, None, panel)
+    finest = _shown(field, plane, panel, _numbers(step), level, max_error, layer)
     image = _with_range(field, [step], image)
     notebook = _notebook(panel.figure)
     drawn = None
-    for coarse in range(field.levels - 1, finest - 1, -1):
+    for coarse in range(field.levels - 1, finest.level - 1, -1):
         if drawn is not None:
             drawn.colorbar.remove()
             panel.clear()
-        drawn = _draw(field, plane, _read(field, plane, step, coarse, None), panel, image)
-        notebook(last=coarse == finest)
+        drawn = _draw(field, plane, replace(finest, level=coarse).read(step), panel, image)
+        notebook(last=coarse == finest.level)
     return drawn
 
 
 def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float | None, index: int | None,
-            level: int | None, interval: float, ax: Any, image: dict[str, Any]) -> Any:
+            level: int | None, max_error: float | None, layer: int | None, interval: float, ax: Any,
+            image: dict[str, Any]) -> Any:
     """See Field.animate."""
     from matplotlib.animation import FuncAnimation
     numbers = [*steps] if steps is not None else field.steps
@@ -102,16 +103,19 @@ def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float |
         raise ValueError("there is no step to show")
     panel = _panel(ax)
     plane = Plane.of(field, axis, at, index)
-    level = _level(field, plane, level, None, panel)
-    first = _read(field, plane, numbers[0], level, None)
-    drawn = _draw(field, plane, first, panel, _with_range(field, [*numbers], image))
+    shown = _shown(field, plane, panel, numbers, level, max_error, layer)
+    drawn = _draw(field, plane, shown.read(numbers[0]), panel, _with_range(field, [*numbers], image))
 
     def draw(step: int) -> list[Any]:
-        samples = _read(field, plane, step, level, None)
+        samples = shown.read(step)
         drawn.set_array(_picture(plane, samples))
         panel.set_title(_title(field, plane, samples))
         return [drawn]
     return FuncAnimation(panel.figure, draw, frames=numbers, interval=interval, blit=False)
+
+
+def _numbers(step: int | None) -> list[int] | None:
+    return None if step is None else [step]
 
 
 def _panel(ax: Any) -> Any:
@@ -124,10 +128,35 @@ def _panel(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def _level(field: Field, plane: Plane, level: int | None, max_error: float | None, panel: Any) -> int:
-    """The coarsest that has a sample for each pixel, unless somebody says which."""
-    if level is not None or max_error is not None:
-        return level or 0
+@dataclass(frozen=True)
+class _Shown:
+    """A plane of a field at a level, in a layer of accuracy."""
+
+    field: Field
+    plane: Plane
+    level: int
+    layer: int
+
+    def read(self, step: int | None) -> Samples:
+        """Reads the plane in a step."""
+        box = self.plane.box(self.field.grid.shape, self.level)
+        return self.field.read(box=box, step=step, level=self.level, layer=self.layer, masked=True)
+
+
+def _shown(field: Field, plane: Plane, panel: Any, steps: Collection[int] | None, level: int | None,
+           max_error: float | None, layer: int | None) -> _Shown:
+    """Chooses the level and the layer of pictures of these steps: by default the coarsest level with a sample for each
+    pixel. An error is that of the whole grid, because a level shows the nearest of its planes: most planes are in level
+    0 alone."""
+    if level is None and max_error is None:
+        level = _level_for(field, plane, panel)
+    choice = choose(field.dataset, [field.name], [field.name], lambda _: records_of(field, steps), level=level,
+                    max_error=None if max_error is None else {field.name: max_error}, layer=layer)
+    return _Shown(field, plane, choice.level, choice.layers[field.name])
+
+
+def _level_for(field: Field, plane: Plane, panel: Any) -> int:
+    """The coarsest level with a sample for each pixel."""
     box = panel.get_window_extent()
     up, right = plane.axes()
     shape = field.grid.shape
@@ -135,14 +164,6 @@ def _level(field: Field, plane: Plane, level: int | None, max_error: float | Non
         if shape[right] >> coarse >= box.width and shape[up] >> coarse >= box.height:
             return coarse
     return 0
-
-
-def _read(field: Field, plane: Plane, step: int | None, level: int, max_error: float | None) -> Samples:
-    shape = field.grid.shape
-    if max_error is not None:  # error of the plane that a level shows: most planes are in level 0 alone
-        level = next((coarse for coarse in range(field.levels - 1, 0, -1) if max_error >= field.plan(
-            box=plane.box(shape, coarse), step=step, level=coarse).levels[-1].max_error), 0)
-    return field.read(box=plane.box(shape, level), step=step, level=level, masked=True)
 
 
 def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[str, Any]) -> Any:
@@ -266,69 +287,6 @@ def _spacing(positions: npt.NDArray[np.float64]) -> float | None:
     steps = np.diff(positions)
     mean = float(steps.mean())
     return mean if mean > 0 and np.allclose(steps, mean, rtol=1e-6) else None
-
-
-def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, level: int | None,
-                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None) -> Any:
-    """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
-    import numpy as np
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError("progress needs tqdm: pip install tqdm") from error
-    box = box_of(field.grid, box)
-    plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, layer=layer)
-    target = plan.levels[-1]
-    (first, _), (top, bottom), (left, right) = target.extent
-    shape = tuple(end - begin for begin, end in target.extent)
-    whole = np.empty(shape, field.dtype)
-    errors, damaged, rougher, left_out, may_miss = [0.0], [], [], [], False
-    with tqdm(total=whole.nbytes, unit="B", unit_scale=True, desc=f"{field.name}, step {plan.step}") as bar:
-        for slab in _slabs(field, box):
-            begin, end = (-(-bound // target.spacing[0]) - first for bound in slab[0])
-            if begin == end:
-                continue
-            part = field.read(box=slab, step=plan.step, level=target.level, layer=plan.layer, strict=strict,
-                              masked=False)
-            whole[begin:end] = part.array
-            errors.append(part.max_error)
-            damaged += part.damaged
-            rougher += part.rougher
-            left_out += part.left_out
-            may_miss |= part._answer.may_miss
-            bar.update(part.array.nbytes)
-    return Merged(field.name, plan.step, target.level, plan.layer, True, max(errors), target.extent,
-                  target.spacing, damaged, rougher, left_out, may_miss, whole)
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Several native answers as one."""
-
-    field: str
-    step: int
-    level: int
-    layer: int
-    last: bool
-    max_error: float
-    extent: Box
-    spacing: tuple[int, int, int]
-    damaged: list[tuple[Box, int]]
-    rougher: list[tuple[Box, int]]
-    left_out: list[Box]
-    may_miss: bool
-    array: Any
-
-
-def _slabs(field: Field, box: Box | None) -> Iterator[Box]:
-    """The box cut along z where patches begin."""
-    z, y, x = field.grid.shape
-    (begin, end), rows, columns = box or ((0, z), (0, y), (0, x))
-    thickness = field.chunks[1]
-    while begin < end:
-        behind = min(end, (begin // thickness + 1) * thickness)
-        yield (begin, behind), rows, columns
-        begin = behind
 
 
 def dataset_html(dataset: Dataset) -> str:

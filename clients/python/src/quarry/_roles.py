@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quarry import _quarry
-
-if TYPE_CHECKING:
-    from quarry._dataset import Dataset
+from quarry._protocols import Dataset
 
 
 def helpers_of(dataset: Dataset) -> set[str]:

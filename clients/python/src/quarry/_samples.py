@@ -2,83 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from quarry._grids import Box, ByAxis, positions
+from quarry._protocols import Answer, Field
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import xarray as xr
-
-    from quarry import _quarry
-    from quarry._field import Field
-    from quarry._pictures import Merged
-
-T = TypeVar("T")
-Triple = tuple[int, int, int]
-Box = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
-"""The first sample along z, y and x, and the one behind the last."""
-Region = Mapping[str, tuple[float | None, float | None]]
-"""{"lat": (40, 50)}: the lowest and the highest position along axes, both included; None: the end of the axis. Axes
-that are left out are whole."""
-
-
-class ByAxis(dict[str, T]):
-    """Values for each axis, in the order z, y, x, by the name of its dimension. The letters "z", "y" and "x" find the
-    axes too, unless another axis has that name."""
-
-    def __missing__(self, key: str) -> T:
-        if key in ("z", "y", "x"):
-            return list(self.values())["zyx".index(key) - 3]
-        raise KeyError(f"{key!r} is no axis; there are {', '.join(self)}")
-
-
-def axis_of(grid: _quarry.FieldGrid, axis: str) -> int:
-    """The place of an axis, 0 (z) to 2 (x), by its name or its letter.
-
-    Raises:
-        ValueError: there is none
-    """
-    found = grid.find_axis(axis)
-    if found is None:
-        raise ValueError(f"axis {axis!r} is none of {', '.join(map(repr, grid.dim_names))}")
-    return found
-
-
-def box_of(grid: _quarry.FieldGrid, box: Box | Region | None) -> Box | None:
-    """The samples of a box that may be given by positions. The library says which samples those are.
-
-    Raises:
-        TypeError: an interval that is no pair of numbers
-        Error: no such axis; no sample in an interval (INVALID_ARGUMENT)
-    """
-    if not isinstance(box, Mapping):
-        return box
-    return grid.box_of([(axis, *_interval(axis, given)) for axis, given in box.items()])
-
-
-def layer_of(said: _quarry.FieldDescription, layer: int) -> int:
-    """A layer of accuracy that is meant for several fields: of one that has fewer, the last.
-
-    Raises:
-        ValueError: it is below 0
-    """
-    if layer < 0:
-        raise ValueError(f"there is no layer {layer}; 0 is the roughest")
-    return min(layer, said.layers - 1)
-
-
-def _interval(axis: Any, given: Any) -> tuple[float | None, float | None]:
-    if isinstance(given, slice) and given.step is None:
-        given = (given.start, given.stop)
-    try:
-        if isinstance(given, str) or not isinstance(axis, str):
-            raise TypeError
-        low, high = given
-        return None if low is None else float(low), None if high is None else float(high)
-    except (TypeError, ValueError):
-        raise TypeError(f"box={{{axis!r}: {given!r}}} is not possible; give {{\"AXIS\": (low, high)}}, positions "
-                        "along the axis, or None for an end of it") from None
 
 
 class Samples:
@@ -87,7 +19,7 @@ class Samples:
     `numpy.asarray(samples)` and indexing give the array itself, without a copy.
     """
 
-    def __init__(self, answer: _quarry.Answer | Merged, array: npt.NDArray[Any], field: Field) -> None:
+    def __init__(self, answer: Answer, array: npt.NDArray[Any], field: Field) -> None:
         self._answer = answer
         self._field = field
         self._grid = field.grid
@@ -178,7 +110,10 @@ class Samples:
         Raises:
             ImportError: xarray is not installed
         """
-        from quarry._xarray import samples_to_xarray
+        try:
+            from quarry._xarray_samples import samples_to_xarray
+        except ImportError as error:
+            raise ImportError("arrays of xarray need xarray: pip install xarray") from error
         return samples_to_xarray(self)
 
     def to_pyvista(self) -> Any:
@@ -204,46 +139,3 @@ class Samples:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape))
         return f"<quarry.Samples {self.field!r}, step {self.step}, level {self.level}: {shape} {self.dtype}>"
-
-
-def floating(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """The smallest float that holds every integer of a type, and NaN."""
-    import numpy as np
-    return np.dtype(stored if stored.kind == "f" else np.float32 if stored.itemsize <= 2 else np.float64)
-
-
-def with_nan(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A masked array as floats with NaN, for callers without masks; any other one unchanged."""
-    import numpy as np
-    if not isinstance(array, np.ma.MaskedArray):
-        return array
-    floats: Any = array.astype(floating(array.dtype))
-    filled: npt.NDArray[Any] = floats.filled(np.nan)
-    return filled
-
-
-def coords_of(grid: _quarry.FieldGrid) -> ByAxis[npt.NDArray[np.float64]]:
-    """Positions of the samples of full resolution along z, y, x, by the names of the axes."""
-    return ByAxis({axis: positions(grid, number) for number, axis in enumerate(grid.dim_names)})
-
-
-def positions(grid: _quarry.FieldGrid, axis: int) -> npt.NDArray[np.float64]:
-    """Positions of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
-    found: npt.NDArray[np.float64] = grid.positions(axis)
-    return found
-
-
-def as_given(places: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Positions along an axis, in the type in which the source has them."""
-    import numpy as np
-    given = np.dtype(dtype)
-    return (np.rint(places) if given.kind in "iu" else places).astype(given)
-
-
-def array_of(texts: Sequence[str]) -> npt.NDArray[Any]:
-    """Texts as numpy has them, or as objects: its type of text drops zeros at the end, and gives each the room of the
-    longest."""
-    import numpy as np
-    longest = max(map(len, texts), default=0)
-    as_objects = any(text.endswith("\0") for text in texts) or longest * len(texts) > 8 * sum(map(len, texts)) + 4096
-    return np.array(texts, dtype=object if as_objects else np.str_)

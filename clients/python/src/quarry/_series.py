@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from quarry import _quarry
-from quarry._samples import Box, ByAxis, Samples
+from quarry._grids import Box, ByAxis
+from quarry._protocols import Field
+from quarry._samples import Samples
 from quarry._words import check
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from quarry._field import Field
 
 Steps = Sequence[int] | Literal["all"]
 """Their numbers; "all": those that hold the field."""
@@ -137,21 +137,25 @@ class Series:
         return f"<quarry.Series {self.field!r}, {len(self)} steps, level {self.level}: {shape} {self.dtype}>"
 
 
-def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any) -> Series:
-    """See Field.read. The samples of a step are decoded to their place."""
+def read_series(field: Field, steps: Steps, masked: bool | None, question: Callable[[int], _quarry.Question]
+                ) -> Series:
+    """See Field.read. The samples of a step are decoded to their place.
+
+    Args:
+        question: makes the question for the number of a step
+    """
     import numpy as np
     numbers = numbers_of(field, steps)
     native = field.dataset.native
     answers: list[_quarry.Answer] = []
     array: npt.NDArray[Any] | None = None
     for place, number in enumerate(numbers):
-        one = field._question(step=number, max_error=None, max_bytes=None, values=None, **question)
         if array is None:
-            answers.append(native.read(one))
+            answers.append(native.read(question(number)))
             array = np.empty((len(numbers), *answers[0].array.shape), field.dtype)
             array[0] = answers[0].array
         else:
-            answers.append(native.read(one, out=array[place]))
+            answers.append(native.read(question(number), out=array[place]))
     assert array is not None
     if masked is None:
         masked = any(answer.may_miss for answer in answers) and field.dtype.kind in "iu"
@@ -160,13 +164,14 @@ def read_series(field: Field, steps: Steps, masked: bool | None, **question: Any
     return Series(shown, samples, numbers, field)
 
 
-def points_of_steps(field: Field, steps: Steps, positions: npt.NDArray[np.float64], physical: bool,
-                    layer: int | None) -> tuple[npt.NDArray[np.float64], float]:
-    """See Field.points: values [step, point], and the largest error."""
+def points_of_steps(field: Field, steps: Steps, points: Callable[[int], tuple[npt.NDArray[np.float64], float]]
+                    ) -> tuple[npt.NDArray[np.float64], float]:
+    """See Field.points: values [step, point], and the largest error.
+
+    Args:
+        points: returns values and error for the number of a step
+    """
     import numpy as np
     numbers = numbers_of(field, steps)
-    values, worst = np.empty((len(numbers), len(positions))), 0.0
-    for place, number in enumerate(numbers):
-        values[place], error = field._points(number, positions, physical, layer)
-        worst = max(worst, error)
-    return values, worst
+    values, errors = zip(*map(points, numbers), strict=True)
+    return np.stack(values), max(errors)

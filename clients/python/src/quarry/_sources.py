@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quarry import _quarry
-from quarry._samples import Box
+from quarry._grids import Box
 from quarry._times import Times
 from quarry._words import check
 

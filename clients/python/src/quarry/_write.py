@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from quarry import _dataset, _quarry
 from quarry._field import Field
 from quarry._given import Given, Selection, given
+from quarry._grids import Box, Triple
 from quarry._replace import place_of
-from quarry._samples import Box, Triple
 from quarry._sources import Moments, Source, Text
 from quarry._times import Times, of_argument
 from quarry._words import check, explained

@@ -24,7 +24,7 @@ from vtkmodules.vtkCommonCore import vtkDataArraySelection
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline as Pipeline
 
 import quarry
-from quarry._samples import with_nan
+from quarry._arrays import with_nan
 
 
 @smproxy.source(name="Quarry", label="Quarry")
