@@ -31,6 +31,7 @@ stage_packages() {
 
 stage_format() {
   scripts/format.sh --check
+  scripts/house.sh
   # The lines that mutants change are still there, though only the long form runs them.
   tests/mutants/run.py --list >build/ci/mutants.list || { grep "in one place" build/ci/mutants.list; return 1; }
 }
