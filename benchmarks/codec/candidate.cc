@@ -1,6 +1,7 @@
 #include "benchmarks/codec/candidate.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "quarry/codec/patch_codec.h"
@@ -26,7 +27,7 @@ namespace {
 class CoderCandidate final : public Candidate {
  public:
   CoderCandidate(const PatchCoder& coder, const Volume& volume, double tolerance)
-      : Candidate(std::string(coder.name()), coder.IsLossless(), volume),
+      : Candidate(std::string(coder.name()), coder.traits().is_lossless, volume),
         coder_(coder),
         tolerance_(tolerance),
         encoded_(volume.patches.size()),
@@ -102,7 +103,8 @@ class CoderCandidate final : public Candidate {
     }
     // A coder may take missing samples as they are, but EncodePatch gives it harmless ones.
     const auto begin = std::chrono::steady_clock::now();
-    const Result<CodedPatch> coded = coder_.Encode(from.layout, from.harmless(), from.validity, tolerance_);
+    const Result<CodedPatch> coded =
+        coder_.Encode({from.layout, from.harmless(), from.validity, std::array{tolerance_}});
     encode_times.Add(index, SecondsSince(begin));
     return coded.status();
   }

@@ -66,7 +66,7 @@ std::vector<const PatchCoder*> Coders(const Options& options, bool lossless) {
       if (!lossless) Skip(name, "this version does not have it");
       continue;
     }
-    if (coder->IsLossless() != lossless) continue;
+    if (coder->traits().is_lossless != lossless) continue;
     if (!coder->Supports(options.volume.type)) {
       Skip(name, fmt::format("it does not take {}", Name(options.volume.type)));
       continue;

@@ -194,8 +194,8 @@ class StagedPatch {
 
  private:
   Status Encode() {
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch coded,
-                            coder_.Encode(patch_.layout, patch_.harmless(), patch_.validity, tolerance_));
+    QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder_.Encode({patch_.layout, patch_.harmless(),
+                                                             patch_.validity, std::array{tolerance_}}));
     payloads_ = std::move(coded.levels);
     return Status::Ok();
   }
@@ -203,7 +203,7 @@ class StagedPatch {
   Status Decode() const {
     const std::unique_ptr<PatchDecoder> decoder = coder_.NewDecoder(patch_.layout);
     for (auto level = static_cast<std::size_t>(patch_.layout.levels); level-- > 0;)
-      QUARRY_RETURN_IF_ERROR(decoder->Advance(payloads_[level], validity_[level]));
+      QUARRY_RETURN_IF_ERROR(decoder->Advance({payloads_[level], validity_[level]}));
     return Status::Ok();
   }
 

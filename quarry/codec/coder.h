@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,6 +37,9 @@ inline constexpr int kMaxKeyframe = 256;
 
 /// Largest absolute errors of the layers of accuracy, [unit of the field], descending. Most fields have one.
 using Tolerances = std::span<const double>;
+
+/// Tolerances of one layer without an error.
+inline constexpr std::array kOneExactLayer = {0.0};
 
 /// Levels and layers of a patch. Each level of each layer is a part; decoding one needs those of its coarser
 /// levels, and all these of the layers before.
@@ -84,39 +88,36 @@ struct PatchReference {
   Validity validity;             ///< validity of these; at least one is valid
 };
 
+class PatchDecoder;
+
+/// Input of a decoder for the next finer level of a patch.
+struct LevelInput {
+  ByteSpan payload;   ///< may be hostile; callers verify the checksum first
+  Validity validity;  ///< validity of the samples at that level, as at encoding
+  /// That level at another step. All levels of a patch that refers to another step have one, which the coder
+  /// must be able to use (see CoderTraits). Null: none.
+  const ReferenceLevel* reference = nullptr;
+  /// The layer before, at that level or a finer one, with the same layout and coder; the coder must have
+  /// further layers. Where it is finer, samples() are unspecified until this decoder is as fine. Null: this
+  /// is the first layer.
+  const PatchDecoder* before = nullptr;
+  /// Place for the samples of that level, if it is the last one that is wanted; after an error it may hold
+  /// some of them. Null: they go to samples().
+  const SamplePlace* place = nullptr;
+};
+
 /// Decodes one patch from its coarsest level to its finest, each level refined from the last. One caller at a
 /// time.
 class PatchDecoder {
  public:
   virtual ~PatchDecoder() = default;
 
-  /// Decodes the next finer level, at first the coarsest. Any `payload` is safe: a hostile one gives an error
-  /// or meaningless numbers, never a read out of bounds. Callers verify the checksum first.
-  /// @param validity  of the samples at the next level, as at encoding
+  /// Decodes the next finer level, at first the coarsest. Any payload is safe: a hostile one gives an error
+  /// or meaningless numbers, never a read out of bounds.
+  /// @return true: the samples went to the place, and the decoder is then unusable; false: they are in
+  ///         samples(), whether or not there is a place
   /// @errors kDataLoss; the decoder is then unusable
-  virtual Status Advance(ByteSpan payload, Validity validity) = 0;
-
-  /// The same for the last level that is wanted, if the decoder can put its samples where they belong: true,
-  /// and the decoder is then unusable. False: they are in samples().
-  /// @param place  for samples() of the next level; after an error it may hold some of them
-  virtual Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& /*place*/) {
-    QUARRY_RETURN_IF_ERROR(Advance(payload, validity));
-    return false;
-  }
-
-  /// Sets the reference of the next level, before it is decoded. All levels of a patch that refers to another
-  /// step do.
-  /// @param reference  until the next level is decoded
-  virtual Status Refer(const ReferenceLevel& /*reference*/) {
-    return InternalError("a coder without references has none");
-  }
-
-  /// Decodes the next finer level of a further layer, instead of Advance.
-  /// @param before  of the layer before, at the next level or a finer one; has the same layout and coder.
-  ///                Where it is finer, samples() are unspecified until this decoder is as fine
-  virtual Status AdvanceLayer(ByteSpan /*payload*/, Validity /*validity*/, const PatchDecoder& /*before*/) {
-    return InternalError("a coder without layers has no further layer");
-  }
+  virtual Result<bool> Advance(const LevelInput& input) = 0;
 
   /// The last decoded level; layout.levels before the first Advance.
   virtual int level() const = 0;
@@ -130,31 +131,52 @@ class PatchDecoder {
   virtual std::uint64_t memory() const = 0;
 };
 
-/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Callers query its
-/// capabilities and never compare ids.
+/// A patch to encode.
+struct EncodeRequest {
+  const PatchLayout& layout;
+  /// Dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are finite unless the
+  /// coder is lossless.
+  ByteSpan samples;
+  Validity validity;  ///< validity of the samples; at least one is valid
+  /// [unit of the field] of each layer, descending: largest absolute error of a valid sample at level 0,
+  /// >= 0; or see CoderTraits::bound_is_relative. Each layer refines the one before to its own tolerance. At
+  /// least one, at most CoderTraits::most_layers. Lossless coders ignore them.
+  Tolerances tolerances;
+  /// The patch at another step, used where that pays. Coders that cannot refer ignore it. Null: none.
+  const PatchReference* reference = nullptr;
+};
+
+/// Capabilities of a coder. Callers query them and never compare ids.
+struct CoderTraits {
+  CoderId id{};
+  std::string_view name;  ///< "wavelet-zfp": the name in `--codec` and manifests
+  /// Whether fields may use it: false for the mask coder.
+  bool codes_fields = true;
+  /// Whether decoding restores every sample bit by bit, at every level. Such a coder needs no tolerance and
+  /// accepts any bits.
+  bool is_lossless = false;
+  /// Whether the tolerance holds at every level: a level is every 2^l-th sample of the field. Otherwise
+  /// coarse levels are filtered, and the tolerance holds only at level 0.
+  bool bounds_every_level = true;
+  /// Whether a tolerance is a fraction of the magnitude of each sample, below 1, instead of an absolute
+  /// error.
+  bool bound_is_relative = false;
+  /// Whether the coder promises more of each sample than a largest absolute error: see PatchCoder::Keeps.
+  bool has_safeguards = false;
+  int most_layers = 1;     ///< how many layers of accuracy a patch may have
+  bool can_refer = false;  ///< whether a patch may refer to another step
+};
+
+/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone.
 class PatchCoder {
  public:
   virtual ~PatchCoder() = default;
 
-  virtual CoderId id() const = 0;
-  /// "wavelet-zfp": the name in `--codec` and manifests.
-  virtual std::string_view name() const = 0;
+  virtual const CoderTraits& traits() const = 0;
+  CoderId id() const { return traits().id; }
+  std::string_view name() const { return traits().name; }
 
   virtual bool Supports(DataType type) const = 0;
-  /// Whether fields may use it: false for the mask coder.
-  virtual bool CodesFields() const { return true; }
-  /// Whether decoding restores every sample bit by bit, at every level. Such a coder needs no tolerance and
-  /// accepts any bits.
-  virtual bool IsLossless() const = 0;
-  /// Whether the tolerance holds at every level: a level is every 2^l-th sample of the field. Otherwise
-  /// coarse levels are filtered, and the tolerance holds only at level 0.
-  virtual bool BoundsEveryLevel() const = 0;
-
-  /// Whether a tolerance is a fraction of the magnitude of each sample, below 1, instead of an absolute
-  /// error.
-  virtual bool BoundIsRelative() const { return false; }
-  /// Whether the coder promises more of each sample than a largest absolute error: see Keeps.
-  virtual bool HasSafeguards() const { return false; }
   /// Whether level 0 has all that the coder promises beside the largest absolute error.
   /// @param samples, validity, tolerance  as at encoding
   virtual bool Keeps(DataType /*type*/, ByteSpan /*samples*/, Validity /*validity*/, double /*tolerance*/,
@@ -162,35 +184,23 @@ class PatchCoder {
     return true;
   }
 
-  /// How many layers of accuracy a patch may have.
-  virtual int MostLayers() const { return 1; }
-
-  /// @param samples    dense, x fastest, shape layout.shape; missing ones can be anything, valid ones are
-  ///                   finite unless the coder is lossless
-  /// @param validity   of the samples; at least one is valid
-  /// @param tolerance  [unit of the field] largest absolute error of a valid sample at level 0, >= 0; or see
-  ///                   BoundIsRelative. Lossless coders ignore it
-  virtual Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                    double tolerance) const = 0;
-
-  /// The same in several layers: each refines the one before to its own tolerance.
-  /// @param tolerances  at least one, at most MostLayers, descending
-  virtual Result<CodedPatch> EncodeLayers(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                          Tolerances tolerances) const {
-    if (tolerances.size() != 1) return InvalidArgument("coder {} has no layers of accuracy", name());
-    return Encode(layout, samples, validity, tolerances.front());
-  }
-
-  /// Whether a patch may refer to another step.
-  virtual bool CanRefer() const { return false; }
-  /// As EncodeLayers, with a reference that is used where that pays.
-  virtual Result<CodedPatch> EncodeReferring(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                             Tolerances tolerances,
-                                             const PatchReference& /*reference*/) const {
-    return EncodeLayers(layout, samples, validity, tolerances);
+  Result<CodedPatch> Encode(const EncodeRequest& request) const {
+    const std::size_t layers = request.tolerances.size();
+    const int most = traits().most_layers;
+    if (layers < 1 || layers > static_cast<std::size_t>(most)) {
+      return InvalidArgument("a patch has {} layers of accuracy; coder {} has {}{}", layers, name(),
+                             most > 1 ? "1 to " : "", most);
+    }
+    EncodeRequest usable = request;
+    if (!traits().can_refer) usable.reference = nullptr;
+    return EncodeChecked(usable);
   }
 
   virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;
+
+ protected:
+  /// Encodes a patch of as many layers as the coder has, with a reference only where it can use one.
+  virtual Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const = 0;
 };
 
 /// The coder with this id, or null when this version does not know it.

@@ -148,18 +148,18 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
                                    const EncodeOptions& options) {
   const Tolerances tolerances = options.tolerances;
   const bool refers = options.reference != nullptr && !options.reference->empty();
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded,
-                          refers ? coder.EncodeReferring(layout, missing_replaced, validity, tolerances,
-                                                         options.reference->AsReference())
-                                 : coder.EncodeLayers(layout, missing_replaced, validity, tolerances));
+  PatchReference reference;
+  if (refers) reference = options.reference->AsReference();
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, coder.Encode({layout, missing_replaced, validity, tolerances,
+                                                          refers ? &reference : nullptr}));
   EncodedPatch encoded;
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   for (int k = parts.layers - 1; k >= 0; --k) {
     const std::span<const Bytes> decoded =
         std::span(coded.decoded).subspan(parts.Of(k, 0), static_cast<std::size_t>(layout.levels));
     const std::vector<LevelError> errors = RecordErrors(layout, original, validity, decoded);
-    const double bound = coder.IsLossless() ? 0 : tolerances[static_cast<std::size_t>(k)];
-    if (!coder.BoundIsRelative() && !(errors[0].max_error <= bound)) {
+    const double bound = coder.traits().is_lossless ? 0 : tolerances[static_cast<std::size_t>(k)];
+    if (!coder.traits().bound_is_relative && !(errors[0].max_error <= bound)) {
       return InternalError(
           "a patch decodes with an error of {} instead of {}: this is a bug in Quarry, please report it",
           errors[0].max_error, bound);
@@ -186,7 +186,8 @@ Result<EncodedPatch> EncodeSamples(const PatchCoder& coder, const PatchLayout& l
 Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& layout, ByteSpan samples,
                                   const Bytes& mask, bool some_valid, const EncodeOptions& options) {
   const PatchLayout mask_layout{DataType::kUint8, layout.shape, layout.levels};
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded_mask, kValidityCoder.Encode(mask_layout, mask, {}, 0));
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded_mask,
+                          kValidityCoder.Encode({mask_layout, mask, {}, kOneExactLayer}));
   EncodedPatch encoded;
   const auto levels = static_cast<std::size_t>(layout.levels);
   encoded.levels.resize(options.tolerances.size() * levels);

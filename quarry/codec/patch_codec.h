@@ -66,7 +66,7 @@ struct DecodedPatch {
 /// How a patch is encoded beside its samples.
 struct EncodeOptions {
   std::optional<std::uint64_t> fill;        ///< bits of one sample as an unsigned integer, or nothing
-  Tolerances tolerances;                    ///< see PatchCoder::EncodeLayers
+  Tolerances tolerances;                    ///< see EncodeRequest
   const DecodedPatch* reference = nullptr;  ///< the patch of another step, used where that pays; null: none
   DecodedPatch* decoded = nullptr;          ///< gets the patch for the next step; null: not needed
 };

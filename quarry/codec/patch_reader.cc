@@ -86,9 +86,10 @@ class StepReader {
     const auto& [payloads, mask_payload] = parts;
     QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
     failed_ = true;
-    QUARRY_RETURN_IF_ERROR(Refer(references));
+    QUARRY_RETURN_IF_ERROR(SetReferences(references));
     Status status =
         masked() ? AdvanceMasked(payloads, mask_payload) : AdvanceUnmasked(payloads, mask_payload);
+    references_.clear();
     means_.clear();
     failed_ = !status.ok();
     if (!failed_) --level_;
@@ -99,13 +100,13 @@ class StepReader {
     const auto& [payloads, mask_payload] = parts;
     QUARRY_RETURN_IF_ERROR(BeginAdvance(payloads, mask_payload));
     failed_ = true;  // it cannot go on from here
-    QUARRY_RETURN_IF_ERROR(Refer(references));
+    QUARRY_RETURN_IF_ERROR(SetReferences(references));
     bool placed = false;
     if (masked()) {
       QUARRY_RETURN_IF_ERROR(AdvanceMasked(payloads, mask_payload));
     } else if (layers() == 1) {
       QUARRY_RETURN_IF_ERROR(CheckNoMask(mask_payload));
-      QUARRY_ASSIGN_OR_RETURN(placed, decoders_.front()->AdvanceInto(payloads.front(), {}, place));
+      QUARRY_ASSIGN_OR_RETURN(placed, AdvanceDecoder(0, {.payload = payloads.front(), .place = &place}));
     } else {
       QUARRY_RETURN_IF_ERROR(AdvanceUnmasked(payloads, mask_payload));
     }
@@ -125,8 +126,7 @@ class StepReader {
         QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level));
       } else {
         const std::vector<std::uint8_t> validity = ValidityAt(level);
-        QUARRY_RETURN_IF_ERROR(
-            decoders_.back()->AdvanceLayer(payload, validity, *decoders_[decoders_.size() - 2]));
+        QUARRY_RETURN_IF_ERROR(AdvanceDecoder(decoders_.size() - 1, {payload, validity}));
       }
     }
     if (masked() && !none_valid_) missing_->Refine(decoders_.back()->samples(), validity());
@@ -185,12 +185,13 @@ class StepReader {
     return AdvanceLayers(payloads, {});
   }
 
-  /// Tells the decoders what their next level refers to.
-  Status Refer(References references) {
+  /// Sets what the next level of each layer refers to.
+  Status SetReferences(References references) {
     if (references.empty()) return Status::Ok();
     for (const StepReader* reference : references) {
       if (reference->none_valid_) return DataLoss("a patch refers to one without a valid sample");
     }
+    references_.clear();
     means_.clear();
     for (std::size_t k = 0; k < decoders_.size(); ++k) {
       ReferenceLevel level = references.front()->Decoded(k);
@@ -198,7 +199,7 @@ class StepReader {
         means_.push_back(MeanOf(layout_.type, level, references.back()->Decoded(k), &mean_validity_));
         level = {means_.back(), AsValidity(mean_validity_)};
       }
-      QUARRY_RETURN_IF_ERROR(decoders_[k]->Refer(level));
+      references_.push_back(level);
     }
     return Status::Ok();
   }
@@ -206,15 +207,27 @@ class StepReader {
   /// The level of a layer that others refer to.
   ReferenceLevel Decoded(std::size_t layer) const { return {decoders_[layer]->samples(), validity()}; }
 
+  /// Decodes the next level of a layer.
+  /// @param input  but for the layer before and the reference, which it adds
+  Result<bool> AdvanceDecoder(std::size_t layer, LevelInput input) {
+    const CoderTraits& traits = coder_->traits();
+    if (layer >= static_cast<std::size_t>(traits.most_layers))
+      return InternalError("coder {} has no layer {}", traits.name, layer);
+    if (!references_.empty() && !traits.can_refer)
+      return InternalError("coder {} has no references", traits.name);
+    if (layer > 0) input.before = decoders_[layer - 1].get();
+    if (!references_.empty()) input.reference = &references_[layer];
+    return decoders_[layer]->Advance(input);
+  }
+
   Status AdvanceLayers(std::span<const ByteSpan> payloads, Validity validity) {
-    QUARRY_RETURN_IF_ERROR(decoders_.front()->Advance(payloads.front(), validity));
-    for (std::size_t k = 1; k < decoders_.size(); ++k)
-      QUARRY_RETURN_IF_ERROR(decoders_[k]->AdvanceLayer(payloads[k], validity, *decoders_[k - 1]));
+    for (std::size_t k = 0; k < decoders_.size(); ++k)
+      QUARRY_RETURN_IF_ERROR(AdvanceDecoder(k, {payloads[k], validity}));
     return Status::Ok();
   }
 
   Status AdvanceMasked(std::span<const ByteSpan> payloads, ByteSpan mask_payload) {
-    QUARRY_RETURN_IF_ERROR(mask_->Advance(mask_payload, {}));
+    QUARRY_RETURN_IF_ERROR(mask_->Advance({mask_payload}));
     const Validity validity = AsValidity(mask_->samples());
     std::vector<ByteSpan> rest(payloads.begin(), payloads.end());
     QUARRY_RETURN_IF_ERROR(missing_->Take(&rest.front(), validity));
@@ -247,6 +260,7 @@ class StepReader {
   std::unique_ptr<PatchDecoder> mask_;                   // null for a patch without missing samples
   std::optional<mask::MissingValuesReader> missing_;
   bool none_valid_ = false;
+  std::vector<ReferenceLevel> references_;  ///< references of all layers, until the next level is decoded
   std::vector<Bytes> means_;  ///< means of two references, in each layer, until the next level is decoded
   Bytes mean_validity_;
 };

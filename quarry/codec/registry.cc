@@ -39,7 +39,8 @@ const PatchCoder* FindCoder(CoderId id) {
 std::span<const PatchCoder* const> FieldCoders() {
   static const auto coders = [] {
     std::vector<const PatchCoder*> of_fields;
-    std::ranges::copy_if(AllCoders(), std::back_inserter(of_fields), &PatchCoder::CodesFields);
+    std::ranges::copy_if(AllCoders(), std::back_inserter(of_fields),
+                         [](const PatchCoder* coder) { return coder->traits().codes_fields; });
     return of_fields;
   }();
   return coders;

@@ -231,15 +231,16 @@ Status CheckField(const FieldDescription& field) {
   if (SizeOf(field.type) == 0)
     return InvalidArgument("field \"{}\" has the unknown type {}", field.name, static_cast<int>(field.type));
   const PatchCoder* coder = FindCoder(field.coder);
-  if (coder == nullptr || !coder->CodesFields() || !coder->Supports(field.type))
+  if (coder == nullptr || !coder->traits().codes_fields || !coder->Supports(field.type))
     return InvalidArgument("field \"{}\" is {}, which codec {} does not code", field.name, Name(field.type),
                            Name(field.coder));
-  if (field.layers() > coder->MostLayers())
+  if (field.layers() > coder->traits().most_layers)
     return InvalidArgument("field \"{}\" has {} layers of accuracy; the maximum is {} with codec {}",
-                           field.name, field.layers(), coder->MostLayers(), coder->name());
-  if (field.keyframe < 0 || field.keyframe > kMaxKeyframe || (field.keyframe > 0 && !coder->CanRefer()))
+                           field.name, field.layers(), coder->traits().most_layers, coder->name());
+  if (field.keyframe < 0 || field.keyframe > kMaxKeyframe ||
+      (field.keyframe > 0 && !coder->traits().can_refer))
     return InvalidArgument("field \"{}\" has a keyframe every {} steps; codec {} allows up to {}", field.name,
-                           field.keyframe, coder->name(), coder->CanRefer() ? kMaxKeyframe : 0);
+                           field.keyframe, coder->name(), coder->traits().can_refer ? kMaxKeyframe : 0);
   if (field.fill && !CanHold(field.type, *field.fill))
     return InvalidArgument("field \"{}\": {} cannot be the fill value of {}", field.name, *field.fill,
                            Name(field.type));

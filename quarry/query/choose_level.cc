@@ -139,7 +139,7 @@ Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_b
 }  // namespace
 
 int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const Index3& stride) {
-  if (!coder.BoundsEveryLevel()) return 0;
+  if (!coder.traits().bounds_every_level) return 0;
   int level = grid.levels - 1;
   for (std::size_t a = 0; a < 3; ++a) {
     if (grid.dims[a] > 1) level = std::min(level, std::countr_zero(static_cast<std::uint64_t>(stride[a])));

@@ -109,7 +109,7 @@ Status Run(char** arguments) {
   const PatchCoder& coder = *FindCoder(id);
   const Bytes samples = LittleEndianSamples(stored, size);
   QUARRY_ASSIGN_OR_RETURN(const CodedPatch coded,
-                          coder.EncodeLayers(layout, samples, AsValidity(mask), tolerances));
+                          coder.Encode({layout, samples, AsValidity(mask), tolerances}));
   std::vector<std::unique_ptr<PatchDecoder>> layers;
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   for (std::size_t k = 0; k < tolerances.size(); ++k) layers.push_back(coder.NewDecoder(layout));
@@ -118,9 +118,9 @@ Status Run(char** arguments) {
     for (std::size_t k = 0; k < layers.size(); ++k) {
       const std::size_t part = parts.Of(static_cast<int>(k), level);
       const Bytes& payload = coded.levels[part];
-      QUARRY_RETURN_IF_ERROR(k == 0
-                                 ? layers[0]->Advance(payload, AsValidity(level_mask))
-                                 : layers[k]->AdvanceLayer(payload, AsValidity(level_mask), *layers[k - 1]));
+      QUARRY_RETURN_IF_ERROR(layers[k]->Advance({.payload = payload,
+                                                 .validity = AsValidity(level_mask),
+                                                 .before = k == 0 ? nullptr : layers[k - 1].get()}));
       const ByteSpan decoded = layers[k]->samples();
       QUARRY_RETURN_IF_ERROR(CheckPromise(decoded, coded.decoded[part], level_mask, size, level));
       QUARRY_RETURN_IF_ERROR(WriteFile(fmt::format("{}/payload.{}.{}", folder, k, level), payload));

@@ -136,7 +136,7 @@ bool AddSafeguards(const std::string& folder) {
     if (i % 2 == 0) spec.shape = Shape::kMostlyZero;
     testing::Generate(spec, &patch);
     const double ratio = 1.0 / static_cast<double>(2 << random.Below(20));
-    const double range = coder.BoundIsRelative() ? 1 : testing::ValueRange(spec.layout.type, patch);
+    const double range = coder.traits().bound_is_relative ? 1 : testing::ValueRange(spec.layout.type, patch);
     const Result<EncodedPatch> encoded =
         EncodePatch(coder, spec.layout, patch.samples, patch.fill, i % 8 == 0 ? 0 : ratio * range);
     if (!encoded.ok()) {

@@ -8,23 +8,25 @@ namespace quarry::fuzz {
 /// Discards the samples: every valid one decodes to zero, from any payload.
 class BlankCoder final : public PatchCoder {
  public:
-  CoderId id() const override { return CoderId::kLossless; }
-  std::string_view name() const override { return "blank"; }
+  const CoderTraits& traits() const override {
+    static constexpr CoderTraits kTraits{.id = CoderId::kLossless, .name = "blank"};
+    return kTraits;
+  }
   bool Supports(DataType type) const override { return SizeOf(type) != 0; }
-  bool IsLossless() const override { return false; }
-  bool BoundsEveryLevel() const override { return true; }
 
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan, Validity, double) const override {
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+    return std::make_unique<Decoder>(layout);
+  }
+
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override {
+    const PatchLayout& layout = request.layout;
     CodedPatch coded;
     for (int level = 0; level < layout.levels; ++level) {
       coded.levels.emplace_back(level % 2, std::byte{0x5a});
       coded.decoded.push_back(Zeros(layout, level));
     }
     return coded;
-  }
-
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
-    return std::make_unique<Decoder>(layout);
   }
 
  private:
@@ -40,9 +42,9 @@ class BlankCoder final : public PatchCoder {
     ByteSpan samples() const override { return samples_; }
     std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
     std::uint64_t memory() const override { return samples_.size(); }
-    Status Advance(ByteSpan, Validity) override {
+    Result<bool> Advance(const LevelInput&) override {
       samples_ = Zeros(layout_, --level_);
-      return Status::Ok();
+      return false;
     }
 
    private:

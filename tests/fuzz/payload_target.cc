@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const PatchCoder& coder = *FindCoder(CoderId::QUARRY_FUZZ_CODER);
   static const std::vector<DataType> types = fuzz::SupportedTypes(coder);
   const fuzz::PayloadInput input =
-      fuzz::ReadInput(std::as_bytes(std::span(data, size)), types, coder.MostLayers());
+      fuzz::ReadInput(std::as_bytes(std::span(data, size)), types, coder.traits().most_layers);
   const std::vector<Bytes> decoded = fuzz::DecodeInput(coder, input);
   if (coder.id() == CoderId::kInterpolate) {
     // Hostile bytes also decode to the same samples with every instruction set.

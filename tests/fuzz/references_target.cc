@@ -43,7 +43,7 @@ void Decode(ByteSpan bytes) {
   }
   inputs.push_back(WithHeader(header, rest));
   std::vector<PayloadInput> steps;
-  for (const Bytes& input : inputs) steps.push_back(ReadInput(input, types, coder.MostLayers()));
+  for (const Bytes& input : inputs) steps.push_back(ReadInput(input, types, coder.traits().most_layers));
   const std::vector<Bytes> decoded = DecodeSteps(coder, steps);
   static const std::string_view best = interpolate::ActiveKernels().name;
   interpolate::SelectKernels("scalar");

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const PatchCoder& coder = *FindCoder(kCoders[data[0] % std::size(kCoders)]);
   const std::vector<DataType> types = fuzz::SupportedTypes(coder);
   const fuzz::PayloadInput input =
-      fuzz::ReadInput(std::as_bytes(std::span(data + 1, size - 1)), types, coder.MostLayers());
+      fuzz::ReadInput(std::as_bytes(std::span(data + 1, size - 1)), types, coder.traits().most_layers);
   fuzz::DecodeInput(coder, input);
   return 0;
 }

@@ -45,7 +45,7 @@ bool AddPatch(const PatchCoder& coder, const PatchSpec& spec, double relative_to
   GeneratedPatch patch;
   Generate(spec, &patch);
   Add(patch.samples, &checksums->samples);
-  const double range = coder.BoundIsRelative() ? 1 : ValueRange(spec.layout.type, patch);
+  const double range = coder.traits().bound_is_relative ? 1 : ValueRange(spec.layout.type, patch);
   std::vector<double> tolerances = {relative_tolerance * range};
   while (tolerances.size() < static_cast<std::size_t>(layers)) tolerances.push_back(tolerances.back() / 64);
   const Result<EncodedPatch> encoded = EncodePatch(coder, spec.layout, patch.samples, patch.fill, tolerances);
@@ -102,7 +102,7 @@ std::vector<std::string> AllLines() {
   for (const int layers : {1, kLayers}) {
     for (const PatchCoder* coder : FieldCoders()) {
       for (const DataType type : kAllTypes) {
-        if (!coder->Supports(type) || coder->MostLayers() < layers) continue;
+        if (!coder->Supports(type) || coder->traits().most_layers < layers) continue;
         for (int shape = 0; shape < static_cast<int>(Shape::kCount); ++shape)
           lines.push_back(Line(*coder, type, static_cast<Shape>(shape), layers));
       }

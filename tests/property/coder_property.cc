@@ -96,10 +96,10 @@ void PutZeros(DataType type, Random* random, Bytes* samples) {
 /// a hundredth below the one before.
 std::vector<double> RandomTolerances(const PatchCoder& coder, double range, bool for_every_patch,
                                      Random* random) {
-  std::vector<double> tolerances = {coder.BoundIsRelative() ? RandomRatio(random)
-                                                            : RandomTolerance(range, random)};
+  std::vector<double> tolerances = {coder.traits().bound_is_relative ? RandomRatio(random)
+                                                                     : RandomTolerance(range, random)};
   const std::size_t layers = for_every_patch || random->OneIn(3)
-                                 ? 1 + random->Below(static_cast<std::uint64_t>(coder.MostLayers()))
+                                 ? 1 + random->Below(static_cast<std::uint64_t>(coder.traits().most_layers))
                                  : 1;
   while (tolerances.size() < layers) {
     const double next =
@@ -172,7 +172,8 @@ class Run {
     const PatchCoder& coder = *coders_[number % coders_.size()];
     const PatchSpec spec = RandomSpec(RandomType(coder, &random), options_.max_volume, &random);
     Generate(spec, patch);
-    if (coder.HasSafeguards() && random.OneIn(2)) PutZeros(spec.layout.type, &random, &patch->samples);
+    if (coder.traits().has_safeguards && random.OneIn(2))
+      PutZeros(spec.layout.type, &random, &patch->samples);
     const std::vector<double> tolerances =
         RandomTolerances(coder, ValueRange(spec.layout.type, *patch), options_.layers, &random);
     const std::string text =

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -93,7 +94,7 @@ Broken PatchChecker::CheckTyped(const PatchCase& patch, std::uint64_t garbage) {
   if (valid_ > 0 && valid_ < validity_.size() && garbage % 2 != 0) {
     if (Broken broken = CheckGarbage<T>(patch, garbage)) return broken;
   }
-  if (patch.coder->IsLossless() && valid_ < validity_.size()) return CheckAnyBits<T>(patch);
+  if (patch.coder->traits().is_lossless && valid_ < validity_.size()) return CheckAnyBits<T>(patch);
   return std::nullopt;
 }
 
@@ -135,8 +136,8 @@ Broken PatchChecker::CheckCoder(const PatchCase& patch, const EncodedPatch& enco
     }
     samples = &replaced_;
   }
-  Result<CodedPatch> coded = patch.coder->EncodeLayers(
-      patch.layout, *samples, masked ? Validity(validity_) : Validity(), patch.tolerances);
+  Result<CodedPatch> coded = patch.coder->Encode(
+      {patch.layout, *samples, masked ? Validity(validity_) : Validity(), patch.tolerances});
   if (!coded.ok()) return "Encode: " + coded.status().message();
   coded_ = *std::move(coded);
   for (std::size_t l = 0; l < coded_.levels.size(); ++l) {
@@ -222,9 +223,9 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int layer, int level, By
                                 bool with_missing, double* max_error) const {
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);
   const std::span<const T> samples = SamplesOf<T>(decoded);
-  const bool bounded = level == 0 || patch.coder->BoundsEveryLevel();
+  const bool bounded = level == 0 || patch.coder->traits().bounds_every_level;
   const double tolerance = patch.tolerances[static_cast<std::size_t>(layer)];
-  const bool exact = patch.coder->IsLossless() || (layer > 0 && tolerance == 0);
+  const bool exact = patch.coder->traits().is_lossless || (layer > 0 && tolerance == 0);
   const T* promised = nullptr;
   if (with_missing && !coded_.decoded.empty()) {
     const Bytes& bytes = coded_.decoded[PartsOf(patch).Of(layer, level)];
@@ -243,7 +244,7 @@ Broken PatchChecker::CheckLevel(const PatchCase& patch, int layer, int level, By
     }
     const auto value = static_cast<double>(originals[original]);
     const double error = std::abs(static_cast<double>(sample) - value);
-    const double allowed = patch.coder->BoundIsRelative() ? tolerance * std::abs(value) : tolerance;
+    const double allowed = patch.coder->traits().bound_is_relative ? tolerance * std::abs(value) : tolerance;
     // Not written with >: a NaN breaks the promise.
     if (bounded && !exact && !(error <= allowed)) {
       broken = fmt::format("error {} above tolerance {}: {}, {} decoded as {}", error, allowed,
@@ -275,7 +276,7 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
     if (validity_[i] == 0) std::memcpy(sample, &bits, sizeof(T));
   }
   const Result<CodedPatch> coded =
-      patch.coder->Encode(patch.layout, replaced_, validity_, patch.tolerances.front());
+      patch.coder->Encode({patch.layout, replaced_, validity_, std::array{patch.tolerances.front()}});
   if (!coded.ok()) return "Encode with garbage: " + coded.status().message();
   const std::unique_ptr<PatchDecoder> decoder = patch.coder->NewDecoder(patch.layout);
   for (int level = patch.layout.levels - 1; level >= 0; --level) {
@@ -284,7 +285,8 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
       level_validity_[i] = validity_[original];
       return true;
     });
-    const Status status = decoder->Advance(coded->levels[static_cast<std::size_t>(level)], level_validity_);
+    const Status status =
+        decoder->Advance({coded->levels[static_cast<std::size_t>(level)], level_validity_}).status();
     if (!status.ok()) return fmt::format("level {} of garbage does not decode: {}", level, status.message());
     double max_error = 0;
     if (Broken broken = CheckLevel<T>(patch, 0, level, decoder->samples(), false, &max_error))
@@ -297,12 +299,12 @@ Broken PatchChecker::CheckGarbage(const PatchCase& patch, std::uint64_t garbage)
 template <typename T>
 Broken PatchChecker::CheckAnyBits(const PatchCase& patch) {
   const Result<CodedPatch> coded =
-      patch.coder->Encode(patch.layout, patch.patch->samples, {}, patch.tolerances.front());
+      patch.coder->Encode({patch.layout, patch.patch->samples, {}, std::array{patch.tolerances.front()}});
   if (!coded.ok()) return "Encode of any bits: " + coded.status().message();
   const std::unique_ptr<PatchDecoder> decoder = patch.coder->NewDecoder(patch.layout);
   const std::span<const T> originals = SamplesOf<T>(patch.patch->samples);
   for (int level = patch.layout.levels - 1; level >= 0; --level) {
-    const Status status = decoder->Advance(coded->levels[static_cast<std::size_t>(level)], {});
+    const Status status = decoder->Advance({coded->levels[static_cast<std::size_t>(level)]}).status();
     if (!status.ok()) return fmt::format("level {} of any bits does not decode: {}", level, status.message());
     const std::span<const T> samples = SamplesOf<T>(decoder->samples());
     Broken broken;

@@ -278,7 +278,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (comparison.missing > 0 || comparison.different_missing > 0) {
     Print("{} samples are missing, {} of them differ\n", comparison.missing, comparison.different_missing);
   }
-  if (FindCoder(field.coder)->HasSafeguards())
+  if (FindCoder(field.coder)->traits().has_safeguards)
     Print("guarantees of {} for each sample: {}\n", Name(field.coder),
           comparison.kept ? "holds" : "DOES NOT HOLD");
   if (field.lossless) {

@@ -214,7 +214,7 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
                               RequestField(own, input, job.is_coordinate(), continued));
       Result<FieldDescription> field = DescribeField(request, kOptions);
       Status status = field.status();
-      if (status.ok() && input.type != field->type && FindCoder(field->coder)->HasSafeguards()) {
+      if (status.ok() && input.type != field->type && FindCoder(field->coder)->traits().has_safeguards) {
         status = InvalidArgument(
             "--store-as rounds samples before {} sees them, which may lose a sign or a zero; leave it out, "
             "or "

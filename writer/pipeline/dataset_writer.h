@@ -62,7 +62,7 @@ struct FieldOutcome {
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks);
 
 /// Tolerances for the coder of a field, one for each layer: absolute ones, or one that is relative (see
-/// PatchCoder::BoundIsRelative).
+/// CoderTraits::bound_is_relative).
 /// @param min, max  of the valid samples; min above max if there are none
 std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max);
 

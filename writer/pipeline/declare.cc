@@ -77,14 +77,14 @@ CoderId DefaultCoder(const FieldRequest& field, bool lossless) {
 
 bool IsLossless(std::optional<CoderId> coder) {
   const PatchCoder* found = coder ? FindCoder(*coder) : nullptr;
-  return found != nullptr && found->IsLossless();
+  return found != nullptr && found->traits().is_lossless;
 }
 
 Result<CoderId> ChooseLayeredCoder(const FieldRequest& field, const FieldWords& words) {
   const CoderId coder = field.coder.value_or(CoderId::kInterpolate);
   const PatchCoder* found = FindCoder(coder);
   if (found != nullptr && found->Supports(field.type) &&
-      field.layers.size() <= static_cast<std::size_t>(found->MostLayers()))
+      field.layers.size() <= static_cast<std::size_t>(found->traits().most_layers))
     return coder;
   return InvalidArgument("field \"{}\" has {}, which {} {} does not code; leave {} out", field.name,
                          words.layers, words.codec, Name(coder), words.codec);
@@ -95,7 +95,8 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
   const CoderId coder = field.coder.value_or(DefaultCoder(field, lossless));
   const PatchCoder* found = FindCoder(coder);
   const bool relative = field.pointwise_relative.has_value();
-  if (found != nullptr && (found->IsLossless() != lossless || found->BoundIsRelative() != relative)) {
+  if (found != nullptr &&
+      (found->traits().is_lossless != lossless || found->traits().bound_is_relative != relative)) {
     const char* bound = field.tolerance  ? words.tolerance
                         : field.relative ? words.relative
                         : relative       ? words.pointwise_relative
@@ -104,7 +105,7 @@ Result<CoderId> ChooseCoder(const FieldRequest& field, bool lossless, const Fiel
                            field.name, lossless ? "without loss" : "with a tolerance", bound, words.codec,
                            Name(coder));
   }
-  if (found == nullptr || !found->CodesFields() || !found->Supports(field.type)) {
+  if (found == nullptr || !found->traits().codes_fields || !found->Supports(field.type)) {
     return InvalidArgument("field \"{}\" is {}, which {} {} does not code; leave {} out", field.name,
                            Name(field.type), words.codec, Name(coder), words.codec);
   }
@@ -142,7 +143,7 @@ Status CheckKeyframe(const FieldRequest& field, CoderId coder, const FieldWords&
   if (keyframe < 0 || keyframe > kMaxKeyframe)
     return InvalidArgument("{} {} of field \"{}\" is not from 0 to {}", words.keyframe, keyframe, field.name,
                            kMaxKeyframe);
-  if (keyframe <= 1 || FindCoder(coder)->CanRefer()) return Status::Ok();
+  if (keyframe <= 1 || FindCoder(coder)->traits().can_refer) return Status::Ok();
   return InvalidArgument(
       "steps of field \"{}\" cannot refer to others ({} {}) with {} {}; leave one of them out", field.name,
       words.keyframe, keyframe, words.codec, Name(coder));

@@ -41,7 +41,7 @@ int Fail(const Status& status) {
 }
 
 Status CheckLayout(const PatchCoder* coder, int coder_id, const PatchLayout& layout) {
-  if (coder == nullptr || !coder->CodesFields()) return InvalidArgument("unknown coder {}", coder_id);
+  if (coder == nullptr || !coder->traits().codes_fields) return InvalidArgument("unknown coder {}", coder_id);
   if (SizeOf(layout.type) == 0)
     return InvalidArgument("unknown sample type {}", static_cast<int>(layout.type));
   if (!coder->Supports(layout.type))

@@ -7,26 +7,18 @@
 
 namespace quarry {
 
-Result<CodedPatch> InterpolateCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                            double tolerance) const {
-  return interpolate::EncodePatch(layout, samples, validity, {&tolerance, 1}, nullptr);
-}
-
-Result<CodedPatch> InterpolateCoder::EncodeLayers(const PatchLayout& layout, ByteSpan samples,
-                                                  Validity validity, Tolerances tolerances) const {
-  return interpolate::EncodePatch(layout, samples, validity, tolerances, nullptr);
-}
-
-Result<CodedPatch> InterpolateCoder::EncodeReferring(const PatchLayout& layout, ByteSpan samples,
-                                                     Validity validity, Tolerances tolerances,
-                                                     const PatchReference& reference) const {
-  const auto count = static_cast<std::size_t>(Volume(layout.shape));
-  const bool fits = std::all_of(reference.layers.begin(), reference.layers.end(),
-                                [&](ByteSpan layer) { return layer.size() == count * SizeOf(layout.type); });
-  if (!fits || reference.layers.size() != tolerances.size() ||
-      (!reference.validity.empty() && reference.validity.size() != count))
-    return InvalidArgument("a patch of shape {} refers to one of another shape", ToString(layout.shape));
-  return interpolate::EncodePatch(layout, samples, validity, tolerances, &reference);
+Result<CodedPatch> InterpolateCoder::EncodeChecked(const EncodeRequest& request) const {
+  const auto& [layout, samples, validity, tolerances, reference] = request;
+  if (reference != nullptr) {
+    const auto count = static_cast<std::size_t>(Volume(layout.shape));
+    const std::size_t bytes = count * SizeOf(layout.type);
+    const bool fits = std::all_of(reference->layers.begin(), reference->layers.end(),
+                                  [&](ByteSpan layer) { return layer.size() == bytes; });
+    if (!fits || reference->layers.size() != tolerances.size() ||
+        (!reference->validity.empty() && reference->validity.size() != count))
+      return InvalidArgument("a patch of shape {} refers to one of another shape", ToString(layout.shape));
+  }
+  return interpolate::EncodePatch(layout, samples, validity, tolerances, reference);
 }
 
 std::unique_ptr<PatchDecoder> InterpolateCoder::NewDecoder(const PatchLayout& layout) const {

@@ -14,20 +14,16 @@ namespace quarry {
 /// An exact layer of accuracy has the payload of `lossless` where that is smaller.
 class InterpolateCoder final : public PatchCoder {
  public:
-  CoderId id() const override { return CoderId::kInterpolate; }
-  std::string_view name() const override { return "interpolate"; }
+  const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return SizeOf(type) != 0 && !IsWideInteger(type); }
-  bool IsLossless() const override { return false; }
-  bool BoundsEveryLevel() const override { return true; }
-  int MostLayers() const override { return kMaxLayers; }
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double tolerance) const override;
-  Result<CodedPatch> EncodeLayers(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                  Tolerances tolerances) const override;
-  bool CanRefer() const override { return true; }
-  Result<CodedPatch> EncodeReferring(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                     Tolerances tolerances, const PatchReference& reference) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
+
+ private:
+  static constexpr CoderTraits kTraits{
+      .id = CoderId::kInterpolate, .name = "interpolate", .most_layers = kMaxLayers, .can_refer = true};
 };
 
 }  // namespace quarry

@@ -220,11 +220,10 @@ class Decoder final : public PatchDecoder {
   std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
   std::uint64_t memory() const override { return samples_.size() * sizeof(S) + list_.memory(); }
 
-  Status Advance(ByteSpan /*payload*/, Validity /*validity*/) override {
-    return InternalError("the values of a layer are listed, but no layer is before it");
-  }
-
-  Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
+  Result<bool> Advance(const LevelInput& input) override {
+    if (input.before == nullptr)
+      return InternalError("the values of a layer are listed, but no layer is before it");
+    const auto [payload, validity, reference, before, place] = input;
     const int next = level_ - 1;
     if (next < 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const bool is_first = level_ == layout_.levels;
@@ -237,10 +236,12 @@ class Decoder final : public PatchDecoder {
     samples_ = std::move(level);
     std::size_t new_samples = 0;
     ForEachNew(shape, validity, is_first, [&](std::size_t /*i*/) { ++new_samples; });
-    if (new_samples == 0)
-      return payload.empty() ? Status::Ok()
-                             : DataLoss("level {} adds no sample, but has {} bytes", next, payload.size());
-    return DecodeNew(payload, validity, before, shape, is_first, new_samples);
+    if (new_samples == 0) {
+      if (payload.empty()) return false;
+      return DataLoss("level {} adds no sample, but has {} bytes", next, payload.size());
+    }
+    QUARRY_RETURN_IF_ERROR(DecodeNew(payload, validity, *before, shape, is_first, new_samples));
+    return false;
   }
 
  private:

@@ -16,7 +16,7 @@ namespace quarry::interpolate {
 std::vector<Bytes> EncodeListedLayer(const PatchLayout& layout, ByteSpan samples, Validity validity,
                                      ByteSpan before, std::size_t most);
 
-/// Has only further layers: AdvanceLayer.
+/// Decodes only further layers: each level needs the layer before.
 std::unique_ptr<PatchDecoder> NewListedLayerDecoder(const PatchLayout& layout);
 
 }  // namespace quarry::interpolate

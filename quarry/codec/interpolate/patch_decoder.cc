@@ -9,6 +9,7 @@
 #include "quarry/codec/interpolate/listed_layer.h"
 #include "quarry/codec/interpolate/patch_form.h"
 #include "quarry/codec/lossless/lossless.h"
+#include "quarry/codec/sample_span.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -40,54 +41,41 @@ class Decoder final : public PatchDecoder {
     return bytes(grid_.values) + bytes(grid_.magnitudes) + bytes(samples_);
   }
 
-  Status Advance(ByteSpan payload, Validity validity) override {
-    return AdvanceFrom(payload, validity, nullptr);
-  }
-
-  Status Refer(const ReferenceLevel& reference) override {
-    reference_ = reference;
-    return Status::Ok();
-  }
-
-  Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
-    return AdvanceFrom(payload, validity, &static_cast<const Decoder&>(before));
-  }
-
-  Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
-    QUARRY_ASSIGN_OR_RETURN(const int next, Next(validity));
-    const bool is_first = level_ == layout_.levels;
-    const bool merges =
-        !is_first && SamplesAreWorkingValues() && LevelShape(layout_.shape, next) != grid_.shape;
-    if (!merges) return PatchDecoder::AdvanceInto(payload, validity, place);
-    QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, nullptr, &place));
-    return true;
-  }
-
- private:
-  /// @param base  of the layer before, or null
-  Status AdvanceFrom(ByteSpan payload, Validity validity, const Decoder* base) {
-    QUARRY_ASSIGN_OR_RETURN(const int next, Next(validity));
+  Result<bool> Advance(const LevelInput& input) override {
+    QUARRY_ASSIGN_OR_RETURN(const int next, Next(input.validity));
     if (level_ == layout_.levels) {
-      QUARRY_RETURN_IF_ERROR(ReadHead(&payload));
-      if (base != nullptr && (head_.constant || base->head_.constant))
-        return DataLoss("a further layer of a patch is constant, or of a constant patch");
-      if (!head_.constant) QUARRY_RETURN_IF_ERROR(DecodeInnerLevels(payload, validity, base));
+      QUARRY_RETURN_IF_ERROR(Start(input));
     } else if (head_.constant) {
-      if (!payload.empty())
-        return DataLoss("level {} of a constant patch has {} bytes", next, payload.size());
+      if (!input.payload.empty())
+        return DataLoss("level {} of a constant patch has {} bytes", next, input.payload.size());
     } else {
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload, next, validity, base, nullptr));
+      const bool merges = input.place != nullptr && input.before == nullptr && SamplesAreWorkingValues() &&
+                          LevelShape(layout_.shape, next) != grid_.shape;
+      QUARRY_RETURN_IF_ERROR(DecodeOne(input, next, merges ? input.place : nullptr));
+      if (merges) return true;
     }
     level_ = next;
-    reference_.reset();
-    if (SamplesAreWorkingValues()) return Status::Ok();
+    if (SamplesAreWorkingValues()) return false;
     samples_.resize(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, next))));
     if (head_.constant) {
       std::fill(samples_.begin(), samples_.end(), constant_);
     } else {
       ConvertFromWorking<S, T>(grid_.values.data(), samples_.size(), head_, samples_.data());
     }
-    return Status::Ok();
+    return false;
+  }
+
+ private:
+  /// The layer before, or null.
+  static const Decoder* BaseOf(const LevelInput& input) { return static_cast<const Decoder*>(input.before); }
+
+  /// Decodes the coarsest level.
+  Status Start(LevelInput input) {
+    QUARRY_RETURN_IF_ERROR(ReadHead(&input.payload));
+    const Decoder* base = BaseOf(input);
+    if (base != nullptr && (head_.constant || base->head_.constant))
+      return DataLoss("a further layer of a patch is constant, or of a constant patch");
+    return head_.constant ? Status::Ok() : DecodeInnerLevels(input);
   }
 
   /// The level that is decoded next.
@@ -153,37 +141,41 @@ class Decoder final : public PatchDecoder {
   }
 
   /// The payload of the dataset's coarsest level also holds all coarser levels.
-  Status DecodeInnerLevels(ByteSpan payload, Validity validity, const Decoder* base) {
+  Status DecodeInnerLevels(LevelInput input) {
     const int coarsest = layout_.levels - 1;
     for (int level = InnerLevels(layout_.shape) - 2; level > coarsest; --level) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(&payload));
-      if (size > payload.size())
-        return DataLoss("inner level {} has {} bytes, {} are left", level, size, payload.size());
-      const std::vector<std::uint8_t> coarse = SubsampledValidity(validity, coarsest, level);
-      QUARRY_RETURN_IF_ERROR(DecodeOne(payload.first(size), level, coarse, base, nullptr));
-      payload = payload.subspan(size);
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(&input.payload));
+      if (size > input.payload.size())
+        return DataLoss("inner level {} has {} bytes, {} are left", level, size, input.payload.size());
+      const std::vector<std::uint8_t> coarse = SubsampledValidity(input.validity, coarsest, level);
+      LevelInput inner = input;
+      inner.payload = input.payload.first(size);
+      inner.validity = coarse;
+      QUARRY_RETURN_IF_ERROR(DecodeOne(inner, level, nullptr));
+      input.payload = input.payload.subspan(size);
     }
     if (InnerLevels(layout_.shape) - 2 < coarsest) {
       // The dataset's coarsest level is the single sample, or beyond it.
-      return payload.empty() ? Status::Ok() : DataLoss("{} bytes follow a single sample", payload.size());
+      return input.payload.empty() ? Status::Ok()
+                                   : DataLoss("{} bytes follow a single sample", input.payload.size());
     }
-    return DecodeOne(payload, coarsest, validity, base, nullptr);
+    return DecodeOne(input, coarsest, nullptr);
   }
 
-  /// @param base   of the layer before, or null
+  /// @param input  of `level`; its reference is of the level that is decoded next, which has `level` inside
   /// @param place  see DecodeLevel
-  Status DecodeOne(ByteSpan payload, int level, Validity validity, const Decoder* base,
-                   const SamplePlace* place) {
+  Status DecodeOne(const LevelInput& input, int level, const SamplePlace* place) {
     assert(level >= 0);
     const Index3 shape = LevelShape(layout_.shape, level);
     if (shape == grid_.shape) {
-      return payload.empty() ? Status::Ok()
-                             : DataLoss("level {} adds no sample, but has {} bytes", level, payload.size());
+      return input.payload.empty()
+                 ? Status::Ok()
+                 : DataLoss("level {} adds no sample, but has {} bytes", level, input.payload.size());
     }
     LevelBase<T> interval;
     Buffer<S> strided;
     Buffer<T> converted;
-    if (base != nullptr) {
+    if (const Decoder* base = BaseOf(input); base != nullptr) {
       const S* samples = base->SamplesAt(level, &strided);
       interval.values =
           WorkingValues<S, T>(samples, nullptr, static_cast<std::size_t>(Volume(shape)), head_, &converted);
@@ -191,20 +183,21 @@ class Decoder final : public PatchDecoder {
     }
     ReferenceValues<S, T> reference;
     if (head_.refers) {
-      QUARRY_ASSIGN_OR_RETURN(interval.reference, ReferenceAt(level, &reference));
+      QUARRY_ASSIGN_OR_RETURN(interval.reference, ReferenceAt(level, input.reference, &reference));
     }
-    QUARRY_RETURN_IF_ERROR(DecodeLevel<T>(payload, head_.LevelQuantiser(level, 0), shape, validity, interval,
-                                          level > 0, place, &grid_));
+    QUARRY_RETURN_IF_ERROR(DecodeLevel<T>(input.payload, head_.LevelQuantiser(level, 0), shape,
+                                          input.validity, interval, level > 0, place, &grid_));
     if (grid_.exact) exact_levels_ |= ExactLevels{1} << level;
     return Status::Ok();
   }
 
   /// The reference at the level that is being decoded, or one inside it.
-  Result<const T*> ReferenceAt(int level, ReferenceValues<S, T>* values) const {
-    if (!reference_) return DataLoss("a patch refers to another step, but its table row does not");
+  Result<const T*> ReferenceAt(int level, const ReferenceLevel* reference,
+                               ReferenceValues<S, T>* values) const {
+    if (reference == nullptr) return DataLoss("a patch refers to another step, but its table row does not");
     const int from = level_ - 1;
     assert(from >= 0 && level >= from);
-    return values->Of(*reference_, LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), head_);
+    return values->Of(*reference, LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), head_);
   }
 
   /// Samples at this level or a coarser one, in `buffer` if these.
@@ -229,7 +222,6 @@ class Decoder final : public PatchDecoder {
   PatchHead head_;
   S constant_ = 0;
   ExactLevels exact_levels_ = 0;
-  std::optional<ReferenceLevel> reference_;  ///< reference of the next level
   LevelGrid<T> grid_;
   Buffer<S> samples_;
 };
@@ -238,7 +230,6 @@ class Decoder final : public PatchDecoder {
 class LayerDecoder final : public PatchDecoder {
  public:
   explicit LayerDecoder(const PatchLayout& layout) : layout_(layout), level_(layout.levels) {}
-  /// Without the reference, which is given anew for each level.
   LayerDecoder(const LayerDecoder& other)
       : layout_(other.layout_),
         level_(other.level_),
@@ -255,50 +246,13 @@ class LayerDecoder final : public PatchDecoder {
   std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<LayerDecoder>(*this); }
   std::uint64_t memory() const override { return widened_.size() + (coded_ ? coded_->memory() : 0); }
 
-  Status Refer(const ReferenceLevel& reference) override {
-    if (level_ < 1) return InternalError("a patch of {} levels has no finer level", layout_.levels);
-    const auto count = static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level_ - 1)));
-    if (reference.samples.size() != count * SizeOf(layout_.type) ||
-        (!reference.validity.empty() && reference.validity.size() != count))
-      return InternalError("level {} refers to {} bytes", level_ - 1, reference.samples.size());
-    reference_ = reference;
-    return Status::Ok();
-  }
-
-  Status Advance(ByteSpan payload, Validity validity) override {
-    if (!coded_) Start(FirstForm(payload));
-    QUARRY_RETURN_IF_ERROR(PassReference());
-    QUARRY_RETURN_IF_ERROR(coded_->Advance(payload, validity));
-    Finish();
-    return Status::Ok();
-  }
-
-  Result<bool> AdvanceInto(ByteSpan payload, Validity validity, const SamplePlace& place) override {
-    if (!coded_) Start(FirstForm(payload));
-    QUARRY_RETURN_IF_ERROR(PassReference());
-    if (form_ == Form::kFloat32) return PatchDecoder::AdvanceInto(payload, validity, place);
-    QUARRY_ASSIGN_OR_RETURN(const bool placed, coded_->AdvanceInto(payload, validity, place));
-    Finish();
-    return placed;
-  }
-
-  Status AdvanceLayer(ByteSpan payload, Validity validity, const PatchDecoder& before) override {
-    const auto& base = static_cast<const LayerDecoder&>(before);
+  Result<bool> Advance(const LevelInput& input) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
-    if (base.level_ >= level_) return InternalError("a layer would be finer than the one before");
-    if (level_ == layout_.levels) repeats_ = payload.empty();
-    if (repeats_) return Repeat(payload, base);
-    if (!coded_) Start(FurtherForm(payload));
-    if (!base.coded_ || base.coded_->level() != base.level_)
-      return InternalError("a layer that adds nothing is not as fine as the one before it");
-    if (IsOtherForm(base.form_)) return DataLoss("a layer of a patch follows one without loss");
-    if (IsOtherForm(form_)) return AdvanceOtherForm(payload, validity, base);
-    if (form_ != base.form_)
-      return DataLoss("a layer of a patch is coded in another way than the one before");
-    QUARRY_RETURN_IF_ERROR(PassReference());
-    QUARRY_RETURN_IF_ERROR(coded_->AdvanceLayer(payload, validity, *base.coded_));
-    Finish();
-    return Status::Ok();
+    if (input.reference != nullptr) QUARRY_RETURN_IF_ERROR(CheckReference(*input.reference));
+    if (input.before != nullptr)
+      return AdvanceFurther(input, static_cast<const LayerDecoder&>(*input.before));
+    if (!coded_) Start(FirstForm(input.payload));
+    return AdvanceCoded(input);
   }
 
  private:
@@ -339,15 +293,45 @@ class LayerDecoder final : public PatchDecoder {
     }
   }
 
-  Status PassReference() {
-    if (!reference_) return Status::Ok();
-    ReferenceLevel reference = *std::exchange(reference_, std::nullopt);
+  Status CheckReference(const ReferenceLevel& reference) const {
+    const auto count = static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level_ - 1)));
+    if (reference.samples.size() != count * SizeOf(layout_.type) ||
+        (!reference.validity.empty() && reference.validity.size() != count))
+      return InternalError("level {} refers to {} bytes", level_ - 1, reference.samples.size());
+    return Status::Ok();
+  }
+
+  Result<bool> AdvanceFurther(LevelInput input, const LayerDecoder& base) {
+    if (base.level_ >= level_) return InternalError("a layer would be finer than the one before");
+    if (level_ == layout_.levels) repeats_ = input.payload.empty();
+    if (repeats_) return Repeat(input.payload, base);
+    if (!coded_) Start(FurtherForm(input.payload));
+    if (!base.coded_ || base.coded_->level() != base.level_)
+      return InternalError("a layer that adds nothing is not as fine as the one before it");
+    if (IsOtherForm(base.form_)) return DataLoss("a layer of a patch follows one without loss");
+    if (IsOtherForm(form_)) return AdvanceOtherForm(input);
+    if (form_ != base.form_)
+      return DataLoss("a layer of a patch is coded in another way than the one before");
+    input.before = base.coded_.get();
+    return AdvanceCoded(input);
+  }
+
+  /// @param input  with the decoder of the layer before as coded_ needs it
+  Result<bool> AdvanceCoded(LevelInput input) {
+    ReferenceLevel narrow;
+    Float32Samples narrow_samples;
     if (form_ == Form::kFloat32) {
-      const auto* samples = reinterpret_cast<const double*>(reference.samples.data());
-      narrow_reference_ = ToFloat32({samples, reference.samples.size() / sizeof(double)});
-      reference.samples = std::as_bytes(std::span(narrow_reference_));
+      input.place = nullptr;
+      if (input.reference != nullptr) {
+        narrow = *input.reference;
+        narrow_samples = ToFloat32(SamplesOf<double>(narrow.samples));
+        narrow.samples = std::as_bytes(std::span(narrow_samples));
+        input.reference = &narrow;
+      }
     }
-    return coded_->Refer(reference);
+    QUARRY_ASSIGN_OR_RETURN(const bool placed, coded_->Advance(input));
+    Finish();
+    return placed;
   }
 
   void Finish() {
@@ -355,38 +339,32 @@ class LayerDecoder final : public PatchDecoder {
     if (form_ != Form::kFloat32) return;
     const ByteSpan narrow = coded_->samples();
     widened_ = ToFloat64({reinterpret_cast<const float*>(narrow.data()), narrow.size() / sizeof(float)});
-    narrow_reference_ = {};
   }
 
-  Status AdvanceOtherForm(ByteSpan payload, Validity validity, const LayerDecoder& base) {
-    reference_.reset();
-    if (level_ == layout_.levels) payload = payload.subspan(1);
-    QUARRY_RETURN_IF_ERROR(form_ == Form::kListed ? coded_->AdvanceLayer(payload, validity, base)
-                                                  : coded_->Advance(payload, validity));
-    Finish();
-    return Status::Ok();
+  Result<bool> AdvanceOtherForm(LevelInput input) {
+    input.reference = nullptr;
+    if (form_ == Form::kLossless) input.before = nullptr;
+    if (level_ == layout_.levels) input.payload = input.payload.subspan(1);
+    return AdvanceCoded(input);
   }
 
   /// Repeats the layer before.
-  Status Repeat(ByteSpan payload, const LayerDecoder& base) {
-    reference_.reset();
+  Result<bool> Repeat(ByteSpan payload, const LayerDecoder& base) {
     if (!payload.empty())
       return DataLoss("level {} of a layer that adds nothing has {} bytes", level_ - 1, payload.size());
-    if (base.level_ != --level_) return Status::Ok();
+    if (base.level_ != --level_) return false;
     form_ = base.form_;
     coded_ = base.coded_ ? base.coded_->Clone() : nullptr;
     widened_ = base.widened_;
-    return Status::Ok();
+    return false;
   }
 
   const PatchLayout layout_;
   int level_;
   bool repeats_ = false;  ///< a further layer that adds nothing to the one before
   Form form_ = Form::kOwnType;
-  std::unique_ptr<PatchDecoder> coded_;      ///< null before the first level
-  std::optional<ReferenceLevel> reference_;  ///< reference of the next level
-  Float32Samples narrow_reference_;          ///< the same, while that level is decoded
-  Bytes widened_;                            ///< samples of float32 numbers
+  std::unique_ptr<PatchDecoder> coded_;  ///< null before the first level
+  Bytes widened_;                        ///< samples of float32 numbers
 };
 
 }  // namespace

@@ -116,7 +116,8 @@ Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity valid
   int exact = parts.layers - 1;
   while (exact > 0 && SizeOfAll(levels_of(exact)) == 0) --exact;
   if (exact == 0) return Status::Ok();
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch other, LosslessCoder().Encode(layout, samples, validity, 0));
+  QUARRY_ASSIGN_OR_RETURN(CodedPatch other,
+                          LosslessCoder().Encode({layout, samples, validity, kOneExactLayer}));
   std::uint8_t form = kLossless;
   std::vector<Bytes> listed =
       EncodeListedLayer(layout, samples, validity, coded.decoded[parts.Of(exact - 1, 0)],
@@ -151,8 +152,6 @@ CodedLayers CodeExactly(const PatchLayout& layout, ByteSpan samples, Validity va
 }
 
 Status CheckTolerances(Tolerances tolerances) {
-  if (tolerances.empty() || tolerances.size() > static_cast<std::size_t>(kMaxLayers))
-    return InvalidArgument("{} layers of accuracy; a patch has 1 to {}", tolerances.size(), kMaxLayers);
   for (std::size_t k = 0; k < tolerances.size(); ++k) {
     if (!(tolerances[k] >= 0)) return InvalidArgument("tolerance {} is not a positive number", tolerances[k]);
     if (k > 0 && !(tolerances[k] <= tolerances[k - 1]))

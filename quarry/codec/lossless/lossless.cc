@@ -27,8 +27,8 @@ std::vector<Bytes> SubsampledLevels(const PatchLayout& layout, ByteSpan samples)
 
 bool LosslessCoder::Supports(DataType type) const { return SizeOf(type) != 0; }
 
-Result<CodedPatch> LosslessCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                         double /*tolerance*/) const {
+Result<CodedPatch> LosslessCoder::EncodeChecked(const EncodeRequest& request) const {
+  const auto& [layout, samples, validity, tolerances, reference] = request;
   if (!Supports(layout.type))
     return InvalidArgument("codec lossless does not code type {}", static_cast<int>(layout.type));
   const std::size_t count = lossless::Count(layout.shape);

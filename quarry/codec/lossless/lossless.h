@@ -15,14 +15,15 @@ namespace quarry {
 /// Payload: docs/format.md, "Payload of lossless".
 class LosslessCoder final : public PatchCoder {
  public:
-  CoderId id() const override { return CoderId::kLossless; }
-  std::string_view name() const override { return "lossless"; }
+  const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override;
-  bool IsLossless() const override { return true; }
-  bool BoundsEveryLevel() const override { return true; }
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
+
+ private:
+  static constexpr CoderTraits kTraits{.id = CoderId::kLossless, .name = "lossless", .is_lossless = true};
 };
 
 }  // namespace quarry

@@ -87,7 +87,9 @@ class Decoder final : public PatchDecoder {
     return bytes;
   }
 
-  Status Advance(ByteSpan payload, Validity validity) override {
+  Result<bool> Advance(const LevelInput& input) override {
+    ByteSpan payload = input.payload;
+    const Validity validity = input.validity;
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const std::size_t count = Count(LevelShape(layout_.shape, level_ - 1));
     if (!validity.empty() && validity.size() != count) {
@@ -96,7 +98,7 @@ class Decoder final : public PatchDecoder {
     if (level_ == layout_.levels) QUARRY_RETURN_IF_ERROR(ReadMode(&payload));
     QUARRY_RETURN_IF_ERROR(Decode(payload, validity));
     --level_;
-    return Status::Ok();
+    return false;
   }
 
  private:

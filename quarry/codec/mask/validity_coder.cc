@@ -119,7 +119,8 @@ class Decoder final : public PatchDecoder {
   std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
   std::uint64_t memory() const override { return samples_.size() + samples_.size() / 8; }
 
-  Status Advance(ByteSpan payload, Validity /*validity*/) override {
+  Result<bool> Advance(const LevelInput& input) override {
+    ByteSpan payload = input.payload;
     if (level_ == 0) return InternalError("a mask of {} levels has no finer level", layout_.levels);
     const int level = level_ - 1;
     if (level_ == layout_.levels) QUARRY_RETURN_IF_ERROR(Start(&payload));
@@ -134,7 +135,7 @@ class Decoder final : public PatchDecoder {
       samples_.assign(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level))), value);
     }
     level_ = level;
-    return Status::Ok();
+    return false;
   }
 
  private:
@@ -183,8 +184,9 @@ std::vector<BitGrid> Pyramid(const PatchLayout& layout, ByteSpan samples) {
 
 }  // namespace
 
-Result<CodedPatch> ValidityCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity /*validity*/,
-                                         double /*tolerance*/) const {
+Result<CodedPatch> ValidityCoder::EncodeChecked(const EncodeRequest& request) const {
+  const PatchLayout& layout = request.layout;
+  const ByteSpan samples = request.samples;
   QUARRY_RETURN_IF_ERROR(CheckMask(layout, samples));
   CodedPatch coded;
   coded.levels.resize(static_cast<std::size_t>(layout.levels));

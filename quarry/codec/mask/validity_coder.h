@@ -13,19 +13,20 @@ namespace quarry {
 /// patch has at least one in the coarsest. Tolerance and validity are unused.
 class ValidityCoder final : public PatchCoder {
  public:
-  CoderId id() const override { return CoderId::kValidity; }
-  std::string_view name() const override { return "validity"; }
+  const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return type == DataType::kUint8; }
-  bool CodesFields() const override { return false; }
-  bool IsLossless() const override { return true; }
-  bool BoundsEveryLevel() const override { return true; }
-  /// @errors kInvalidArgument: another type, bytes that do not match the shape, a sample above 1
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
 
   /// Whether a coarsest payload says that no sample of the patch is valid, at any level.
   static bool SaysAllMissing(ByteSpan coarsest_payload);
+
+ protected:
+  /// @errors kInvalidArgument: another type, bytes that do not match the shape, a sample above 1
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
+
+ private:
+  static constexpr CoderTraits kTraits{
+      .id = CoderId::kValidity, .name = "validity", .codes_fields = false, .is_lossless = true};
 };
 
 }  // namespace quarry

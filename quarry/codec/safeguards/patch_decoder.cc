@@ -32,7 +32,7 @@ class PlaneDecoder {
     *payload = payload->subspan(size);
     if (level + 1 == layout.levels && !plane.empty())
       decoder_ = kPlanes.NewDecoder({DataType::kUint8, layout.shape, layout.levels});
-    if (decoder_) return decoder_->Advance(plane, {});
+    if (decoder_) return decoder_->Advance({plane}).status();
     if (plane.empty()) return Status::Ok();
     return DataLoss("level {} has a plane of {} bytes, but the coarsest level has none", level, plane.size());
   }
@@ -66,7 +66,8 @@ class Decoder final : public PatchDecoder {
     return samples_.size() + nonzero_.memory() + positive_.memory() + (base_ ? base_->memory() : 0);
   }
 
-  Status Advance(ByteSpan payload, Validity validity) override {
+  Result<bool> Advance(const LevelInput& input) override {
+    ByteSpan payload = input.payload;
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
     const int level = level_ - 1;
     if (level_ == layout_.levels) QUARRY_RETURN_IF_ERROR(Start(&payload));
@@ -76,12 +77,12 @@ class Decoder final : public PatchDecoder {
         return DataLoss("level {} of a patch of zeros has {} bytes", level, payload.size());
     } else {
       if (header_.mode != PatchMode::kExact) QUARRY_RETURN_IF_ERROR(TakePlanes(level, &payload));
-      QUARRY_RETURN_IF_ERROR(base_->Advance(payload, Coded(validity)));
+      QUARRY_RETURN_IF_ERROR(base_->Advance({payload, Coded(input.validity)}));
     }
     Restore(header_, base_ ? base_->samples() : ByteSpan(), {nonzero_.samples(), positive_.samples()},
             std::span(reinterpret_cast<T*>(samples_.data()), samples_.size() / sizeof(T)));
     level_ = level;
-    return Status::Ok();
+    return false;
   }
 
  private:

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -94,10 +95,11 @@ class Encoder {
   Status CodePlanes() {
     const PatchLayout layout{DataType::kUint8, layout_.shape, layout_.levels};
     if (survey_.any_zero) {
-      QUARRY_ASSIGN_OR_RETURN(planes_.nonzero, kPlanes.Encode(layout, survey_.nonzero, {}, 0));
+      QUARRY_ASSIGN_OR_RETURN(planes_.nonzero, kPlanes.Encode({layout, survey_.nonzero, {}, kOneExactLayer}));
     }
     if (safeguard_ != Safeguard::kZeros && survey_.any_negative) {
-      QUARRY_ASSIGN_OR_RETURN(planes_.positive, kPlanes.Encode(layout, survey_.positive, {}, 0));
+      QUARRY_ASSIGN_OR_RETURN(planes_.positive,
+                              kPlanes.Encode({layout, survey_.positive, {}, kOneExactLayer}));
     }
     return Status::Ok();
   }
@@ -105,7 +107,8 @@ class Encoder {
   Result<CodedPatch> CodeSamples() {
     const std::vector<std::uint8_t> coded = Coded();
     const Bytes samples = Replaced(coded);
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch base, kInterpolate.Encode(layout_, samples, coded, tolerance_));
+    QUARRY_ASSIGN_OR_RETURN(CodedPatch base,
+                            kInterpolate.Encode({layout_, samples, coded, std::array{tolerance_}}));
     Header<T> header{PatchMode::kSamples};
     if (safeguard_ == Safeguard::kSigns) header.least = survey_.least;
     return Finish(header, std::move(base));
@@ -126,8 +129,9 @@ class Encoder {
     safeguards::ToCodes(header.scale, SamplesOf<T>(samples).data(), samples_.size(),
                         reinterpret_cast<std::int32_t*>(codes.data()));
     const PatchLayout layout{DataType::kInt32, layout_.shape, layout_.levels};
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch base,
-                            kInterpolate.Encode(layout, codes, coded, static_cast<double>(tolerance)));
+    QUARRY_ASSIGN_OR_RETURN(
+        CodedPatch base,
+        kInterpolate.Encode({layout, codes, coded, std::array{static_cast<double>(tolerance)}}));
     CodedPatch patch = Finish(header, std::move(base));
     if (!coder_.Keeps(layout_.type, bytes_, validity_, tolerance_, patch.decoded.front()))
       return std::optional<CodedPatch>();
@@ -136,7 +140,8 @@ class Encoder {
 
   Result<CodedPatch> CodeExactly() {
     planes_ = {};
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch base, kInterpolate.Encode(layout_, bytes_, validity_, 0));
+    QUARRY_ASSIGN_OR_RETURN(CodedPatch base,
+                            kInterpolate.Encode({layout_, bytes_, validity_, kOneExactLayer}));
     return Finish({PatchMode::kExact}, std::move(base));
   }
 

@@ -21,14 +21,17 @@ bool IsKept(Safeguard safeguard, double tolerance, T sample, T decoded) {
 
 }  // namespace
 
-CoderId SafeguardedCoder::id() const {
-  if (safeguard_ == Safeguard::kZeros) return CoderId::kInterpolateZeros;
-  return safeguard_ == Safeguard::kSigns ? CoderId::kInterpolateSigns : CoderId::kInterpolateRelative;
-}
-
-std::string_view SafeguardedCoder::name() const {
-  if (safeguard_ == Safeguard::kZeros) return "interpolate-zeros";
-  return safeguard_ == Safeguard::kSigns ? "interpolate-signs" : "interpolate-relative";
+const CoderTraits& SafeguardedCoder::traits() const {
+  static constexpr CoderTraits kZeros{
+      .id = CoderId::kInterpolateZeros, .name = "interpolate-zeros", .has_safeguards = true};
+  static constexpr CoderTraits kSigns{
+      .id = CoderId::kInterpolateSigns, .name = "interpolate-signs", .has_safeguards = true};
+  static constexpr CoderTraits kRelative{.id = CoderId::kInterpolateRelative,
+                                         .name = "interpolate-relative",
+                                         .bound_is_relative = true,
+                                         .has_safeguards = true};
+  if (safeguard_ == Safeguard::kZeros) return kZeros;
+  return safeguard_ == Safeguard::kSigns ? kSigns : kRelative;
 }
 
 bool SafeguardedCoder::Supports(DataType type) const {
@@ -49,13 +52,14 @@ bool SafeguardedCoder::Keeps(DataType type, ByteSpan samples, Validity validity,
   });
 }
 
-Result<CodedPatch> SafeguardedCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                            double tolerance) const {
+Result<CodedPatch> SafeguardedCoder::EncodeChecked(const EncodeRequest& request) const {
+  const auto& [layout, samples, validity, tolerances, reference] = request;
+  const double tolerance = tolerances.front();
   if (!Supports(layout.type)) return InvalidArgument("codec {} does not code {}", name(), Name(layout.type));
   if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type))
     return InvalidArgument("a patch of shape {} has {} bytes of samples", ToString(layout.shape),
                            samples.size());
-  if (BoundIsRelative() && !(tolerance < 1))
+  if (traits().bound_is_relative && !(tolerance < 1))
     return InvalidArgument("a relative error of {} keeps nothing; give one below 1", tolerance);
   return safeguards::EncodePatch(safeguard_, *this, layout, samples, validity, tolerance);
 }

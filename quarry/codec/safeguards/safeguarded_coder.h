@@ -21,18 +21,14 @@ class SafeguardedCoder final : public PatchCoder {
  public:
   explicit SafeguardedCoder(Safeguard safeguard) : safeguard_(safeguard) {}
 
-  CoderId id() const override;
-  std::string_view name() const override;
+  const CoderTraits& traits() const override;
   bool Supports(DataType type) const override;
-  bool IsLossless() const override { return false; }
-  bool BoundsEveryLevel() const override { return true; }
-  bool BoundIsRelative() const override { return safeguard_ == Safeguard::kRelative; }
-  bool HasSafeguards() const override { return true; }
   bool Keeps(DataType type, ByteSpan samples, Validity validity, double tolerance,
              ByteSpan decoded) const override;
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
 
  private:
   Safeguard safeguard_;

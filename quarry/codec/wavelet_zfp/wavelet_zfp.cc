@@ -103,9 +103,10 @@ class Decoder final : public PatchDecoder {
   std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
   std::uint64_t memory() const override { return size_ * sizeof(T); }
 
-  Status Advance(ByteSpan payload, Validity /*validity*/) override {
+  Result<bool> Advance(const LevelInput& input) override {
     if (level_ == 0) return InternalError("a patch of {} levels has no finer level", layout_.levels);
-    return level_ == layout_.levels ? Start(payload) : Refine(payload);
+    QUARRY_RETURN_IF_ERROR(level_ == layout_.levels ? Start(input.payload) : Refine(input.payload));
+    return false;
   }
 
  private:
@@ -285,7 +286,7 @@ class Verification {
     Decoder<T> decoder(layout);
     result.levels_.resize(payloads.size());
     for (int l = layout.levels - 1; l >= 0; --l) {
-      QUARRY_RETURN_IF_ERROR(decoder.Advance(payloads[static_cast<std::size_t>(l)], {}));
+      QUARRY_RETURN_IF_ERROR(decoder.Advance({payloads[static_cast<std::size_t>(l)]}));
       const ByteSpan samples = decoder.samples();
       result.levels_[static_cast<std::size_t>(l)].assign(samples.begin(), samples.end());
     }
@@ -383,8 +384,9 @@ Result<CodedPatch> EncodeTyped(const PatchLayout& layout, ByteSpan bytes, Validi
 
 }  // namespace
 
-Result<CodedPatch> WaveletZfpCoder::Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                                           double tolerance) const {
+Result<CodedPatch> WaveletZfpCoder::EncodeChecked(const EncodeRequest& request) const {
+  const auto& [layout, samples, validity, tolerances, reference] = request;
+  const double tolerance = tolerances.front();
   if (!Supports(layout.type))
     return InvalidArgument("codec wavelet-zfp does not code {}; give float32 or float64", Name(layout.type));
   if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type) ||

@@ -19,14 +19,16 @@ namespace quarry {
 /// Payload layout: docs/format.md, "Payload of wavelet-zfp". Types: float32 and float64.
 class WaveletZfpCoder final : public PatchCoder {
  public:
-  CoderId id() const override { return CoderId::kWaveletZfp; }
-  std::string_view name() const override { return "wavelet-zfp"; }
+  const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return IsFloat(type); }
-  bool IsLossless() const override { return false; }
-  bool BoundsEveryLevel() const override { return false; }
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double tolerance) const override;
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
+
+ private:
+  static constexpr CoderTraits kTraits{
+      .id = CoderId::kWaveletZfp, .name = "wavelet-zfp", .bounds_every_level = false};
 };
 
 }  // namespace quarry

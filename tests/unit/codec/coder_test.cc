@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "quarry/codec/patch_reader.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
@@ -61,7 +64,7 @@ TEST(Coders, AreFoundByTheirIdsAndNames) {
 
 TEST(Coders, ThatOfMasksIsThereButNoFieldMayNameIt) {
   ASSERT_NE(FindCoder(CoderId::kValidity), nullptr);
-  EXPECT_FALSE(FindCoder(CoderId::kValidity)->CodesFields());
+  EXPECT_FALSE(FindCoder(CoderId::kValidity)->traits().codes_fields);
 
   const Result<CoderId> named = ParseCoder("validity");
   EXPECT_EQ(named.status().code(), StatusCode::kInvalidArgument);
@@ -76,15 +79,63 @@ TEST(Coders, DoWhatTheySay) {
   const PatchLayout layout{DataType::kFloat32, {24, 17, 9}, 3};
   const std::vector<float> samples = Noise(layout.shape);
   for (const PatchCoder* coder : FieldCoders()) {
-    const CodedPatch coded = *coder->Encode(layout, std::as_bytes(std::span(samples)), {}, kTolerance);
+    const CodedPatch coded =
+        *coder->Encode({layout, std::as_bytes(std::span(samples)), {}, std::array{kTolerance}});
     const auto error = [&](int level) {
       return LevelErrorOf(layout.shape, samples, level, coded.decoded[static_cast<std::size_t>(level)]);
     };
     EXPECT_LE(error(0), kTolerance) << coder->name();
-    EXPECT_EQ(error(0) == 0, coder->IsLossless()) << coder->name() << ": " << error(0);
+    EXPECT_EQ(error(0) == 0, coder->traits().is_lossless) << coder->name() << ": " << error(0);
     for (int level = 1; level < layout.levels; ++level)
-      EXPECT_EQ(error(level) <= kTolerance, coder->BoundsEveryLevel())
+      EXPECT_EQ(error(level) <= kTolerance, coder->traits().bounds_every_level)
           << coder->name() << ": " << error(level);
+  }
+}
+
+TEST(Coders, RefuseMoreLayersThanTheyHave) {
+  const PatchLayout layout{DataType::kFloat32, {8, 8, 8}, 2};
+  const std::vector<float> samples = Noise(layout.shape);
+  for (const PatchCoder* coder : FieldCoders()) {
+    const auto status = [&](int layers) {
+      const std::vector<double> tolerances(static_cast<std::size_t>(layers), kTolerance);
+      return coder->Encode({layout, std::as_bytes(std::span(samples)), {}, tolerances}).status();
+    };
+    const int most = coder->traits().most_layers;
+    EXPECT_TRUE(status(most).ok()) << coder->name();
+    for (const int layers : {0, most + 1}) {
+      EXPECT_EQ(status(layers).code(), StatusCode::kInvalidArgument) << coder->name();
+      EXPECT_NE(status(layers).message().find(coder->name()), std::string::npos) << status(layers).message();
+    }
+  }
+}
+
+TEST(Coders, IgnoreAReferenceThatTheyCannotUse) {
+  const PatchLayout layout{DataType::kFloat32, {8, 8, 8}, 2};
+  const std::vector<float> samples = Noise(layout.shape);
+  const ByteSpan bytes = std::as_bytes(std::span(samples));
+  const PatchReference itself{{bytes}, {}};
+  for (const PatchCoder* coder : FieldCoders()) {
+    const CodedPatch alone = *coder->Encode({layout, bytes, {}, std::array{kTolerance}});
+    const CodedPatch coded = *coder->Encode({layout, bytes, {}, std::array{kTolerance}, &itself});
+    EXPECT_EQ(coded.refers, coder->traits().can_refer) << coder->name();
+    EXPECT_EQ(coded.levels == alone.levels, !coder->traits().can_refer) << coder->name();
+  }
+}
+
+TEST(Coders, GetNoLayersAndReferencesThatTheyCannotUse) {
+  const PatchLayout layout{DataType::kFloat32, {8, 8, 8}, 1};
+  const std::vector<float> samples = Noise(layout.shape);
+  for (const PatchCoder* coder : FieldCoders()) {
+    if (coder->traits().most_layers > 1 || coder->traits().can_refer) continue;
+    const CodedPatch coded =
+        *coder->Encode({layout, std::as_bytes(std::span(samples)), {}, std::array{kTolerance}});
+    const std::array<ByteSpan, 2> layers = {coded.levels[0], coded.levels[0]};
+    PatchReader further(*coder, layout, 2);
+    EXPECT_EQ(further.Advance(layers, {}).code(), StatusCode::kInternal) << coder->name();
+
+    const LevelParts step{std::span(layers).first(1), {}};
+    PatchReader referring(*coder, layout, 1, {{}, {0}});
+    EXPECT_EQ(referring.Advance(std::array{step, step}).code(), StatusCode::kInternal) << coder->name();
   }
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -25,7 +26,7 @@ Head HeadOf(const std::vector<T>& samples, Validity validity, double tolerance) 
   constexpr DataType kType = std::is_same_v<T, float> ? DataType::kFloat32 : DataType::kFloat64;
   const PatchLayout layout{kType, {16, 16, 16}, 1};
   const auto coded =
-      InterpolateCoder().Encode(layout, std::as_bytes(std::span(samples)), validity, tolerance);
+      InterpolateCoder().Encode({layout, std::as_bytes(std::span(samples)), validity, std::array{tolerance}});
   EXPECT_TRUE(coded.ok());
   const Bytes& payload = coded->levels.back();
   const auto form = std::to_integer<unsigned>(payload[0]);

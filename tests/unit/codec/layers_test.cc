@@ -78,8 +78,8 @@ void ExpectBothOrders(const PatchLayout& layout, const CodedPatch& coded, Validi
   const auto advance = [&](std::size_t k, int level) {
     const std::vector<std::uint8_t> valid = ValidityAt(layout, validity, level);
     const Bytes& payload = coded.levels[parts.Of(static_cast<int>(k), level)];
-    return k == 0 ? decoders[0]->Advance(payload, valid)
-                  : decoders[k]->AdvanceLayer(payload, valid, *decoders[k - 1]);
+    const PatchDecoder* before = k == 0 ? nullptr : decoders[k - 1].get();
+    return decoders[k]->Advance({.payload = payload, .validity = valid, .before = before}).status();
   };
   for (int level = layout.levels - 1; level >= 0; --level) {
     for (std::size_t k = 0; k < layers; ++k) {
@@ -124,7 +124,7 @@ TEST(LayersTest, EveryLayerKeepsItsToleranceAtEveryLevel) {
     if (valid == 0) continue;
     const Validity validity = valid < classified.size() ? Validity(classified) : Validity();
     const std::string what = fmt::format("{} {}", ToString(spec), fmt::join(tolerances, ", "));
-    const Result<CodedPatch> coded = kCoder.EncodeLayers(spec.layout, patch.samples, validity, tolerances);
+    const Result<CodedPatch> coded = kCoder.Encode({spec.layout, patch.samples, validity, tolerances});
     ASSERT_TRUE(coded.ok()) << coded.status().message() << what;
     const PatchParts parts{spec.layout.levels, static_cast<int>(tolerances.size())};
     for (std::size_t k = 0; k < tolerances.size(); ++k) {
@@ -157,7 +157,7 @@ std::vector<double> Widened(const std::vector<float>& samples) { return {samples
 template <typename T>
 CodedPatch CodeLayers(const PatchLayout& layout, const std::vector<T>& samples, Validity validity,
                       const std::vector<double>& tolerances) {
-  return *kCoder.EncodeLayers(layout, std::as_bytes(std::span(samples)), validity, tolerances);
+  return *kCoder.Encode({layout, std::as_bytes(std::span(samples)), validity, tolerances});
 }
 
 std::size_t TotalSize(const CodedPatch& coded) {
@@ -229,7 +229,7 @@ TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
   const auto samples = Cubes<double>(kFloat64Layout.shape, 0, &random);
   const CodedPatch coded = CodeLayers(kFloat64Layout, samples, {}, {0.3, 0});
   const CodedPatch lossless =
-      *LosslessCoder().Encode(kFloat64Layout, std::as_bytes(std::span(samples)), {}, 0);
+      *LosslessCoder().Encode({kFloat64Layout, std::as_bytes(std::span(samples)), {}, kOneExactLayer});
   std::size_t exact = 0;
   for (int level = 0; level < kFloat64Layout.levels; ++level)
     exact += coded.levels[PatchParts{kFloat64Layout.levels, 2}.Of(1, level)].size();
@@ -239,7 +239,7 @@ TEST(LayersTest, AnExactLayerIsNoLargerThanLossless) {
 
   // The first layer is never coded so.
   const Bytes& coarsest = coded.levels[PatchParts{kFloat64Layout.levels, 2}.Of(1, kFloat64Layout.levels - 1)];
-  EXPECT_EQ(kCoder.NewDecoder(kFloat64Layout)->Advance(coarsest, {}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(kCoder.NewDecoder(kFloat64Layout)->Advance({coarsest}).status().code(), StatusCode::kDataLoss);
 }
 
 TEST(LayersTest, LayersAfterAnExactOneAreEmpty) {
@@ -262,11 +262,13 @@ TEST(LayersTest, LayersAfterAnExactOneAreEmpty) {
 
   // Nothing else follows it.
   const auto decoders = NewDecoders(kFloat32Layout, 3);
-  ASSERT_TRUE(decoders[0]->Advance(part(0, coarsest), {}).ok());
-  ASSERT_TRUE(decoders[1]->AdvanceLayer(part(1, coarsest), {}, *decoders[0]).ok());
-  EXPECT_EQ(decoders[2]->AdvanceLayer(part(1, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(decoders[0]->Advance({part(0, coarsest)}).ok());
+  ASSERT_TRUE(decoders[1]->Advance({.payload = part(1, coarsest), .before = decoders[0].get()}).ok());
+  EXPECT_EQ(decoders[2]->Advance({.payload = part(1, coarsest), .before = decoders[1].get()}).status().code(),
+            StatusCode::kDataLoss);
   const auto others = NewDecoders(kFloat32Layout, 1);
-  EXPECT_EQ(others[0]->AdvanceLayer(part(0, coarsest), {}, *decoders[1]).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(others[0]->Advance({.payload = part(0, coarsest), .before = decoders[1].get()}).status().code(),
+            StatusCode::kDataLoss);
 }
 
 /// A wave of which each magnitude is one of a thousand, at uneven distances; zeros of both signs among them.
@@ -293,8 +295,8 @@ void ExpectListed(const PatchLayout& layout, Validity validity) {
   ExpectBothOrders(layout, coded, validity, 3);
   std::size_t exact = 0;
   for (int level = 0; level < layout.levels; ++level) exact += coded.levels[parts.Of(2, level)].size();
-  EXPECT_LT(static_cast<double>(exact),
-            0.7 * static_cast<double>(TotalSize(*LosslessCoder().Encode(layout, bytes, validity, 0))));
+  EXPECT_LT(static_cast<double>(exact), 0.7 * static_cast<double>(TotalSize(*LosslessCoder().Encode(
+                                                  {layout, bytes, validity, kOneExactLayer}))));
 }
 
 TEST(LayersTest, NumbersThatRepeatAreListed) {
@@ -315,9 +317,10 @@ Status AdvanceLast(const PatchLayout& layout, const CodedPatch& coded, ByteSpan 
   const PatchParts parts{layout.levels, 3};
   const auto decoders = NewDecoders(layout, 3);
   const int coarsest = layout.levels - 1;
-  QUARRY_RETURN_IF_ERROR(decoders[0]->Advance(coded.levels[parts.Of(0, coarsest)], {}));
-  QUARRY_RETURN_IF_ERROR(decoders[1]->AdvanceLayer(coded.levels[parts.Of(1, coarsest)], {}, *decoders[0]));
-  return decoders[2]->AdvanceLayer(payload, {}, *decoders[1]);
+  QUARRY_RETURN_IF_ERROR(decoders[0]->Advance({coded.levels[parts.Of(0, coarsest)]}));
+  QUARRY_RETURN_IF_ERROR(
+      decoders[1]->Advance({.payload = coded.levels[parts.Of(1, coarsest)], .before = decoders[0].get()}));
+  return decoders[2]->Advance({.payload = payload, .before = decoders[1].get()}).status();
 }
 
 TEST(LayersTest, DamagedListsAreRefused) {
@@ -378,11 +381,13 @@ TEST(LayersTest, NoMagnitudeIsListedTwice) {
   const PatchParts parts{2, 2};
   for (const bool again : {false, true}) {
     const auto decoders = NewDecoders(kLayout, 2);
-    for (const int level : {1, 0})
-      ASSERT_TRUE(decoders[0]->Advance(coded.levels[parts.Of(0, level)], {}).ok());
-    ASSERT_TRUE(decoders[1]->AdvanceLayer(bytes({4, 0, 0, 0x80, 0x7e, 1, 0, 0, 0}), {}, *decoders[0]).ok());
+    for (const int level : {1, 0}) ASSERT_TRUE(decoders[0]->Advance({coded.levels[parts.Of(0, level)]}).ok());
+    ASSERT_TRUE(
+        decoders[1]
+            ->Advance({.payload = bytes({4, 0, 0, 0x80, 0x7e, 1, 0, 0, 0}), .before = decoders[0].get()})
+            .ok());
     const Bytes finer = again ? bytes({0, 0, 0x80, 0x7e, 1, 0, 0, 0}) : bytes({0, 0, 0x80, 0x7e, 0, 1});
-    EXPECT_EQ(decoders[1]->AdvanceLayer(finer, {}, *decoders[0]).code(),
+    EXPECT_EQ(decoders[1]->Advance({.payload = finer, .before = decoders[0].get()}).status().code(),
               again ? StatusCode::kDataLoss : StatusCode::kOk);
   }
 }
@@ -418,18 +423,19 @@ TEST(LayersTest, EitherAllLayersHaveFloat32NumbersOrNone) {
     return other.levels[parts.Of(layer, kFloat64Layout.levels - 1)];
   };
   const auto others = NewDecoders(kFloat64Layout, 2);
-  ASSERT_TRUE(others[0]->Advance(other_coarsest(0), {}).ok());
-  ASSERT_TRUE(others[1]->AdvanceLayer(other_coarsest(1), {}, *others[0]).ok());
+  ASSERT_TRUE(others[0]->Advance({other_coarsest(0)}).ok());
+  ASSERT_TRUE(others[1]->Advance({.payload = other_coarsest(1), .before = others[0].get()}).ok());
   const auto decoders = NewDecoders(kFloat64Layout, 2);
-  ASSERT_TRUE(decoders[0]->Advance(coarsest(0), {}).ok());
-  EXPECT_EQ(decoders[1]->AdvanceLayer(other_coarsest(1), {}, *decoders[0]).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(decoders[0]->Advance({coarsest(0)}).ok());
+  EXPECT_EQ(decoders[1]->Advance({.payload = other_coarsest(1), .before = decoders[0].get()}).status().code(),
+            StatusCode::kDataLoss);
 
   // Only patches of float64 say so.
   const CodedPatch narrow = CodeLayers(kFloat32Layout, Wave(kFloat32Layout.shape), {}, {1e-2, 0});
   Bytes payload = narrow.levels[parts.Of(0, kFloat32Layout.levels - 1)];
-  EXPECT_TRUE(kCoder.NewDecoder(kFloat32Layout)->Advance(payload, {}).ok());
+  EXPECT_TRUE(kCoder.NewDecoder(kFloat32Layout)->Advance({payload}).ok());
   payload.front() |= kFlag;
-  EXPECT_EQ(kCoder.NewDecoder(kFloat32Layout)->Advance(payload, {}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(kCoder.NewDecoder(kFloat32Layout)->Advance({payload}).status().code(), StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -59,14 +60,15 @@ std::size_t Size(const CodedPatch& coded) {
 /// Encodes, decodes every level, and compares it with every 2^l-th sample.
 CodedPatch CheckRoundTrip(const PatchLayout& layout, const Bytes& samples, const Mask& valid) {
   const std::size_t size = SizeOf(layout.type);
-  Result<CodedPatch> coded = kCoder.Encode(layout, samples, valid, 0);
+  Result<CodedPatch> coded = kCoder.Encode({layout, samples, valid, kOneExactLayer});
   EXPECT_TRUE(coded.ok()) << coded.status().message();
   EXPECT_EQ(coded->levels.size(), static_cast<std::size_t>(layout.levels));
   const auto decoder = kCoder.NewDecoder(layout);
   EXPECT_EQ(decoder->level(), layout.levels);
   for (int l = layout.levels - 1; l >= 0; --l) {
     const Mask level_valid = valid.empty() ? Mask() : Subsample(valid, layout.shape, l, 1);
-    const Status status = decoder->Advance(coded->levels[static_cast<std::size_t>(l)], level_valid);
+    const Status status =
+        decoder->Advance({coded->levels[static_cast<std::size_t>(l)], level_valid}).status();
     EXPECT_TRUE(status.ok()) << status.message();
     if (!status.ok()) break;
     EXPECT_EQ(decoder->level(), l);
@@ -302,14 +304,15 @@ TEST(Lossless, UnitsThatAreNoneAreRefused) {
     PutLittleEndian(&payload, offset);
     // A base grid of one word: planes of four bytes, all zero.
     for (int i = 0; i < 5; ++i) payload.push_back(std::byte{0});
-    return kCoder.NewDecoder(layout)->Advance(payload, {}).code();
+    return kCoder.NewDecoder(layout)->Advance({payload}).status().code();
   };
   EXPECT_EQ(advance(-0.25, 7), StatusCode::kOk);
   for (const double bad : {0.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     EXPECT_EQ(advance(bad, 7), StatusCode::kDataLoss) << bad;
     EXPECT_EQ(advance(0.25, bad), bad == 0 ? StatusCode::kOk : StatusCode::kDataLoss) << bad;
   }
-  EXPECT_EQ(kCoder.NewDecoder(layout)->Advance(Bytes(10, std::byte{4}), {}).code(), StatusCode::kDataLoss)
+  EXPECT_EQ(kCoder.NewDecoder(layout)->Advance({Bytes(10, std::byte{4})}).status().code(),
+            StatusCode::kDataLoss)
       << "too short";
 }
 
@@ -403,11 +406,11 @@ TEST(Lossless, BytesDependOnValidSamplesAlone) {
   const PatchLayout layout{DataType::kFloat32, {33, 30, 17}, 4};
   const Mask valid = MakeMask(layout.shape, 1, &random);
   Bytes samples = MakePatch(layout.type, layout.shape, 2, &random);
-  const Result<CodedPatch> first = kCoder.Encode(layout, samples, valid, 0);
+  const Result<CodedPatch> first = kCoder.Encode({layout, samples, valid, kOneExactLayer});
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i] == 0) samples[4 * i + random() % 4] ^= static_cast<std::byte>(random());
   }
-  EXPECT_EQ(kCoder.Encode(layout, samples, valid, 1e9)->levels, first->levels);
+  EXPECT_EQ(kCoder.Encode({layout, samples, valid, std::array{1e9}})->levels, first->levels);
 }
 
 TEST(Lossless, TruncatedPayloadsAreDataLoss) {
@@ -421,7 +424,7 @@ TEST(Lossless, TruncatedPayloadsAreDataLoss) {
         Status status;
         for (std::size_t l = coded.levels.size(); l-- > 0 && status.ok();) {
           const ByteSpan payload(coded.levels[l]);
-          status = decoder->Advance(l == cut ? payload.first(size) : payload, {});
+          status = decoder->Advance({l == cut ? payload.first(size) : payload}).status();
         }
         EXPECT_EQ(status.code(), StatusCode::kDataLoss)
             << "kind " << kind << " level " << cut << " size " << size;
@@ -441,7 +444,7 @@ TEST(Lossless, BytesAfterThePayloadAreDataLoss) {
       for (std::size_t l = 2; l-- > 0 && status.ok();) {
         Bytes payload = coded.levels[l];
         if (l == longer) payload.push_back(std::byte{0});
-        status = decoder->Advance(payload, {});
+        status = decoder->Advance({payload}).status();
       }
       EXPECT_EQ(status.code(), StatusCode::kDataLoss) << "kind " << kind << " level " << longer;
     }
@@ -455,8 +458,9 @@ TEST(Lossless, DamagedPayloadsNeverReadOutOfBounds) {
     const DataType type = kTypes[random() % std::size(kTypes)];
     const PatchLayout layout{type, {15, 8, 6}, 1 + static_cast<int>(random() % 3)};
     const Mask valid = MakeMask(layout.shape, static_cast<int>(random() % 3), &random);
-    CodedPatch coded = *kCoder.Encode(
-        layout, MakePatch(type, layout.shape, static_cast<int>(random() % kKinds), &random), valid, 0);
+    CodedPatch coded =
+        *kCoder.Encode({layout, MakePatch(type, layout.shape, static_cast<int>(random() % kKinds), &random),
+                        valid, kOneExactLayer});
     const auto decoder = kCoder.NewDecoder(layout);
     for (int l = layout.levels - 1; l >= 0; --l) {
       Bytes& payload = coded.levels[static_cast<std::size_t>(l)];
@@ -464,7 +468,7 @@ TEST(Lossless, DamagedPayloadsNeverReadOutOfBounds) {
         payload[random() % (random() % 2 == 0 ? std::min<std::size_t>(payload.size(), 12) : payload.size())] =
             static_cast<std::byte>(random());
       const Mask level_valid = valid.empty() ? Mask() : Subsample(valid, layout.shape, l, 1);
-      if (!decoder->Advance(payload, level_valid).ok()) break;
+      if (!decoder->Advance({payload, level_valid}).ok()) break;
       ASSERT_EQ(decoder->samples().size(), Count(LevelShape(layout.shape, l)) * SizeOf(type));
       ++decoded;
     }
@@ -476,7 +480,7 @@ TEST(Lossless, DamagedPayloadsNeverReadOutOfBounds) {
 void CheckDamageOfFinestLevel(const PatchLayout& layout, const Bytes& samples, unsigned kind,
                               std::mt19937* random) {
   const Mask valid = MakeMask(layout.shape, 2, random);
-  const CodedPatch coded = *kCoder.Encode(layout, samples, valid, 0);
+  const CodedPatch coded = *kCoder.Encode({layout, samples, valid, kOneExactLayer});
   ASSERT_EQ(std::to_integer<unsigned>(coded.levels[0][0]) & 7u, kind);
   for (int i = 0; i < 300; ++i) {
     Bytes damaged = coded.levels[0];
@@ -487,8 +491,8 @@ void CheckDamageOfFinestLevel(const PatchLayout& layout, const Bytes& samples, u
       damaged[place] = static_cast<std::byte>((*random)());
     }
     const auto decoder = kCoder.NewDecoder(layout);
-    ASSERT_TRUE(decoder->Advance(coded.levels[1], Subsample(valid, layout.shape, 1, 1)).ok());
-    const Status status = decoder->Advance(damaged, valid);
+    ASSERT_TRUE(decoder->Advance({coded.levels[1], Subsample(valid, layout.shape, 1, 1)}).ok());
+    const Status status = decoder->Advance({damaged, valid}).status();
     EXPECT_TRUE(status.ok() || status.code() == StatusCode::kDataLoss);
   }
 }
@@ -520,8 +524,8 @@ TEST(Lossless, RandomPayloadsAreNotDecodedOutOfBounds) {
     const auto decoder = kCoder.NewDecoder(layout);
     Bytes payload = RandomBytes(random() % 40, &random);
     if (!payload.empty()) payload[0] = static_cast<std::byte>(random() % 5);
-    if (decoder->Advance(payload, {}).ok()) {
-      (void)decoder->Advance(RandomBytes(random() % 600, &random), {});
+    if (decoder->Advance({payload}).ok()) {
+      (void)decoder->Advance({RandomBytes(random() % 600, &random)});
     }
   }
 }
@@ -551,14 +555,15 @@ TEST(Lossless, PatchesWithMissingValuesComeBackBitByBit) {
 TEST(Lossless, MistakesOfCallersAreRefused) {
   const PatchLayout layout{DataType::kFloat32, {4, 4, 4}, 2};
   const Bytes samples(4 * 64);
-  EXPECT_EQ(kCoder.Encode(layout, ByteSpan(samples).first(100), {}, 0).status().code(),
+  EXPECT_EQ(kCoder.Encode({layout, ByteSpan(samples).first(100), {}, kOneExactLayer}).status().code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(kCoder.Encode(layout, samples, Mask(63, 1), 0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(kCoder.Encode({layout, samples, Mask(63, 1), kOneExactLayer}).status().code(),
+            StatusCode::kInvalidArgument);
 
   const auto decoder = kCoder.NewDecoder({DataType::kFloat32, {4, 4, 4}, 1});
   const CodedPatch coded = CheckRoundTrip({DataType::kFloat32, {4, 4, 4}, 1}, samples, {});
-  ASSERT_TRUE(decoder->Advance(coded.levels[0], {}).ok());
-  EXPECT_EQ(decoder->Advance({}, {}).code(), StatusCode::kInternal);
+  ASSERT_TRUE(decoder->Advance({coded.levels[0]}).ok());
+  EXPECT_EQ(decoder->Advance({}).status().code(), StatusCode::kInternal);
 }
 
 }  // namespace

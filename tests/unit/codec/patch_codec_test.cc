@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -63,16 +64,17 @@ std::size_t Finest(const Index3& shape, int level, std::size_t number) {
 /// ones: so a reader's missing samples cannot come from here. Refuses input that EncodePatch must not pass.
 class PlainCoder final : public PatchCoder {
  public:
-  explicit PlainCoder(bool lossless, double error = 0) : lossless_(lossless), error_(error) {}
+  explicit PlainCoder(bool lossless, double error = 0) : error_(error) { traits_.is_lossless = lossless; }
 
-  CoderId id() const override { return static_cast<CoderId>(200); }  // unused id: only its capabilities count
-  std::string_view name() const override { return "plain"; }
+  const CoderTraits& traits() const override { return traits_; }
   bool Supports(DataType) const override { return true; }
-  bool IsLossless() const override { return lossless_; }
-  bool BoundsEveryLevel() const override { return true; }
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+    return std::make_unique<Decoder>(layout);
+  }
 
-  Result<CodedPatch> Encode(const PatchLayout& layout, ByteSpan samples, Validity validity,
-                            double) const override {
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override {
+    const auto& [layout, samples, validity, tolerances, reference] = request;
     const std::size_t size = SizeOf(layout.type);
     if (samples.size() != static_cast<std::size_t>(Volume(layout.shape)) * size)
       return InvalidArgument("wrong size");
@@ -101,10 +103,6 @@ class PlainCoder final : public PatchCoder {
       coded.decoded.push_back(std::move(decoded));
     }
     return coded;
-  }
-
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
-    return std::make_unique<Decoder>(layout);
   }
 
  private:
@@ -143,7 +141,9 @@ class PlainCoder final : public PatchCoder {
     ByteSpan samples() const override { return samples_; }
     std::unique_ptr<PatchDecoder> Clone() const override { return std::make_unique<Decoder>(*this); }
     std::uint64_t memory() const override { return samples_.size(); }
-    Status Advance(ByteSpan payload, Validity validity) override {
+    Result<bool> Advance(const LevelInput& input) override {
+      ByteSpan payload = input.payload;
+      const Validity validity = input.validity;
       if (level_ == 0) return InternalError("no finer level");
       --level_;
       const std::size_t size = SizeOf(layout_.type);
@@ -164,7 +164,8 @@ class PlainCoder final : public PatchCoder {
         }
         for (std::size_t b = 0; b < size; ++b) samples_.push_back(valid ? sample[b] : std::byte{0x5a});
       }
-      return payload.empty() ? Status::Ok() : DataLoss("too long");
+      if (!payload.empty()) return DataLoss("too long");
+      return false;
     }
 
    private:
@@ -173,7 +174,7 @@ class PlainCoder final : public PatchCoder {
     Bytes samples_;
   };
 
-  bool lossless_;
+  CoderTraits traits_{.id = static_cast<CoderId>(200), .name = "plain"};  // unused id: its capabilities count
   double error_;
 };
 
@@ -331,11 +332,11 @@ TEST(EncodePatch, WithoutMissingSamplesHasTheBytesOfTheCoder) {
   EXPECT_TRUE(encoded.mask_levels.empty());
   EXPECT_EQ(encoded.mask_size(), 0u);
   EXPECT_EQ(encoded.valid, samples.size());
-  EXPECT_EQ(encoded.levels, kLossy.Encode(layout, AsBytes(samples), {}, 0)->levels);
+  EXPECT_EQ(encoded.levels, kLossy.Encode({layout, AsBytes(samples), {}, kOneExactLayer})->levels);
 
   const WaveletZfpCoder wavelet;
   EXPECT_EQ(EncodePatch(wavelet, layout, AsBytes(samples), {}, 1e-3)->levels,
-            wavelet.Encode(layout, AsBytes(samples), {}, 1e-3)->levels);
+            wavelet.Encode({layout, AsBytes(samples), {}, std::array{1e-3}})->levels);
 }
 
 TEST(EncodePatch, OfOneFillValueCostsItsBitsOnce) {
@@ -417,7 +418,7 @@ TEST(EncodePatch, GivesCodersFiniteSamplesOnly) {
   samples[0] = samples[5] = std::numeric_limits<double>::quiet_NaN();
   samples[11] = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(EncodePatch(kLossy, layout, AsBytes(samples), {}, 0).ok());
-  EXPECT_FALSE(kLossy.Encode(layout, AsBytes(samples), {}, 0).ok());
+  EXPECT_FALSE(kLossy.Encode({layout, AsBytes(samples), {}, kOneExactLayer}).ok());
 }
 
 TEST(EncodePatch, RefusesCodersThatBreakTheTolerance) {
@@ -702,7 +703,8 @@ TEST_F(PatchReaderOfDamage, RefusesSectionsThatCannotBe) {
 
 TEST_F(PatchReaderOfDamage, RefusesAMaskThatTheCoarsestLevelDidNotAnnounce) {
   PatchReader reader(kLossy, layout_);
-  const CodedPatch coded = *kLossy.Encode(layout_, AsBytes(std::vector<float>(13 * 9 * 6, 1.0f)), {}, 0);
+  const CodedPatch coded =
+      *kLossy.Encode({layout_, AsBytes(std::vector<float>(13 * 9 * 6, 1.0f)), {}, kOneExactLayer});
   ASSERT_TRUE(reader.Advance(coded.levels[2], {}).ok());
   EXPECT_EQ(reader.Advance(coded.levels[1], encoded_.mask_levels[1]).code(), StatusCode::kDataLoss);
 }

@@ -67,10 +67,10 @@ void ExpectDecodes(const PatchLayout& layout, const CodedPatch& coded, int layer
       std::vector<T> samples;
       CopyStrided(reinterpret_cast<const T*>(reference.layers[i].data()), layout.shape,
                   std::int64_t{1} << level, &samples);
-      ASSERT_TRUE(decoders[i]->Refer({BytesOf(samples), reference_valid}).ok());
+      const ReferenceLevel at_level{BytesOf(samples), reference_valid};
       const Bytes& payload = coded.levels[parts.Of(k, level)];
-      const Status status = k == 0 ? decoders[i]->Advance(payload, valid)
-                                   : decoders[i]->AdvanceLayer(payload, valid, *decoders[i - 1]);
+      const PatchDecoder* before = k == 0 ? nullptr : decoders[i - 1].get();
+      const Status status = decoders[i]->Advance({payload, valid, &at_level, before}).status();
       ASSERT_TRUE(status.ok()) << status.message();
       const Bytes& promised = coded.decoded[parts.Of(k, level)];
       const ByteSpan decoded = decoders[i]->samples();
@@ -93,13 +93,13 @@ std::size_t SizeOfAll(const CodedPatch& coded) {
 template <typename T>
 void ExpectReferencePays(const Index3& shape, double unit, const std::vector<double>& tolerances) {
   const PatchLayout layout{kType<T>, shape, 3};
-  const CodedPatch key = *kCoder.EncodeLayers(layout, BytesOf(Step<T>(shape, 0, unit)), {}, tolerances);
+  const CodedPatch key = *kCoder.Encode({layout, BytesOf(Step<T>(shape, 0, unit)), {}, tolerances});
   const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
   PatchReference reference;
   for (int k = 0; k < parts.layers; ++k) reference.layers.emplace_back(key.decoded[parts.Of(k, 0)]);
   const std::vector<T> next = Step<T>(shape, 1, unit);
-  const CodedPatch alone = *kCoder.EncodeLayers(layout, BytesOf(next), {}, tolerances);
-  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(next), {}, tolerances, reference);
+  const CodedPatch alone = *kCoder.Encode({layout, BytesOf(next), {}, tolerances});
+  const CodedPatch coded = *kCoder.Encode({layout, BytesOf(next), {}, tolerances, &reference});
   EXPECT_TRUE(coded.refers);
   EXPECT_FALSE(alone.refers);
   EXPECT_LT(SizeOfAll(coded), 0.8 * static_cast<double>(SizeOfAll(alone)));
@@ -127,12 +127,12 @@ TEST(References, OfFloat32NumbersMayBeOthers) {
   const std::vector<double> before = Step<double>(layout.shape, 0, 1);
   std::vector<double> next = Step<double>(layout.shape, 1, 1);
   for (double& sample : next) sample = static_cast<double>(static_cast<float>(sample));
-  const CodedPatch key = *kCoder.EncodeLayers(layout, BytesOf(before), {}, tolerances);
+  const CodedPatch key = *kCoder.Encode({layout, BytesOf(before), {}, tolerances});
   const PatchParts parts{layout.levels, 2};
   PatchReference reference;
   for (int k = 0; k < parts.layers; ++k) reference.layers.emplace_back(key.decoded[parts.Of(k, 0)]);
-  const CodedPatch alone = *kCoder.EncodeLayers(layout, BytesOf(next), {}, tolerances);
-  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(next), {}, tolerances, reference);
+  const CodedPatch alone = *kCoder.Encode({layout, BytesOf(next), {}, tolerances});
+  const CodedPatch coded = *kCoder.Encode({layout, BytesOf(next), {}, tolerances, &reference});
   EXPECT_TRUE(coded.refers);
   EXPECT_LT(SizeOfAll(coded), SizeOfAll(alone));
   EXPECT_EQ(std::memcmp(coded.decoded[0].data(), next.data(), coded.decoded[0].size()), 0);
@@ -153,7 +153,7 @@ TEST(References, LosslessLayersHaveNone) {
   std::rotate(moved.begin(), moved.begin() + 1, moved.end());
   PatchReference reference;
   for (const Bytes& layer : before) reference.layers.emplace_back(layer);
-  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(moved), {}, tolerances, reference);
+  const CodedPatch coded = *kCoder.Encode({layout, BytesOf(moved), {}, tolerances, &reference});
   constexpr PatchParts kParts{3, 2};
   EXPECT_EQ(coded.levels[kParts.Of(1, 2)].front(), std::byte{0x02});
   EXPECT_FALSE(coded.refers);
@@ -177,11 +177,11 @@ std::vector<float> Wake(const Index3& shape, double shift) {
 TEST(References, PayWhereFewBitsAreLeft) {
   const PatchLayout layout{DataType::kFloat32, {64, 48, 48}, 4};
   const double tolerance = 0.03;
-  const CodedPatch key = *kCoder.Encode(layout, BytesOf(Wake(layout.shape, 0)), {}, tolerance);
+  const CodedPatch key = *kCoder.Encode({layout, BytesOf(Wake(layout.shape, 0)), {}, std::array{tolerance}});
   const PatchReference reference{{key.decoded[0]}, {}};
   const std::vector<float> next = Wake(layout.shape, 0.05);
-  const CodedPatch alone = *kCoder.Encode(layout, BytesOf(next), {}, tolerance);
-  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(next), {}, {&tolerance, 1}, reference);
+  const CodedPatch alone = *kCoder.Encode({layout, BytesOf(next), {}, std::array{tolerance}});
+  const CodedPatch coded = *kCoder.Encode({layout, BytesOf(next), {}, std::array{tolerance}, &reference});
   EXPECT_LT(SizeOfAll(alone), next.size() * sizeof(float) / 30);
   EXPECT_TRUE(coded.refers);
   EXPECT_LT(SizeOfAll(coded), 0.8 * static_cast<double>(SizeOfAll(alone)));
@@ -195,10 +195,10 @@ TEST(References, AreOfTheSameLayer) {
 TEST(References, AnUnchangedStepIsNothing) {
   const PatchLayout layout{DataType::kFloat32, {40, 40, 40}, 4};
   const std::vector<float> samples = Step<float>(layout.shape, 0);
-  const CodedPatch key = *kCoder.Encode(layout, BytesOf(samples), {}, 1e-3);
+  const CodedPatch key = *kCoder.Encode({layout, BytesOf(samples), {}, std::array{1e-3}});
   const PatchReference reference{{key.decoded[0]}, {}};
   const double tolerance = 1e-3;
-  const CodedPatch coded = *kCoder.EncodeReferring(layout, BytesOf(samples), {}, {&tolerance, 1}, reference);
+  const CodedPatch coded = *kCoder.Encode({layout, BytesOf(samples), {}, std::array{tolerance}, &reference});
   EXPECT_TRUE(coded.refers);
   EXPECT_LT(SizeOfAll(coded), SizeOfAll(key) / 50);
   ExpectDecodes<float>(layout, coded, 1, {}, reference);
@@ -213,10 +213,11 @@ TEST(References, AnUnrelatedStepIsNotUsed) {
   const PatchReference reference{{BytesOf(noise)}, {}};
   const double tolerance = 1e-3;
   const CodedPatch coded =
-      *kCoder.EncodeReferring(layout, BytesOf(Step<float>(layout.shape, 0)), {}, {&tolerance, 1}, reference);
+      *kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 0)), {}, std::array{tolerance}, &reference});
   EXPECT_FALSE(coded.refers);
-  EXPECT_EQ(coded.levels,
-            kCoder.Encode(layout, BytesOf(Step<float>(layout.shape, 0)), {}, tolerance)->levels);
+  EXPECT_EQ(
+      coded.levels,
+      kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 0)), {}, std::array{tolerance}})->levels);
 }
 
 TEST(References, HaveMissingSamplesOfTheirOwn) {
@@ -228,25 +229,29 @@ TEST(References, HaveMissingSamplesOfTheirOwn) {
     before[i] = i % 7 != 0 && i > 100 ? 1 : 0;
     now[i] = i % 11 != 0 ? 1 : 0;
   }
-  const CodedPatch key = *kCoder.Encode(layout, BytesOf(Step<float>(layout.shape, 0)), before, 1e-2);
+  const CodedPatch key =
+      *kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 0)), before, std::array{1e-2}});
   const PatchReference reference{{key.decoded[0]}, before};
   const double tolerance = 1e-2;
   const CodedPatch coded =
-      *kCoder.EncodeReferring(layout, BytesOf(Step<float>(layout.shape, 1)), now, {&tolerance, 1}, reference);
+      *kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 1)), now, std::array{tolerance}, &reference});
   EXPECT_TRUE(coded.refers);
   ExpectDecodes<float>(layout, coded, 1, now, reference);
 }
 
 TEST(References, APatchThatNeedsOneIsNotDecodedWithout) {
   const PatchLayout layout{DataType::kFloat32, {33, 30, 17}, 3};
-  const CodedPatch key = *kCoder.Encode(layout, BytesOf(Step<float>(layout.shape, 0)), {}, 1e-2);
+  const CodedPatch key =
+      *kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 0)), {}, std::array{1e-2}});
   const PatchReference reference{{key.decoded[0]}, {}};
   const double tolerance = 1e-2;
   const CodedPatch coded =
-      *kCoder.EncodeReferring(layout, BytesOf(Step<float>(layout.shape, 1)), {}, {&tolerance, 1}, reference);
-  EXPECT_EQ(kCoder.NewDecoder(layout)->Advance(coded.levels.back(), {}).code(), StatusCode::kDataLoss);
+      *kCoder.Encode({layout, BytesOf(Step<float>(layout.shape, 1)), {}, std::array{tolerance}, &reference});
+  EXPECT_EQ(kCoder.NewDecoder(layout)->Advance({coded.levels.back()}).status().code(), StatusCode::kDataLoss);
   const std::unique_ptr<PatchDecoder> decoder = kCoder.NewDecoder(layout);
-  EXPECT_FALSE(decoder->Refer({ByteSpan(key.decoded[0]).first(4), {}}).ok());
+  const ReferenceLevel too_short{ByteSpan(key.decoded[0]).first(4), {}};
+  EXPECT_EQ(decoder->Advance({.payload = coded.levels.back(), .reference = &too_short}).status().code(),
+            StatusCode::kInternal);
 }
 
 /// A patch of a step, encoded with the mean of others.

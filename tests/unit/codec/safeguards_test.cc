@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -124,9 +125,9 @@ TEST(Safeguards, ArePromisedByNoOtherCoder) {
   const Index3 shape = {17, 12, 9};
   const std::vector<double> waves = Waves(shape);
   const std::vector<double> decoded = RoundTrip(kPlain, {DataType::kFloat64, shape, 3}, waves, 0.3);
-  EXPECT_FALSE(kPlain.HasSafeguards());
+  EXPECT_FALSE(kPlain.traits().has_safeguards);
   for (const PatchCoder* coder : {&kZeros, &kSigns, &kRelative}) {
-    EXPECT_TRUE(coder->HasSafeguards());
+    EXPECT_TRUE(coder->traits().has_safeguards);
     EXPECT_FALSE(coder->Keeps(DataType::kFloat64, AsBytes(waves), {}, 0.3, AsBytes(decoded)))
         << coder->name();
   }
@@ -184,10 +185,12 @@ TEST(Safeguards, SubnormalAndLargestSamplesKeepARelativeBound) {
 TEST(Safeguards, ARelativeBoundOfOneOrOfIntegersIsRefused) {
   const PatchLayout layout{DataType::kFloat32, {4, 1, 1}, 1};
   const Bytes samples = AsBytes(std::vector<float>{1, 2, 3, 4});
-  EXPECT_EQ(kRelative.Encode(layout, samples, {}, 1.0).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_FALSE(kRelative.Supports(DataType::kInt32));
-  EXPECT_EQ(kRelative.Encode({DataType::kInt32, {4, 1, 1}, 1}, samples, {}, 0.1).status().code(),
+  EXPECT_EQ(kRelative.Encode({layout, samples, {}, std::array{1.0}}).status().code(),
             StatusCode::kInvalidArgument);
+  EXPECT_FALSE(kRelative.Supports(DataType::kInt32));
+  EXPECT_EQ(
+      kRelative.Encode({{DataType::kInt32, {4, 1, 1}, 1}, samples, {}, std::array{0.1}}).status().code(),
+      StatusCode::kInvalidArgument);
 }
 
 TEST(Safeguards, HostilePayloadsAreNamed) {
@@ -195,7 +198,7 @@ TEST(Safeguards, HostilePayloadsAreNamed) {
   const auto refuses = [&](const PatchCoder& coder, std::initializer_list<int> bytes) {
     Bytes payload;
     for (const int byte : bytes) payload.push_back(static_cast<std::byte>(byte));
-    return coder.NewDecoder(layout)->Advance(payload, {}).code() == StatusCode::kDataLoss;
+    return coder.NewDecoder(layout)->Advance({payload}).status().code() == StatusCode::kDataLoss;
   };
   for (const PatchCoder* coder : {&kZeros, &kSigns, &kRelative}) {
     EXPECT_TRUE(refuses(*coder, {}));

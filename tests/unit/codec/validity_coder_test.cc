@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -50,7 +51,7 @@ Bytes ToBytes(ByteSpan span) { return Bytes(span.begin(), span.end()); }
 
 /// Encodes, decodes, and compares every level with every 2^l-th sample.
 void ExpectRoundTrip(const PatchLayout& layout, const Bytes& mask, CodedPatch* coded) {
-  Result<CodedPatch> result = kCoder.Encode(layout, mask, {}, 0);
+  Result<CodedPatch> result = kCoder.Encode({layout, mask, {}, kOneExactLayer});
   ASSERT_TRUE(result.ok()) << result.status().message();
   *coded = *std::move(result);
   ASSERT_EQ(coded->levels.size(), static_cast<std::size_t>(layout.levels));
@@ -58,7 +59,7 @@ void ExpectRoundTrip(const PatchLayout& layout, const Bytes& mask, CodedPatch* c
   const auto decoder = kCoder.NewDecoder(layout);
   EXPECT_EQ(decoder->level(), layout.levels);
   for (int level = layout.levels - 1; level >= 0; --level) {
-    const Status status = decoder->Advance(coded->levels[static_cast<std::size_t>(level)], {});
+    const Status status = decoder->Advance({coded->levels[static_cast<std::size_t>(level)]}).status();
     ASSERT_TRUE(status.ok()) << status.message();
     const Bytes expected = EveryNth(mask, layout.shape, level);
     ASSERT_EQ(decoder->level(), level);
@@ -66,7 +67,7 @@ void ExpectRoundTrip(const PatchLayout& layout, const Bytes& mask, CodedPatch* c
         << "shape " << ToString(layout.shape) << " level " << level << " of " << layout.levels;
     ASSERT_EQ(coded->decoded[static_cast<std::size_t>(level)], expected);
   }
-  EXPECT_FALSE(decoder->Advance({}, {}).ok());
+  EXPECT_FALSE(decoder->Advance({}).ok());
 }
 
 /// Kinds of masks: half-spaces, balls, depth layers, noise of several densities, single samples.
@@ -218,17 +219,17 @@ TEST(ValidityCoder, BytesDependOnTheMaskAlone) {
   std::mt19937 random(4);
   const PatchLayout layout = MaskLayout({30, 20, 10}, 4);
   const Bytes mask = MakeKind(layout.shape, 3, &random);
-  const CodedPatch first = *kCoder.Encode(layout, mask, {}, 0);
-  (void)*kCoder.Encode(layout, MakeKind(layout.shape, 0, &random), {}, 1);
+  const CodedPatch first = *kCoder.Encode({layout, mask, {}, kOneExactLayer});
+  (void)*kCoder.Encode({layout, MakeKind(layout.shape, 0, &random), {}, std::array{1.0}});
 
-  EXPECT_EQ(first.levels, kCoder.Encode(layout, mask, {}, 2)->levels);
+  EXPECT_EQ(first.levels, kCoder.Encode({layout, mask, {}, std::array{2.0}})->levels);
 }
 
 // The example of docs/format.md. If this fails, masks on disk no longer decode.
 TEST(ValidityCoder, BytesAreThoseOfTheFormat) {
   const PatchLayout layout = MaskLayout({9, 6, 4}, 3);
   const Bytes mask = MakeMask(layout.shape, [](auto x, auto y, auto z) { return x + 2 * y > 3 + z; });
-  const CodedPatch coded = *kCoder.Encode(layout, mask, {}, 0);
+  const CodedPatch coded = *kCoder.Encode({layout, mask, {}, kOneExactLayer});
   const auto hex = [](const Bytes& bytes) {
     std::string text;
     for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<int>(byte));
@@ -244,7 +245,7 @@ TEST(ValidityCoder, RefusesWhatIsNoMask) {
   const auto encode = [&](const PatchLayout& given, std::initializer_list<int> samples) {
     Bytes mask;
     for (const int sample : samples) mask.push_back(static_cast<std::byte>(sample));
-    return kCoder.Encode(given, mask, {}, 0).status().code();
+    return kCoder.Encode({given, mask, {}, kOneExactLayer}).status().code();
   };
   EXPECT_EQ(encode(layout, {0, 1, 1, 0}), StatusCode::kOk);
   EXPECT_EQ(encode(layout, {0, 1, 2, 0}), StatusCode::kInvalidArgument);
@@ -265,7 +266,7 @@ TEST(ValidityCoder, RefusesPayloadsThatCannotBe) {
       std::fill(payload.begin(), payload.end(), std::byte{0x5a});
       if (first && size > 0) payload[0] = mode;
       first = false;
-      last = decoder->Advance(payload, {}).code();
+      last = decoder->Advance({payload}).status().code();
       if (last == StatusCode::kOk) {
         for (const std::byte sample : decoder->samples()) EXPECT_LE(std::to_integer<int>(sample), 1);
       }
@@ -296,7 +297,7 @@ TEST(ValidityCoder, AnyPayloadIsAnErrorOrAMask) {
       Bytes payload(random() % (volume / 8 + 3));
       for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
       if (level == layout.levels - 1 && !payload.empty()) payload[0] = static_cast<std::byte>(random() % 4);
-      if (!decoder->Advance(payload, {}).ok()) break;
+      if (!decoder->Advance({payload}).ok()) break;
       ++accepted;
       ASSERT_EQ(decoder->samples().size(), volume);
       for (const std::byte sample : decoder->samples()) ASSERT_LE(std::to_integer<int>(sample), 1);
@@ -308,13 +309,13 @@ TEST(ValidityCoder, AnyPayloadIsAnErrorOrAMask) {
 TEST(ValidityCoder, EveryTruncationIsHandled) {
   std::mt19937 random(6);
   const PatchLayout layout = MaskLayout({20, 15, 9}, 3);
-  const CodedPatch coded = *kCoder.Encode(layout, MakeKind(layout.shape, 2, &random), {}, 0);
+  const CodedPatch coded = *kCoder.Encode({layout, MakeKind(layout.shape, 2, &random), {}, kOneExactLayer});
   for (std::size_t cut = 0; cut < coded.levels.size(); ++cut) {
     for (std::size_t length = 0; length < coded.levels[cut].size(); ++length) {
       const auto decoder = kCoder.NewDecoder(layout);
       for (std::size_t level = coded.levels.size(); level-- > 0;) {
         const ByteSpan payload = coded.levels[level];
-        if (!decoder->Advance(level == cut ? payload.first(length) : payload, {}).ok()) break;
+        if (!decoder->Advance({level == cut ? payload.first(length) : payload}).ok()) break;
         EXPECT_EQ(decoder->samples().size(),
                   static_cast<std::size_t>(Volume(LevelShape(layout.shape, static_cast<int>(level)))));
       }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -31,7 +32,7 @@ template <typename T>
 std::vector<T> Decode(const PatchLayout& layout, const EncodedPatch& encoded, int level) {
   const auto decoder = kCoder.NewDecoder(layout);
   for (int l = layout.levels - 1; l >= level; --l) {
-    const Status status = decoder->Advance(encoded.levels[static_cast<std::size_t>(l)], {});
+    const Status status = decoder->Advance({encoded.levels[static_cast<std::size_t>(l)]}).status();
     EXPECT_TRUE(status.ok()) << status.message();
   }
   EXPECT_EQ(decoder->level(), level);
@@ -142,7 +143,7 @@ template <typename T>
 std::vector<T> DecodeCoded(const PatchLayout& layout, const CodedPatch& coded) {
   const auto decoder = kCoder.NewDecoder(layout);
   for (int l = layout.levels - 1; l >= 0; --l)
-    EXPECT_TRUE(decoder->Advance(coded.levels[static_cast<std::size_t>(l)], {}).ok());
+    EXPECT_TRUE(decoder->Advance({coded.levels[static_cast<std::size_t>(l)]}).ok());
   std::vector<T> samples(decoder->samples().size() / sizeof(T));
   std::memcpy(samples.data(), decoder->samples().data(), decoder->samples().size());
   return samples;
@@ -164,7 +165,8 @@ void CheckPromiseWithMissingSamples(unsigned seed, int patches) {
         samples[s] = random() % 2 == 0 ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(1e30);
     }
     const double tolerance = std::pow(10.0, -1.0 - static_cast<double>(random() % 9));
-    const Result<CodedPatch> coded = kCoder.Encode(layout, AsBytes(samples), validity, tolerance);
+    const Result<CodedPatch> coded =
+        kCoder.Encode({layout, AsBytes(samples), validity, std::array{tolerance}});
     ASSERT_TRUE(coded.ok()) << coded.status().message();
 
     const std::vector<T> decoded = DecodeCoded<T>(layout, *coded);
@@ -188,12 +190,12 @@ TEST(WaveletZfp, BytesDoNotDependOnWhatStandsInMissingSamples) {
   std::vector<float> samples = MakeField<float>(layout.shape, 0, &random);
   std::vector<std::uint8_t> validity(samples.size());
   for (std::uint8_t& valid : validity) valid = random() % 3 == 0 ? 1 : 0;
-  const CodedPatch first = *kCoder.Encode(layout, AsBytes(samples), validity, 1e-3);
+  const CodedPatch first = *kCoder.Encode({layout, AsBytes(samples), validity, std::array{1e-3}});
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (validity[i] == 0) samples[i] = std::numeric_limits<float>::infinity();
   }
 
-  EXPECT_EQ(first.levels, kCoder.Encode(layout, AsBytes(samples), validity, 1e-3)->levels);
+  EXPECT_EQ(first.levels, kCoder.Encode({layout, AsBytes(samples), validity, std::array{1e-3}})->levels);
 }
 
 TEST(WaveletZfp, MissingSamplesCostLittle) {
@@ -218,9 +220,9 @@ TEST(WaveletZfp, MissingSamplesCostLittle) {
     return bytes;
   };
 
-  const std::size_t whole = size(*kCoder.Encode(layout, AsBytes(samples), {}, 1e-3));
-  EXPECT_LT(size(*kCoder.Encode(layout, AsBytes(holed), validity, 1e-3)), 3 * whole);
-  EXPECT_GT(size(*kCoder.Encode(layout, AsBytes(holed), {}, 1e-3)), 5 * whole);
+  const std::size_t whole = size(*kCoder.Encode({layout, AsBytes(samples), {}, std::array{1e-3}}));
+  EXPECT_LT(size(*kCoder.Encode({layout, AsBytes(holed), validity, std::array{1e-3}})), 3 * whole);
+  EXPECT_GT(size(*kCoder.Encode({layout, AsBytes(holed), {}, std::array{1e-3}})), 5 * whole);
 }
 
 TEST(WaveletZfp, RefusesAValidityThatDoesNotFit) {
@@ -228,8 +230,10 @@ TEST(WaveletZfp, RefusesAValidityThatDoesNotFit) {
   const std::vector<float> samples(4, 1.0F);
   const std::vector<std::uint8_t> none(4, 0);
   const std::vector<std::uint8_t> few(3, 1);
-  EXPECT_EQ(kCoder.Encode(layout, AsBytes(samples), none, 0).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(kCoder.Encode(layout, AsBytes(samples), few, 0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(kCoder.Encode({layout, AsBytes(samples), none, kOneExactLayer}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(kCoder.Encode({layout, AsBytes(samples), few, kOneExactLayer}).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST(FillMissing, TakesTheNearestAlongXThenYThenZ) {
@@ -295,7 +299,7 @@ TEST(WaveletZfp, HostilePayloadsAreErrorsOrNumbersButNeverCrashes) {
         std::memcpy(payload.data() + 1, &unit, sizeof(unit));
         payload[9] = std::byte{1};
       }
-      if (!decoder->Advance(payload, {}).ok()) break;
+      if (!decoder->Advance({payload}).ok()) break;
     }
   }
 }
@@ -311,7 +315,7 @@ TEST(WaveletZfp, EveryTruncationOfAPayloadIsHandled) {
       for (int level = layout.levels - 1; level >= 0; --level) {
         ByteSpan payload = encoded.levels[static_cast<std::size_t>(level)];
         if (level == cut) payload = payload.first(length);
-        if (!decoder->Advance(payload, {}).ok()) break;
+        if (!decoder->Advance({payload}).ok()) break;
       }
     }
   }

@@ -238,19 +238,18 @@ TEST(Plan, AMaskThatDoesNotFitTheFieldIsDamage) {
 /// An unregistered coder, of which only the levels matter.
 class UnknownCoder final : public PatchCoder {
  public:
-  explicit UnknownCoder(bool bounds_every_level) : bounds_every_level_(bounds_every_level) {}
-  CoderId id() const override { return static_cast<CoderId>(200); }
-  std::string_view name() const override { return "unknown to all"; }
+  explicit UnknownCoder(bool bounds_every_level) { traits_.bounds_every_level = bounds_every_level; }
+  const CoderTraits& traits() const override { return traits_; }
   bool Supports(DataType) const override { return true; }
-  bool IsLossless() const override { return false; }
-  bool BoundsEveryLevel() const override { return bounds_every_level_; }
-  Result<CodedPatch> Encode(const PatchLayout&, ByteSpan, Validity, double) const override {
-    return InvalidArgument("codes nothing");
-  }
   std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout&) const override { return nullptr; }
 
+ protected:
+  Result<CodedPatch> EncodeChecked(const EncodeRequest&) const override {
+    return InvalidArgument("codes nothing");
+  }
+
  private:
-  bool bounds_every_level_;
+  CoderTraits traits_{.id = static_cast<CoderId>(200), .name = "unknown to all"};
 };
 
 TEST(LevelForStride, AsksTheCoderWhetherCoarseLevelsAreSamplesOfTheField) {
