@@ -687,8 +687,8 @@ TEST_F(PatchReaderOfDamage, RefusesSectionsThatCannotBe) {
   EXPECT_EQ(read({0}), "11 11 11 11 ");
   EXPECT_EQ(read({1, 5, 5, 3, 7, 7, 7, 7}), "11 11 11 7 ");
   EXPECT_EQ(read({2, 10, 10, 0, 1, 7, 7, 7, 7, 8, 8, 8, 8}), "7 11 8 11 ");
-  EXPECT_NE(read({1, 5, 5, 4, 7, 7, 7, 7}).find("place 4 of 4"), std::string::npos);
-  EXPECT_NE(read({2, 10, 10, 3, 0, 7, 7, 7, 7, 8, 8, 8, 8}).find("place 4 of 4"), std::string::npos);
+  EXPECT_NE(read({1, 5, 5, 4, 7, 7, 7, 7}).find("position 4 of 4"), std::string::npos);
+  EXPECT_NE(read({2, 10, 10, 3, 0, 7, 7, 7, 7, 8, 8, 8, 8}).find("position 4 of 4"), std::string::npos);
   EXPECT_NE(read({5, 25, 25}).find("5 exceptions among 4"), std::string::npos);
   EXPECT_NE(read({1, 4, 4, 0, 7, 7, 7}).find("1 missing values has 4 bytes"), std::string::npos);
   EXPECT_NE(read({1, 10, 10}).find("1 missing values has 10 bytes"), std::string::npos);
