@@ -7,13 +7,16 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from quarry._choice import choose, records_of
+from quarry._dataset import Dataset
+from quarry._errors import Error
 from quarry_outofcore._eigen import OnPass
 from quarry_outofcore._engine import Distributed, Local, Report, engine, parsed, workers_of
 from quarry_outofcore._lobpcg import BLOCKS, Ritz, lobpcg
@@ -22,8 +25,6 @@ from quarry_outofcore._series import Series
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from quarry._dataset import Dataset
 
 Array = npt.NDArray[np.float64]
 
@@ -55,7 +56,8 @@ class Pod:
 
 
 def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps: Sequence[int] | None = None,
-        level: int = 0, subtract_mean: bool = True, memory: int | str = "256MiB", client: Client | None = None,
+        level: int | None = None, max_error: float | None = None, layer: int | None = None,
+        subtract_mean: bool = True, memory: int | str = "256MiB", client: Client | None = None,
         order: Order = "data-aware", tolerance: float = 1e-7, guard: int = 6, max_passes: int = 200, threads: int = 1,
         output: str | os.PathLike[str] | None = None, on_pass: OnPass | None = None) -> Pod:
     """The leading modes of a series of steps, by LOBPCG: the singular value decomposition of its samples, [sample,
@@ -70,10 +72,13 @@ def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps
         fields: one, or several that make up one vector at each place: of the same unit
         modes: how many
         steps: their numbers; all that hold the first of the fields, if left out
-        level: of resolution; 0 is full
+        level: of resolution; 0, full resolution, if nothing else says which
+        max_error: instead of level and layer: those with the fewest bytes that show every sample of all fields and
+            steps within this error, in the unit of the fields
+        layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer than others
         subtract_mean: decomposes the fluctuations about the mean over the steps
         memory: [bytes] for samples and vectors, shared by the workers of `client`; or "1GiB". The library's own share
-            of it is 128 bytes for each sample of a patch. `modes` come on top, unless they go to `output`
+            of it is 128 bytes for each sample of a patch and layer. `modes` come on top, unless they go to `output`
         client: of dask.distributed, whose workers read and compute; left out: this process does
         order: "data-aware" runs first what needs the least new bytes; "fifo" goes through the boxes as they lie
         tolerance: [rad] of the angle between a mode and the exact one, by its residual and the distance of the values
@@ -85,22 +90,22 @@ def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps
         on_pass: told the number of each pass, and the largest angle after it
 
     Raises:
-        ValueError: more modes than steps, a field of another step or with samples that are missing in some steps only,
-            or too little memory
+        ValueError: more modes than steps, no such level or layer, a field of another step or with samples that are
+            missing in some steps only, or too little memory
         KeyError: no such field
         Error: damage (DATA_LOSS), and those of servers; the folder exists (ALREADY_EXISTS)
     """
     names = [fields] if isinstance(fields, str) else list(fields)
     numbers = list(dataset[names[0]].steps if steps is None else steps)
-    grid = dataset.common_grid(names)
-    if not 0 <= level < grid.levels:
-        raise ValueError(f"there is no level {level}; the fields have levels 0, full resolution, to {grid.levels - 1}")
+    dataset.common_grid(names)
+    choice = choose(dataset, names, names, lambda name: records_of(dataset[name], numbers), level=level, layer=layer,
+                    max_error=None if max_error is None else dict.fromkeys(names, max_error))
     if not 1 <= modes < len(numbers):
         raise ValueError(f"{modes} modes of {len(numbers)} steps: there can be from 1 to {len(numbers) - 1}")
     folder = _new_folder(output)
     limit = parsed(memory)
     width = min(modes + guard, len(numbers) - subtract_mean)
-    series = Series(_bounded(dataset), names, numbers, level, limit // workers_of(client))
+    series = Series(_bounded(dataset), names, numbers, choice, limit // workers_of(client))
     results = (modes + 1) * 8 * max(int(np.prod(series.box_shape(task.block))) for task in series.tasks)
     run = engine(series, order, limit, BLOCKS * len(numbers) * width * 8 + threads * results, threads, client)
     try:
@@ -161,7 +166,6 @@ def _angles(values: Array, residuals: Array) -> Array:
 
 def _bounded(dataset: Dataset) -> Dataset:
     """The same, with as little memory for what is decoded as it can do with: blocks are kept by the store."""
-    from quarry._dataset import Dataset
     return Dataset(dataset.target, {**dataset._options, "memory": 1})
 
 
@@ -169,10 +173,12 @@ def _coarse(series: Series, run: Local | Distributed) -> Array | None:
     """Products of the steps with each other at a level with every fourth sample along an axis. None: there is none."""
     dataset = series.dataset
     grid = dataset.common_grid(series.fields)
-    level = min(series.level + 2, grid.levels - 1)
-    if level <= series.level or np.prod([-(-length // 2**level) for length in grid.shape]) < 8 * len(series.steps):
+    level = min(series.choice.level + 2, grid.levels - 1)
+    samples = np.prod([-(-length // 2**level) for length in grid.shape])
+    if level <= series.choice.level or samples < 8 * len(series.steps):
         return None
-    small = Series(dataset, series.fields, series.steps, level, 12 * max(series.sizes.values()))
+    choice = replace(series.choice, level=level)
+    small = Series(dataset, series.fields, series.steps, choice, 12 * max(series.sizes.values()))
     total = np.zeros((len(series.steps), len(series.steps)))
     for task in small.tasks:
         begin = time.perf_counter()
@@ -219,7 +225,6 @@ def _array(folder: Path | None, name: str, shape: tuple[int, ...]) -> Array:
 def _new_folder(output: str | os.PathLike[str] | None) -> Path | None:
     if output is None:
         return None
-    from quarry._errors import Error
     folder = Path(output)
     try:
         folder.mkdir(parents=True)

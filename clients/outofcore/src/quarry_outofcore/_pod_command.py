@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
         with _dataset.open(given.target, token=_token(given.token_file), ca=given.ca, certificate=given.cert,
                            key=given.key, timeout=given.timeout, encoding=given.encoding) as dataset:
             known = dataset.steps
-            found = pod(dataset, given.field, modes=given.modes, level=given.level, memory=given.memory,
+            found = pod(dataset, given.field, modes=given.modes, level=given.level, max_error=given.max_error,
+                        layer=given.layer, memory=given.memory,
                         steps=_steps(given.steps, known) if given.steps else None,
                         subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,
                         output=given.output, on_pass=_say if given.progress else None)
@@ -77,7 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--field", action="append", required=True, help="name; several together make up one vector at each place")
     add("--modes", type=int, default=10, help="how many; default: 10")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all")
-    add("--level", type=int, default=0, help="0 is full resolution, l every 2^l-th sample; default: 0")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
+    which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
+                       "which all fields and steps are within this error, in the field's unit")
+    add("--layer", type=int, help="of accuracy, 0 the roughest; default: the last")
     add("--memory", default="256MiB", help="for decoded samples: bytes, or a number with KiB, MiB, GiB; default: "
         "256MiB")
     add("--tolerance", type=float, default=1e-7, help="largest angle between a mode and the exact one, in radians; "

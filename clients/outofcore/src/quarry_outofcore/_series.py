@@ -9,35 +9,38 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry import _quarry
+from quarry._choice import Choice
+from quarry._dataset import Dataset
 from quarry._grids import Box
 from quarry_outofcore._blocks import memory_of_its_own
 from quarry_outofcore._order import Task
 
 if TYPE_CHECKING:
-    from quarry._dataset import Dataset
     from quarry_outofcore._engine import Vectors
 
 _TILE_BYTES = 2**20  # samples in computation at a time, as float64: they stay in a core's cache
-_STORE_PER_SAMPLE = 128  # [bytes] of the library, of a patch that it decodes, and for its plan
+_STORE_PER_SAMPLE = 128  # [bytes] of the library, of a patch that it decodes, in each layer, and for its plan
 
 
 class Series:
     """Fields of a dataset over steps. A block is [step, sample], of one field and box; boxes are whole patches, unless
     these are too large for the memory. Pickles as the dataset, which opens again where it is used."""
 
-    def __init__(self, dataset: Dataset, fields: Sequence[str], steps: Sequence[int], level: int, memory: int) -> None:
+    def __init__(self, dataset: Dataset, fields: Sequence[str], steps: Sequence[int], choice: Choice,
+                 memory: int) -> None:
         """`memory`: [bytes] of which a block takes up to a twelfth."""
-        self.fields, self.steps, self.level = list(fields), list(steps), level
+        self.fields, self.steps, self.choice = list(fields), list(steps), choice
         self.dataset = dataset
         self._missing = {name: _missing_steps(dataset, name, self.steps) for name in self.fields}
         self._types = {name: _computed(dataset[name].dtype) for name in self.fields}
-        self._spacing = 2**level
+        self._spacing = 2**choice.level
         grid = dataset.common_grid(self.fields)
         self.shape = (ceil_div(grid.shape[0], self._spacing), ceil_div(grid.shape[1], self._spacing),
                       ceil_div(grid.shape[2], self._spacing))
         """[z, y, x] of the samples of the level."""
         patch = grid.patch
-        self.working = _STORE_PER_SAMPLE * int(np.prod(patch)) + 2 * _TILE_BYTES
+        layers = max(dataset[name].layers for name in self.fields)
+        self.working = _STORE_PER_SAMPLE * layers * int(np.prod(patch)) + 2 * _TILE_BYTES
         """[bytes] Beside blocks and vectors."""
         widest = max(np.dtype(kind).itemsize for kind in self._types.values())
         size = _box_size(patch, grid.shape, self._spacing, memory // 12 // (len(self.steps) * widest))
@@ -76,7 +79,8 @@ class Series:
                                                memory_of_its_own(self.sizes[block]))
         missing = self._missing[name]
         for row, step in zip(samples, self.steps, strict=True):
-            question = _quarry.Question(name, step=step, box=box, level=self.level)
+            question = _quarry.Question(name, step=step, box=box, level=self.choice.level,
+                                        layer=self.choice.layers[name])
             if stored == kind:
                 native.read(question, step in missing, row.reshape(shape))
                 continue

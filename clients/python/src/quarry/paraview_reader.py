@@ -25,6 +25,8 @@ from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline 
 
 import quarry
 from quarry._arrays import with_nan
+from quarry._choice import Choice, choose, records_of
+from quarry._roles import helpers_of
 
 
 @smproxy.source(name="Quarry", label="Quarry")
@@ -36,6 +38,8 @@ class QuarryReader(VTKPythonAlgorithmBase):
         self._target = ""
         self._token = ""
         self._level = 0
+        self._max_error = -1.0
+        self._layer = -1
         self._chosen = -1
         self._box = (0, -1, 0, -1, 0, -1)
         self._dataset: quarry.Dataset | None = None
@@ -64,6 +68,22 @@ class QuarryReader(VTKPythonAlgorithmBase):
         """0 is full resolution; each next one has half the samples along each axis."""
         if level != self._level:
             self._level = level
+            self.Modified()
+
+    @smproperty.doublevector(name="MaxError", default_values=-1)
+    def SetMaxError(self, error: float) -> None:
+        """Largest error in the unit of the fields, from 0 on, instead of Level and Layer: it chooses those with the
+        fewest bytes that keep every sample of all steps within it. -1: no bound."""
+        if error != self._max_error:
+            self._max_error = error
+            self.Modified()
+
+    @smproperty.intvector(name="Layer", default_values=-1)
+    @smdomain.intrange(min=-1, max=7)
+    def SetLayer(self, layer: int) -> None:
+        """Layer of accuracy, 0 the roughest; -1: the last. Fields with fewer layers than others show their last."""
+        if layer != self._layer:
+            self._layer = layer
             self.Modified()
 
     @smproperty.intvector(name="Step", default_values=-1)
@@ -109,17 +129,17 @@ class QuarryReader(VTKPythonAlgorithmBase):
             return 1
         information = outputs.GetInformationObject(0)
         output = dataset_adapter.WrapDataObject(self.GetOutputDataObject(0))
-        dataset, step = self._open(), self._step(information)
-        spacing = self._spacing()
+        dataset, step, choice = self._open(), self._step(information), self._choice()
+        spacing = 1 << choice.level
         grid = dataset.grid
         extent = self._extent()
         image = self.GetOutputDataObject(0)
         image.SetExtent([bound for first, end in extent for bound in (first, end - 1)])
         image.SetOrigin([grid.origin[axis] for axis in (2, 1, 0)])
-        image.SetSpacing([grid.spacing[axis] * spacing[axis] for axis in (2, 1, 0)])
-        for name in dataset:
+        image.SetSpacing([grid.spacing[axis] * spacing for axis in (2, 1, 0)])
+        for name, layer in choice.layers.items():
             if self._fields.ArrayIsEnabled(name) and (dataset[name].still or step in dataset[name].steps):
-                samples = dataset[name].read(step=step, level=self._level, box=self._samples_box())
+                samples = dataset[name].read(step=step, level=choice.level, layer=layer, box=self._samples_box())
                 output.PointData.append(np.ascontiguousarray(with_nan(samples.array)).reshape(-1), name)
         return 1
 
@@ -136,11 +156,20 @@ class QuarryReader(VTKPythonAlgorithmBase):
                                    "image cannot have; export it to .vti, or use Samples.to_pyvista")
         return self._dataset
 
-    def _spacing(self) -> tuple[int, int, int]:
-        """Samples of full resolution between neighbours, along z, y, x."""
-        level = min(self._level, self._open().levels - 1)
-        self._level = level
-        return (1 << level,) * 3
+    def _choice(self) -> Choice:
+        """Level and layers of the selected fields, the same in each step. A level beyond the coarsest means the
+        coarsest."""
+        dataset = self._open()
+        selected = [name for name in dataset if self._fields.ArrayIsEnabled(name)] or [*dataset]
+        helping = helpers_of(dataset)
+        meant = [name for name in selected if name not in helping] or selected
+        layer = None if self._layer < 0 else self._layer
+        if self._max_error < 0:
+            return choose(dataset, dataset, meant, lambda name: [], level=min(self._level, dataset.levels - 1),
+                          max_error=None, layer=layer)
+        steps = [self._chosen] if self._chosen >= 0 else dataset.steps
+        return choose(dataset, dataset, meant, lambda name: records_of(dataset[name], steps), level=self._level or None,
+                      max_error=dict.fromkeys(meant, self._max_error), layer=layer)
 
     def _samples_box(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """z, y, x; half-open."""
@@ -155,8 +184,8 @@ class QuarryReader(VTKPythonAlgorithmBase):
 
     def _extent(self) -> list[tuple[int, int]]:
         """Samples of the level along x, y, z; half-open."""
-        pairs = zip(self._samples_box(), self._spacing(), strict=True)
-        return [(-(-first // step), -(-end // step)) for (first, end), step in pairs][::-1]
+        spacing = 1 << self._choice().level
+        return [(-(-first // spacing), -(-end // spacing)) for first, end in self._samples_box()][::-1]
 
     def _times(self) -> list[float]:
         """Times of the steps; their numbers, if the simulation gave no times."""
