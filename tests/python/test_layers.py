@@ -227,7 +227,7 @@ class Fronts(qt.QuarryTest):
 
     def test_modes_by_the_command(self):
         for arguments, how in ((["--layer", 0], {"layer": 0}), (["--max-error", self.allowed], {"max_error": self.allowed})):
-            said = json.loads(qt.succeed(sys.executable, "-m", "quarry", "pod", self.path, "--field", "p", "--modes", 2,
+            said = json.loads(qt.succeed(sys.executable, "-m", "quarry_outofcore", self.path, "--field", "p", "--modes", 2,
                                          "--json", *arguments, env={"PYTHONPATH": str(PACKAGE)}).out)
             with quarry.open(self.path) as dataset:
                 wanted = outofcore.pod(dataset, "p", modes=2, **how).singular_values
