@@ -8,6 +8,7 @@
 #include "analysis/spectrum/pencil_transform.h"
 #include "clients/cpp/client.h"
 #include "quarry/base/progress.h"
+#include "quarry/query/series_choice.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
 
@@ -24,7 +25,8 @@ struct Source {
   std::unique_ptr<client::Dataset> dataset;
   std::uint64_t step = 0;
   int level = 0;
-  Index3 dims{};  ///< samples of the level
+  std::vector<int> layers;  ///< layer of accuracy of each component
+  Index3 dims{};            ///< samples of the level
   double max_error = 0;
 };
 
@@ -33,24 +35,6 @@ Status CheckFields(const SpectrumRequest& request) {
   const std::set<std::string> different(request.fields.begin(), request.fields.end());
   if (different.size() != request.fields.size())
     return InvalidArgument("a component is given twice; give each component once");
-  return Status::Ok();
-}
-
-/// The level of one component, and its record.
-Status AddComponent(const SpectrumRequest& request, const std::string& field, Source* source) {
-  query::ReadRequest read{.field = field, .step = request.step, .level = request.level};
-  if (source->dims != Index3{}) read.step = source->step;
-  if (request.max_error) {
-    read.level = 0;
-    read.max_error = request.max_error;
-  }
-  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, source->dataset->PlanRead(read));
-  const query::LevelExtent& level = header.levels.back();
-  if (source->dims == Index3{} || level.level < source->level) {
-    source->level = level.level;
-    source->dims = level.extent.shape();
-  }
-  source->step = header.step;
   return Status::Ok();
 }
 
@@ -64,18 +48,66 @@ Status CheckWhole(const StepDescription& step, const std::string& field, const G
                          samples - found->valid, samples, field, step.step);
 }
 
+/// The step, and its record.
+Result<StepDescription> FindStep(const SpectrumRequest& request, Source* source) {
+  const query::ReadRequest first{.field = request.fields.front(), .step = request.step};
+  QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, source->dataset->PlanRead(first));
+  source->step = header.step;
+  return source->dataset->Step(header.step);
+}
+
+/// The level, and the layer of accuracy of each component.
+Status ChooseLevel(const SpectrumRequest& request, const StepDescription& step, Source* source) {
+  const DatasetDescription& dataset = source->dataset->description();
+  if (request.max_error) {
+    std::vector<query::BoundedField> bounded;
+    for (const std::string& field : request.fields)
+      bounded.push_back({field, *request.max_error, {step.FindField(field)}});
+    QUARRY_ASSIGN_OR_RETURN(query::SeriesChoice chosen, query::ChooseForSeries(dataset, bounded));
+    source->level = chosen.level;
+    source->layers = std::move(chosen.layers);
+    return Status::Ok();
+  }
+  source->level = request.level;
+  int most = 0;
+  for (const std::string& field : request.fields) {
+    const int last = dataset.fields[*dataset.FindField(field)].layers() - 1;
+    source->layers.push_back(std::min(request.layer.value_or(last), last));
+    most = std::max(most, last);
+  }
+  if (request.layer.value_or(0) <= most) return Status::Ok();
+  return InvalidArgument("there is no layer {}; the layers of accuracy are 0, the roughest, to {}",
+                         *request.layer, most);
+}
+
+/// The samples of the level, which are the same along each axis for all components.
+Status AddComponent(const std::string& field, int layer, Source* source) {
+  QUARRY_ASSIGN_OR_RETURN(
+      const query::AnswerHeader header,
+      source->dataset->PlanRead(
+          {.field = field, .step = source->step, .level = source->level, .layer = layer}));
+  const Index3 dims = header.levels.back().extent.shape();
+  if (source->dims == Index3{}) source->dims = dims;
+  if (source->dims == dims) return Status::Ok();
+  return InvalidArgument(
+      "\"{}\" has {} samples, and the component before it {}: they have no common spectrum", field,
+      ToString(dims), ToString(source->dims));
+}
+
 Status Describe(const SpectrumRequest& request, Source* source) {
   QUARRY_RETURN_IF_ERROR(CheckFields(request));
-  for (const std::string& field : request.fields)
-    QUARRY_RETURN_IF_ERROR(AddComponent(request, field, source));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, source->dataset->Steps());
-  const auto step =
-      std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == source->step; });
-  if (step == steps.end()) return NotFound("step {} was removed", source->step);
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription step, FindStep(request, source));
+  const DatasetDescription& dataset = source->dataset->description();
   for (const std::string& field : request.fields) {
-    const DatasetDescription& dataset = source->dataset->description();
-    QUARRY_RETURN_IF_ERROR(CheckWhole(*step, field, dataset.GridOf(*dataset.FindField(field))));
-    const auto& levels = step->FindField(field)->levels;
+    const std::optional<std::size_t> number = dataset.FindField(field);
+    if (!number) return NotFound("there is no field \"{}\"; list the fields with \"quarry info\"", field);
+    QUARRY_RETURN_IF_ERROR(CheckWhole(step, field, dataset.GridOf(*number)));
+  }
+  QUARRY_RETURN_IF_ERROR(ChooseLevel(request, step, source));
+  for (std::size_t i = 0; i < request.fields.size(); ++i) {
+    const std::string& field = request.fields[i];
+    QUARRY_RETURN_IF_ERROR(AddComponent(field, source->layers[i], source));
+    const auto& levels = step.FindField(field)->LevelsOf(source->layers[i]);
     source->max_error =
         std::max(source->max_error, levels[static_cast<std::size_t>(source->level)].max_error);
   }
@@ -108,8 +140,8 @@ std::int64_t PlanesPerRead(const Box& box, std::int64_t patch) {
 }
 
 /// The samples of a level in `box` [level samples], as double, dense, x fastest.
-Status ReadBox(const Source& source, const std::string& field, const Box& box, std::span<double> to,
-               Progress* progress) {
+Status ReadBox(const Source& source, const std::string& field, int layer, const Box& box,
+               std::span<double> to, Progress* progress) {
   if (box.empty()) return Status::Ok();
   const DatasetDescription& dataset = source.dataset->description();
   const GridDescription& grid = dataset.GridOf(*dataset.FindField(field));
@@ -126,7 +158,8 @@ Status ReadBox(const Source& source, const std::string& field, const Box& box, s
     }
     QUARRY_ASSIGN_OR_RETURN(
         const client::LevelSamples samples,
-        source.dataset->Read({.field = field, .step = source.step, .box = finest, .level = source.level}));
+        source.dataset->Read(
+            {.field = field, .step = source.step, .box = finest, .level = source.level, .layer = layer}));
     ConvertToDouble(samples, to.data() + done);
     done += static_cast<std::size_t>(samples.extent.volume());
     progress->Update(static_cast<std::uint64_t>(done));
@@ -144,12 +177,12 @@ Status AddOverRanks(MPI_Comm comm, std::vector<double>* values) {
 }
 
 /// Adds the energy of one field to `spectrum`.
-Status AddField(MPI_Comm comm, const Source& source, const std::string& field, bool progress,
+Status AddField(MPI_Comm comm, const Source& source, const std::string& field, int layer, bool progress,
                 PencilTransform* transform, Spectrum* spectrum) {
   const double begin = MPI_Wtime();
   const Status read = writer::Guarded([&]() -> Status {
     Progress bar("reading " + field, transform->input().size(), progress);
-    return ReadBox(source, field, transform->input_box(), transform->input(), &bar);
+    return ReadBox(source, field, layer, transform->input_box(), transform->input(), &bar);
   });
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, read));
   spectrum->seconds.read += MPI_Wtime() - begin;
@@ -168,6 +201,7 @@ Result<Spectrum> ComputeSpectrum(MPI_Comm comm, const SpectrumRequest& request) 
   Spectrum spectrum;
   spectrum.step = source.step;
   spectrum.level = source.level;
+  spectrum.layers = source.layers;
   spectrum.dims = source.dims;
   spectrum.max_error = source.max_error;
   spectrum.last_whole_shell = LastWholeShell(source.dims);
@@ -176,8 +210,9 @@ Result<Spectrum> ComputeSpectrum(MPI_Comm comm, const SpectrumRequest& request) 
   QUARRY_ASSIGN_OR_RETURN(PencilTransform transform,
                           PencilTransform::Create(comm, source.dims, spectrum.ranks));
   const bool progress = request.progress && writer::Rank(comm) == 0;
-  for (const std::string& field : request.fields)
-    QUARRY_RETURN_IF_ERROR(AddField(comm, source, field, progress, &transform, &spectrum));
+  for (std::size_t i = 0; i < request.fields.size(); ++i)
+    QUARRY_RETURN_IF_ERROR(
+        AddField(comm, source, request.fields[i], source.layers[i], progress, &transform, &spectrum));
   QUARRY_RETURN_IF_ERROR(AddOverRanks(comm, &spectrum.energy));
   SpectrumSeconds& s = spectrum.seconds;
   std::array<double, 5> seconds = {s.read, transform.seconds().lines, transform.seconds().transposes,

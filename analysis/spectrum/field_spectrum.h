@@ -19,9 +19,11 @@ struct SpectrumRequest {
   std::vector<std::string> fields;    ///< components: their energies add up. At least one, none twice
   std::optional<std::uint64_t> step;  ///< left out: the first that has the first field
   int level = 0;                      ///< level of resolution; 0 is the finest
-  std::optional<double> max_error;    ///< [unit of the fields] instead of `level`: the coarsest within it
-  std::optional<PencilGrid> ranks;    ///< left out: ChoosePencilGrid
-  bool progress = false;              ///< on stderr of rank 0
+  std::optional<int> layer;           ///< layer of accuracy, 0 the roughest; left out: the last
+  /// [unit of the fields] instead of `level` and `layer`: those with the least payload within this error
+  std::optional<double> max_error;
+  std::optional<PencilGrid> ranks;  ///< left out: ChoosePencilGrid
+  bool progress = false;            ///< on stderr of rank 0
 };
 
 /// Seconds of the slowest rank.
@@ -41,8 +43,9 @@ struct Spectrum {
   std::int64_t last_whole_shell = 0;  ///< see LastWholeShell
   std::uint64_t step = 0;
   int level = 0;
-  Index3 dims{};         ///< samples of the level
-  double max_error = 0;  ///< [unit of the fields] recorded for the level: the largest of the components
+  std::vector<int> layers;  ///< layer of accuracy of each component
+  Index3 dims{};            ///< samples of the level
+  double max_error = 0;     ///< [unit of the fields] recorded for the level: the largest of the components
   PencilGrid ranks;
   SpectrumSeconds seconds;
 };

@@ -24,7 +24,6 @@ struct CommandLine {
   std::string field;
   std::vector<std::string> vector;
   std::optional<std::int64_t> step;
-  std::optional<double> max_error;
   std::string grid;
   bool json = false;
 };
@@ -40,12 +39,16 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Excludes("--field");
   app->AddOption("--step", &line->step, "default: the first step that has the field").NonNegative();
   app->AddOption("--level", &line->request.level, "resolution, 0 is the finest; default: 0").NonNegative();
-  app->AddOption(
-         "--max-error", &line->max_error,
-         "instead of --level: the coarsest level whose samples are within this error, in the unit of the "
-         "field")
+  app->AddOption("--layer", &line->request.layer,
+                 "layer of accuracy, 0 is the roughest; default: the last, also for fields with fewer")
+      .NonNegative();
+  app->AddOption("--max-error", &line->request.max_error,
+                 "instead of --level and --layer: the level and layers with the fewest bytes whose samples "
+                 "are within "
+                 "this error, in the unit of the field")
       .NonNegative()
-      .Excludes("--level");
+      .Excludes("--level")
+      .Excludes("--layer");
   app->AddOption(
       "--grid", &line->grid,
       "ranks that share y and x, and z and y, as 2x4; default: the most even one that moves little");
@@ -64,7 +67,6 @@ Status Interpret(CommandLine* line) {
   request->fields = line->vector;
   if (!line->field.empty()) request->fields = {line->field};
   if (line->step) request->step = static_cast<std::uint64_t>(*line->step);
-  request->max_error = line->max_error;
   request->progress = !line->json;
   if (!line->grid.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const quarry::Index3 grid, quarry::ParseShape(line->grid, "--grid"));
@@ -87,6 +89,7 @@ std::string ToJson(const SpectrumRequest& request, const Spectrum& spectrum) {
       {"fields", request.fields},
       {"step", spectrum.step},
       {"level", spectrum.level},
+      {"layers", spectrum.layers},
       {"dims", spectrum.dims},
       {"max_error", std::isfinite(spectrum.max_error) ? nlohmann::ordered_json(spectrum.max_error)
                                                       : nlohmann::ordered_json()},

@@ -102,6 +102,29 @@ class Energies(SpectrumTest):
                 self.assertEqual(answer["dims"], got["shape"])
                 self.assert_same(answer, expected)
 
+    def test_layers(self):
+        """A layer is that of `quarry get`, and an error is kept by the layer with the fewest bytes."""
+        field = qt.turbulent((45, 50, 39), name="spectrum of layers").reshape(39, 50, 45)
+        dataset = self.tmp / "layers.quarry"
+        qt.convert(field, dataset, "--relative-layers", "1e-2,1e-4,exact", "--patch", 16)
+        levels = qt.step_manifest(dataset)["fields"][0]
+        errors = [layer["levels"][0]["max_error"] for layer in levels["rougher"]] + [levels["levels"][0]["max_error"]]
+        for layer, error in enumerate(errors):
+            out = self.tmp / "layer.npy"
+            qt.succeed("quarry", "get", dataset, "--field", "f", "--layer", layer, "--output", out)
+            expected = spectrum_of(np.load(out))
+            for options in (("--layer", layer), ("--max-error", error)):
+                answer = self.spectrum(dataset, "--field", "f", *options, ranks=2)
+                self.assertEqual((answer["level"], answer["layers"], answer["max_error"]), (0, [layer], error))
+                self.assert_same(answer, expected)
+        self.assert_one_line(qt.run("quarry-spectrum", dataset, "--field", "f", "--layer", 3), qt.USAGE, "no layer 3")
+
+    def test_components_of_two_sizes(self):
+        dataset = self.tmp / "sizes.quarry"
+        qt.convert(qt.smooth((20, 21, 22)), dataset, "--lossless", "--field", "u")
+        qt.convert(qt.smooth((19, 21, 22)), dataset, "--lossless", "--field", "v", "--append")
+        self.assert_one_line(qt.run("quarry-spectrum", dataset, "--vector", "u,v"), qt.USAGE, "19x21x22")
+
     def test_steps(self):
         first, second = qt.smooth((20, 21, 22)), qt.smooth((20, 21, 22)) + 1
         dataset = self.tmp / "steps.quarry"
