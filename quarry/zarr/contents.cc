@@ -110,6 +110,11 @@ Result<Contents> Contents::Create(DatasetDescription dataset, View view) {
     if (std::ranges::none_of(contents.fields_, same))
       contents.fields_.push_back(Show(all, *number, contents.view_));
   }
+  int most = 1;
+  for (const FieldContents& shown : contents.fields_) most = std::max(most, shown.description.layers());
+  if (contents.view_.layer.value_or(0) >= most)
+    return NotFound("there is no layer {}; the layers of accuracy are 0, the roughest, to {}",
+                    *contents.view_.layer, most - 1);
   return contents;
 }
 

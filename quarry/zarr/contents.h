@@ -14,8 +14,9 @@ namespace quarry::zarr {
 /// Which view of a dataset a hierarchy shows.
 struct View {
   std::vector<std::string> fields;  ///< in this order; empty: all
-  std::optional<int> layer;  ///< layer of accuracy, 0 the roughest; left out, or beyond the last: the last
-  bool float32 = false;      ///< shows float64 fields as float32
+  std::optional<int>
+      layer;             ///< layer of accuracy, 0 the roughest; left out: the last, as in fields with fewer
+  bool float32 = false;  ///< shows float64 fields as float32
 
   friend auto operator<=>(const View&, const View&) = default;
 };
@@ -48,7 +49,7 @@ struct FieldContents {
 /// Everything that a hierarchy is made from.
 class Contents {
  public:
-  /// @errors kNotFound: the view has a field that the dataset has not
+  /// @errors kNotFound: the view has a field that the dataset lacks, or a layer that all of its fields lack
   static Result<Contents> Create(DatasetDescription dataset, View view = {});
 
   /// Takes the steps in ascending order. Ignores fields that were declared since.

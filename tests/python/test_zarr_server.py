@@ -99,7 +99,7 @@ class SameAsTheStore(qt.QuarryTest):
             url = f"http://{server.http_address()}/zarr/views"
             root = zarr.open(f"{url}.zarr/layer=0/fields=p.zarr", mode="r")
             self.assertEqual({*root["0"].array_keys()}, {"p", "x", "y", "z", "step"})
-            for bad, status in (("layer=x", 422), ("fields=", 422), ("fields=q", 404), ("layer=0/none", 404)):
+            for bad, status in (("layer=x", 422), ("fields=", 422), ("fields=q", 404), ("layer=3", 404), ("layer=0/none", 404)):
                 answer = http.client.HTTPConnection(server.http_address(), timeout=qt.TIMEOUT)
                 answer.request("GET", f"/zarr/views/{bad}/zarr.json")
                 self.assertEqual(answer.getresponse().status, status, bad)

@@ -32,7 +32,8 @@ def zarr_store(target: str | os.PathLike[str] | Dataset, *, float32: bool = Fals
         target: what `quarry.open` takes, or what it returns
         float32: float64 fields as float32, for tools without float64; `max_error` counts the rounding
         fields: names of those to show, in this order: many viewers of OME-Zarr show the first; all if left out
-        layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer
+        layer: of accuracy, 0 the roughest; the last if left out, and of fields that have fewer. One that none of the
+            fields has is an Error (NOT_FOUND)
         options: those of `quarry.open`
 
     Raises:
