@@ -48,7 +48,7 @@ def entry(level, name, function):
 def of_class(name, kind):
     """A class: its text, its attributes as a table, and its methods."""
     parts = [f"## {name}\n\n{quoted(kind.__doc__)}"]
-    own = [base for base in reversed(kind.__mro__) if base.__module__.startswith("quarry.")]
+    own = [base for base in reversed(kind.__mro__) if base.__module__.startswith(("quarry.", "quarry_outofcore."))]
     members = {key: value for base in own for key, value in vars(base).items() if not key.startswith("_") and value.__doc__}
     properties = {key: value for key, value in members.items() if isinstance(value, property)}
     if properties:

@@ -49,7 +49,7 @@ class Queries(qt.QuarryTest):
         ]
         decades = (10 ** (3 * qt.random_numbers("density").standard_normal((38, 45, 61)))).astype("<f4")
         cls.density = cls.make("density", decades, "--lossless")
-        cls.rough = cls.make("rough", decades, "--tolerance", 100)
+        cls.rough = cls.make("rough", decades, "--tolerance", 100, "--codec", "wavelet-zfp")
         for case in (*cls.cases, cls.density, cls.rough):
             qt.succeed("quarry-index", case.path)
         cls.server = cls.enterClassContext(qt.Server(cls.shared))
