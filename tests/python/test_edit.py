@@ -211,7 +211,7 @@ class Removals(Edits):
                 ("keys", {"steps": 0}, 'field "k" of step 1 refers to step 0'),
                 ("still", {"steps": 0}, 'step 0 has the field "area", which stands for all steps'),
                 ("complex", {"fields": "psi.real"}, 'a part of complex "psi", as is "psi.imag"; remove both'),
-                ("run", {"fields": ["a", "b", "c"]}, "no field .* would stay"),
+                ("run", {"fields": ["a", "b", "c"]}, "no field .* would remain"),
                 ("run", {"steps": 7}, "step 7 is not in"), ("run", {"fields": "z"}, 'field "z" is not in'),
                 ("none", {"steps": 0}, "there is no dataset")):
             path = self.tmp / f"{name}.quarry"

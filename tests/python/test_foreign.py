@@ -434,8 +434,8 @@ class Names(qt.QuarryTest):
             yield "engine", opened[field].dims[1:]
         for store in (quarry.zarr_store(path), url):
             group = zarr.open(store, mode="r")
-            yield "zarr", group[f"0/{field}"].metadata.dimension_names[1:]
-            yield "OME", [axis["name"] for axis in group.attrs["ome"]["multiscales"][0]["axes"]][1:]
+            yield "zarr", group[f"0/{field}"].metadata.dimension_names
+            yield "OME", [axis["name"] for axis in group.attrs["ome"]["multiscales"][0]["axes"]]
             for axis, positions in zip(dataset.dims, dataset.coords.values(), strict=True):
                 np.testing.assert_array_equal(group[f"0/{axis}"][:], positions)
         with netCDF4.Dataset(dataset.export(self.tmp / "a.nc", overwrite=True)[0]) as file:

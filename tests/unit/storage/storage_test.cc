@@ -183,7 +183,7 @@ TEST_P(StorageTest, ReadsAreOfTheBytesAskedForAndEndWithTheFile) {
   for (const auto& [offset, end] : {std::pair{8, 10}, {10, 10}, {50, 50}}) {
     const Status status = object->ReadAt(static_cast<std::uint64_t>(offset), bytes);
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << offset;
-    const std::string said = fmt::format("ends at byte {}, {} bytes before", end, offset + 4 - end);
+    const std::string said = fmt::format("ends at byte {}, {} bytes too early", end, offset + 4 - end);
     EXPECT_NE(status.message().find(said), std::string::npos) << status.message();
   }
 }

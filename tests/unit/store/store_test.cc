@@ -148,8 +148,9 @@ TEST(PatchStorePin, RefusesWithTheNumbersWhereTooManyWait) {
   while (store.state().waiting == 0) std::this_thread::yield();
   const Status refused = store.Pin(1, kNever).status();
   EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
-  EXPECT_NE(refused.message().find("1.50 KiB of 4.00 KiB are in use by 1 requests, and 1 wait"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.message().find("1.50 KiB of 4.00 KiB are in use by 1 requests, and the queue is full with 1"),
+      std::string::npos)
       << refused.message();
   first.Release();
   EXPECT_TRUE(second.get());

@@ -53,7 +53,7 @@ class Contents:
         Raises:
             Error: the samples of a chunk cannot be had, because of damage or of the server
         """
-        value = self._hierarchy.get(self.dataset.native, key)
+        value: Any = self._hierarchy.get(self.dataset.native, key)
         return None if value is None else memoryview(value)
 
     def size(self, key: str) -> int | None:
