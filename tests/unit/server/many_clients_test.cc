@@ -159,7 +159,7 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
       {.dims = {50, 1, 1}, .patch = {16, 1, 1}, .levels = 5, .order = format::PayloadOrder::kLevel});
   testing::MakeDataset(folder.path() / "c.quarry", {.coder = CoderId::kInterpolate, .missing = true});
   testing::MakeDataset(folder.path() / "d.quarry",
-                       {.dims = {150, 120, 100}, .patch = {16, 16, 16}, .coder = CoderId::kInterpolate});
+                       {.dims = {320, 200, 100}, .patch = {32, 32, 32}, .coder = CoderId::kInterpolate});
 
   std::vector<Question> questions;
   {
@@ -179,11 +179,13 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
     }
   }
 
-  // Room for one statistics question and others beside it, but not for all that they decode together.
+  // Room for one statistics question and others beside it, but not for the samples of d.
+  constexpr std::uint64_t kMemory = 3 * query::StatisticsAccumulator::kMemory;
+  static_assert(kMemory < std::uint64_t{320 * 200 * 100 * sizeof(float)});
   client::EnableGrpc();
   Operations operations;
   Service service(DatasetCatalogOptions{folder.path(), {}, folder.path()},
-                  EngineOptions{3 * query::StatisticsAccumulator::kMemory, 2}, &operations);
+                  EngineOptions{kMemory, 2}, &operations);
   ListenOptions options;
   options.address = "127.0.0.1:0";
   auto listener = *Listener::Start(options, &service);
