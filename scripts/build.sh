@@ -3,6 +3,7 @@
 # Usage: scripts/build.sh [PRESET [TARGET...]]     TARGET: part of it, for example quarry-write
 #        scripts/build.sh web                       the viewer's page, into build/viewer
 # QUARRY_WARNINGS_AS_ERRORS=ON: a warning ends the build, as it does with the preset dev
+# QUARRY_BUILD_UNIT_TESTS=OFF: without the tests that the preset asan runs too
 # On a terminal one line shows the progress; in a log, one line for each tenth.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
@@ -19,8 +20,14 @@ case "$preset" in
   python | all) scripts/python-environment.sh ;;
 esac
 settings=()
-command -v ccache >/dev/null && settings+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-[ -z "${QUARRY_WARNINGS_AS_ERRORS:-}" ] || settings+=("-DQUARRY_WARNINGS_AS_ERRORS=$QUARRY_WARNINGS_AS_ERRORS")
+if command -v ccache >/dev/null; then
+  settings+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  # The same source gives the same object in every build folder.
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
+fi
+for setting in QUARRY_WARNINGS_AS_ERRORS QUARRY_BUILD_UNIT_TESTS; do
+  [ -z "${!setting:-}" ] || settings+=("-D$setting=${!setting}")
+done
 if [ "$preset" = asan ]; then
   # libFuzzer comes with Clang; zfp asks for OpenMP.
   scripts/install-dependencies.sh clang libclang-rt-14-dev libomp-14-dev

@@ -7,7 +7,8 @@
 #        scripts/ci.sh STAGE...             some of them
 # Environment:
 #   QUARRY_SEED      for everything that is random; default: the day, so that it rotates. Printed, to repeat a run
-#   QUARRY_CI_BASE   the commit that changes are counted from, for clang-tidy; default: the previous one
+#   QUARRY_CI_BASE   the commit that changes are counted from; default: for clang-tidy the previous one, for the fuzzers
+#                    the last one that is a day older
 # Logs lie in build/ci.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
@@ -40,8 +41,15 @@ stage_release() {
   scripts/build.sh web
   scripts/wasm.sh --check
   scripts/install-dependencies.sh chromium
-  QUARRY_WARNINGS_AS_ERRORS=ON scripts/build.sh all
-  run_ctest --preset release
+  if [ "$full" = 1 ]; then
+    scripts/build.sh all
+    run_ctest --preset release
+  else
+    # The stages asan and fuzz run the others.
+    QUARRY_BUILD_UNIT_TESTS=OFF scripts/build.sh all
+    run_ctest --preset release --label-exclude sanitized
+    run_ctest --preset release --label-regex 'identity|property'
+  fi
   /usr/bin/python3 benchmarks/reproduce.py --check
 }
 
@@ -62,15 +70,21 @@ stage_asan() {
 
 # The fuzzers of the stage asan, whose build they share.
 stage_fuzz() {
-  if [ "$full" = 1 ]; then scripts/fuzz.sh 600; else scripts/fuzz.sh 20; fi
+  if [ "$full" = 1 ]; then
+    scripts/fuzz.sh 600
+    return
+  fi
+  # A push has many commits: those of the last day count.
+  local base=${QUARRY_CI_BASE:-$(git rev-list -1 --before="@$(($(git log -1 --format=%ct) - 86400))" HEAD)}
+  scripts/fuzz.sh ${base:+--changed "$base"} 20
 }
 
 # Without the tests that use gRPC or make a protobuf message, into whose libraries ThreadSanitizer does not see.
 stage_tsan() {
   scripts/build.sh tsan threaded_tests
-  local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|DeadlineWatch|IsGoodRequestId|MemoryGuard|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
+  local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|DeadlineWatch|IsGoodRequestId|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
   TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1' \
-    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
+    run_ctest --preset tsan --tests-regex "^unit/(store/|dataset/|pipeline/EncoderPool|pipeline_single/|server_memory/|$server)"
 }
 
 stage_tidy() {
@@ -129,6 +143,8 @@ fi
 source scripts/environment.sh
 export QUARRY_SEED=${QUARRY_SEED:-$(date +%Y%j)}
 export QUARRY_REQUIRE_DATA=1
+# The same warnings everywhere: objects of the release come from the compiler's cache in later stages.
+export QUARRY_WARNINGS_AS_ERRORS=ON
 export DEBIAN_FRONTEND=noninteractive
 mkdir -p build/ci
 echo "ci: seed $QUARRY_SEED (QUARRY_SEED=$QUARRY_SEED scripts/ci.sh runs the same again), $(nproc) processors, commit $(git rev-parse --short HEAD)"

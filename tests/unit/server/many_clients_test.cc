@@ -184,8 +184,8 @@ TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
   static_assert(kMemory < std::uint64_t{320 * 200 * 100 * sizeof(float)});
   client::EnableGrpc();
   Operations operations;
-  Service service(DatasetCatalogOptions{folder.path(), {}, folder.path()},
-                  EngineOptions{kMemory, 2}, &operations);
+  Service service(DatasetCatalogOptions{folder.path(), {}, folder.path()}, EngineOptions{kMemory, 2},
+                  &operations);
   ListenOptions options;
   options.address = "127.0.0.1:0";
   auto listener = *Listener::Start(options, &service);

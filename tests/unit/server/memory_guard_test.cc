@@ -13,14 +13,7 @@
 namespace quarry::server {
 namespace {
 
-#ifdef QUARRY_SANITIZED
-constexpr bool kOwnAllocator = true;
-#else
-constexpr bool kOwnAllocator = false;
-#endif
-
 TEST(MemoryGuard, GivesBackWhatLiesFreeBetweenBuffersInUse) {
-  if (kOwnAllocator) GTEST_SKIP() << "the sanitizer has an allocator of its own, which keeps what is freed";
   constexpr std::size_t kBytes = 8 << 10;
   constexpr std::size_t kCount = 20'000;
   std::vector<std::unique_ptr<char[]>> buffers;
