@@ -261,6 +261,8 @@ export interface Bounded {
 }
 
 export interface BoxStatistics {
+  /** As it was asked for: another one may be on screen by now. */
+  readonly field: string;
   readonly level: number;
   readonly valid: number;
   readonly missing: number;

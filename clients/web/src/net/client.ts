@@ -47,7 +47,9 @@ function bounded(value: BoundedValue | undefined): Bounded {
   return { value: value?.value ?? NaN, low: value?.low ?? NaN, high: value?.high ?? NaN, unresolved: value?.unresolved ?? false };
 }
 
-function boxStatistics(message: GetStatisticsResponse, level: number, percentiles: number, bins: number): BoxStatistics {
+function boxStatistics(
+  message: GetStatisticsResponse, field: string, level: number, percentiles: number, bins: number,
+): BoxStatistics {
   const { statistics } = message;
   if (statistics === undefined) throw badAnswer("it has no statistics");
   const { histogram } = statistics;
@@ -55,7 +57,7 @@ function boxStatistics(message: GetStatisticsResponse, level: number, percentile
     throw badAnswer(`it has ${statistics.percentiles.length} percentiles and ${histogram?.counts.length ?? 0} bins`);
   }
   return {
-    level, valid: count(statistics.valid, "valid"), missing: count(statistics.missing, "missing"),
+    field, level, valid: count(statistics.valid, "valid"), missing: count(statistics.missing, "missing"),
     min: bounded(statistics.min), max: bounded(statistics.max),
     mean: bounded(statistics.mean), stddev: bounded(statistics.stddev),
     percentiles: statistics.percentiles.map((one) => ({ percent: one.percent, at: bounded(one.at) })),
@@ -115,7 +117,7 @@ export class QuarryClient {
     };
     const request = { query, percentiles: [...options.percentiles], bins: options.bins };
     const answer = await this.call((o) => this.client.getStatistics(request, o), signal);
-    return boxStatistics(answer, level, options.percentiles.length, options.bins);
+    return boxStatistics(answer, selection.field, level, options.percentiles.length, options.bins);
   }
 
   async points(selection: Selection, indices: readonly number[], signal?: AbortSignal): ReturnType<Source["points"]> {

@@ -45,6 +45,6 @@ export class StatisticsPart implements Part {
     replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
     const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
     const samples = `${statistics.valid.toLocaleString("en")} samples, ${missing}`;
-    setText(this.caption, `${this.page.feeds.a?.field.name ?? ""} in the box on screen at level ${statistics.level}: ${samples}`);
+    setText(this.caption, `${statistics.field} in the box on screen at level ${statistics.level}: ${samples}`);
   }
 }

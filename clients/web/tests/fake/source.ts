@@ -307,7 +307,7 @@ function boxValues(field: FakeField, step: number, box: { readonly begin: Vec3; 
   return values;
 }
 
-function statisticsOf(values: readonly number[], level: number, percentiles: readonly number[], bins: number): BoxStatistics {
+function statisticsOf(values: readonly number[], level: number, percentiles: readonly number[], bins: number): Omit<BoxStatistics, "field"> {
   const valid = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
   const bounded = (value: number): Bounded => ({
     value,
@@ -400,7 +400,8 @@ export function fakeSource(
       await Promise.resolve();
       const dataset = find(selection.dataset);
       const field = dataset.fields.find((each) => each.name === selection.field)!;
-      return statisticsOf(boxValues(field, selection.step, box, level), level, wish.percentiles, wish.bins);
+      const values = boxValues(field, selection.step, box, level);
+      return { field: field.name, ...statisticsOf(values, level, wish.percentiles, wish.bins) };
     },
     async points(selection: Selection, indices: readonly number[]) {
       await Promise.resolve();

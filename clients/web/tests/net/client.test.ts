@@ -429,7 +429,7 @@ describe("questions", () => {
 
     const at = { value: 2, low: 1, high: 3, unresolved: false };
     const median = { percent: 50, at: { ...at, unresolved: true } };
-    expect(result).toEqual({ level: 1, valid: 10, missing: 2, min: at, max: at, mean: at, stddev: at,
+    expect(result).toEqual({ field: "speed", level: 1, valid: 10, missing: 2, min: at, max: at, mean: at, stddev: at,
                              percentiles: [median], histogram: { begin: 0, end: 4, counts: [1, 9] } });
     const tooMuch = source.statistics(kSelection, kBox, 0, { percentiles: [], bins: 5000 });
     expect(await errorOf(tooMuch)).toMatchObject({ code: "invalid_argument" });
