@@ -66,8 +66,6 @@ export interface FieldInfo {
   readonly coder: string;
   /** Samples with this value are missing; NaN and infinity always are. */
   readonly fill: number | null;
-  /** "absolute 0.01", "relative 0.001", "lossless". */
-  readonly bound: string;
   /** The field of the dataset: a layer of accuracy before its last is a field of its own here. */
   readonly stored: string;
   /** Which layer of accuracy this is, 0 the roughest, and of how many; most fields have one. */
@@ -129,7 +127,7 @@ export interface FieldStepInfo {
   readonly valid: number;
   readonly tolerance: number;
   readonly hasMissing: boolean;
-  /** Finest first. */
+  /** Finest first. Bytes: payload of the level and all coarser ones, in this layer of accuracy and all before it. */
   readonly levels: readonly { readonly maxError: number; readonly bytes: number; readonly coverage: number }[];
 }
 

@@ -134,14 +134,7 @@ export function datasetSummary(message: SummaryMessage): DatasetSummary {
   };
 }
 
-function boundText(bound: FieldDescription["bound"]): string {
-  if (bound.case === "tolerance") return `absolute ${bound.value}`;
-  if (bound.case === "relativeTolerance") return `relative ${bound.value}`;
-  if (bound.case === "pointwiseRelativeTolerance") return `${bound.value} of each sample`;
-  return bound.case === "lossless" ? "lossless" : "unknown";
-}
-
-/** A layer of accuracy before the last, as a field. */
+/** A layer of accuracy before the last, as a field. Links have these names. */
 function layerName(stored: string, layer: number): string {
   return `${stored}, layer ${layer}`;
 }
@@ -149,10 +142,7 @@ function layerName(stored: string, layer: number): string {
 /** A field, and its layers before the last: the finer first. */
 function fieldInfos(field: FieldDescription, grids: number): FieldInfo[] {
   const last = fieldInfo(field, grids);
-  const unit = field.rougherRelative ? "relative" : "absolute";
-  const rougher = field.rougher.map((tolerance, layer): FieldInfo => ({
-    ...last, name: layerName(last.name, layer), layer, bound: `${unit} ${tolerance}`,
-  }));
+  const rougher = field.rougher.map((_, layer): FieldInfo => ({ ...last, name: layerName(last.name, layer), layer }));
   return [last, ...rougher.reverse()];
 }
 
@@ -178,7 +168,6 @@ function fieldInfo(field: FieldDescription, grids: number): FieldInfo {
     unit: text(field.units, "a unit"),
     coder: text(field.codec, "the name of a coder"),
     fill: field.fill ?? (field.fillInteger === undefined ? null : Number(field.fillInteger)),
-    bound: boundText(field.bound),
     layers: field.rougher.length + 1,
     refers: field.keyframe > 0,
     grid: field.grid,
@@ -247,8 +236,8 @@ function levelRecords(name: string, records: readonly LevelRecord[], grid: GridI
 }
 
 /**
- * A field at a step, and its layers before the last. What a layer needs of those before it counts as its own. Nothing for a
- * field that the dataset had not when it was opened: its grid is not known.
+ * A field at a step, and its layers before the last. The bytes of a level include those that it needs: of coarser levels,
+ * and of the layers before. Nothing for a field that the dataset had not when it was opened: its grid is not known.
  */
 function fieldSteps(field: FieldStep, info: DatasetInfo, version: number): [string, FieldStepInfo][] {
   const known = info.fields.filter((one) => one.stored === field.name);
@@ -260,7 +249,8 @@ function fieldSteps(field: FieldStep, info: DatasetInfo, version: number): [stri
     ...last, tolerance: notNegative(one.tolerance, "a tolerance"), levels: levelRecords(field.name, one.levels, grid, version),
   }));
   layers.push(last);
-  const upTo = (layer: number, level: number): number => layers.slice(0, layer + 1).reduce((sum, one) => sum + one.levels[level]!.bytes, 0);
+  const upTo = (layer: number, level: number): number =>
+    layers.slice(0, layer + 1).flatMap(({ levels }) => levels.slice(level)).reduce((sum, { bytes }) => sum + bytes, 0);
   return known.map((one): [string, FieldStepInfo] => {
     const found = layers[one.layer]!;
     return [one.name, { ...found, levels: found.levels.map((level, l) => ({ ...level, bytes: upTo(one.layer, l) })) }];

@@ -1,13 +1,14 @@
 /** The bar at the top: open dataset, field and step, and actions on the picture. */
 import type { ViewState } from "../model";
+import { fillAccuracy } from "./accuracy";
 import { fieldTitle } from "./attributes";
 import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";
 import { fieldOptions } from "./fields";
-import type { Commands, Playing, Setting, Stepping, Styled, Viewed } from "./page";
+import type { Commands, Loading, Playing, Setting, Stepping, Styled, Viewed } from "./page";
 import { paneKinds } from "./panes";
 import { timeText } from "./text";
 
-export type BarNeeds = Viewed & Pick<Setting, "set" | "chooseField"> & Playing & Pick<Styled, "narrow">
+export type BarNeeds = Viewed & Pick<Loading, "latest"> & Pick<Setting, "set" | "chooseField"> & Playing & Pick<Styled, "narrow">
   & Pick<Commands, "choose" | "help" | "toggleCopyMenu" | "savePng" | "togglePanel" | "toggleTheme">;
 
 const kPaneTexts: Readonly<Record<ViewState["pane"], string>> = { all: "All", x: "x", y: "y", z: "z", volume: "Volume" };
@@ -17,6 +18,7 @@ export class Bar {
   readonly tabs: HTMLElement;
   private readonly dataset: HTMLButtonElement;
   private readonly field: HTMLSelectElement;
+  private readonly accuracy: HTMLSelectElement;
   private readonly slider: HTMLInputElement;
   private readonly stepText: HTMLElement;
   private readonly play: HTMLButtonElement;
@@ -43,6 +45,11 @@ export class Bar {
       title: "Field",
       change: () => {
         page.chooseField(this.field.value);
+      },
+    });
+    this.accuracy = h("select", {
+      change: () => {
+        page.chooseField(this.accuracy.value);
       },
     });
     this.slider = h("input", {
@@ -101,6 +108,7 @@ export class Bar {
       h("h1", { class: "name" }, "Quarry"),
       this.dataset,
       this.field,
+      this.accuracy,
       this.steps,
       h("span", { class: "space" }),
       this.tabs,
@@ -149,11 +157,12 @@ export class Bar {
       h("span", {}, state?.dataset === undefined || state.dataset === "" ? "Choose a dataset" : state.dataset),
     );
     this.field.hidden = !opened;
+    this.accuracy.hidden = !opened || !state || !fillAccuracy(this.accuracy, "Accuracy", opened, state.field, this.page.latest);
     this.steps.hidden = !opened || opened.steps.length === 0;
     this.tabs.hidden = !opened;
     if (!opened || !state) return;
-    fillSelect(this.field, fieldOptions(opened.info), state.field);
     const field = opened.info.fields.find((each) => each.name === state.field);
+    fillSelect(this.field, fieldOptions(opened.info), field?.stored ?? "");
     setAttribute(this.field, "title", (field && fieldTitle(field.attributes)) ?? "Field");
     this.updateSteps();
     this.updateTabs();

@@ -1,5 +1,5 @@
 /** Captions of the view on screen, in words and as commands. */
-import type { Vec3 } from "../model";
+import type { BrickSource, Vec3 } from "../model";
 import { readingAt } from "../render/probe";
 import { getCommand, grpcAddress, pythonCommand } from "../state/index";
 import type { CopyKind, Shown, Viewed } from "./page";
@@ -15,6 +15,11 @@ export function captionOf({ feeds: { a } }: Pick<Shown, "feeds">): string {
   return `${a.info.name} · ${a.field.name} · step ${a.selection.step}${fine}`;
 }
 
+/** The level that a picture becomes, or is. */
+export function levelOf({ status: { target, level } }: Pick<BrickSource, "status">): number {
+  return target ?? level ?? 0;
+}
+
 /**
  * A line for a shell or for Python that reads the box on screen; null while nothing is.
  * @param grpcPort  of the server; null: not known
@@ -25,10 +30,9 @@ export function commandOf(
   grpcPort: number | null,
 ): string | null {
   if (!state || !a) return null;
-  const { level, target } = a.status;
   const { stored, layers } = a.field;
   const what = {
-    selection: { ...a.selection, field: stored }, box: clipOf(state, a.grid), level: target ?? level ?? 0,
+    selection: { ...a.selection, field: stored }, box: clipOf(state, a.grid), level: levelOf(a),
     layer: layers > 1 ? a.field.layer : undefined,
   };
   return (kind === "get" ? getCommand : pythonCommand)(grpcAddress(location, grpcPort), what);

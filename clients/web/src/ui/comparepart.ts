@@ -1,13 +1,14 @@
 import type { ViewState } from "../model";
 import { gridOf } from "../model";
+import { fillAccuracy } from "./accuracy";
 import { fillSelect, h, setText } from "./dom";
-import { fieldOptions } from "./fields";
-import type { Comparison, Setting, Stepping, Viewed } from "./page";
+import { fieldOptions, storedName } from "./fields";
+import type { Comparison, Setting, Shown, Stepping, Viewed } from "./page";
 import type { Part } from "./part";
 
-export type CompareNeeds = Pick<Viewed, "state"> & Pick<Setting, "set"> & Comparison;
+export type CompareNeeds = Pick<Viewed, "state"> & Pick<Setting, "set"> & Pick<Shown, "feeds"> & Comparison;
 
-/** A second field, step, dataset or level: beside the first with the same camera and cursor, or subtracted from it. */
+/** A second field, accuracy, step, dataset or level: beside the first with the same camera and cursor, or subtracted from it. */
 export class ComparePart implements Part {
   readonly title = "Compare";
   readonly body: HTMLElement;
@@ -15,6 +16,8 @@ export class ComparePart implements Part {
   private readonly mode: HTMLSelectElement;
   private readonly dataset: HTMLSelectElement;
   private readonly field: HTMLSelectElement;
+  private readonly accuracy: HTMLSelectElement;
+  private readonly accuracyRow: HTMLElement;
   private readonly step: HTMLSelectElement;
   private readonly level: HTMLSelectElement;
   private readonly levelRow: HTMLElement;
@@ -44,14 +47,22 @@ export class ComparePart implements Part {
       select("Step to compare with"),
       select("Level to compare with"),
     ];
+    this.accuracy = h("select", {
+      change: () => {
+        const compare = page.state?.compare;
+        if (compare) page.set({ compare: { ...compare, field: this.accuracy.value } });
+      },
+    });
     const labelled = (text: string, control: HTMLElement): HTMLElement =>
       h("label", { class: "labelled" }, h("span", {}, text), control);
+    this.accuracyRow = labelled("Accuracy", this.accuracy);
     this.levelRow = labelled("Level", this.level);
     this.rows = h(
       "div",
       { class: "stack" },
       labelled("Dataset", this.dataset),
       labelled("Field", this.field),
+      this.accuracyRow,
       labelled("Step", this.step),
       this.levelRow,
     );
@@ -68,13 +79,17 @@ export class ComparePart implements Part {
     }
     const { dataset, field } = state;
     const before = state.compare ?? { dataset, field, step: this.stepping.other(), difference: false, level: null };
+    const other = page.otherOpened;
+    // Another field comes in full accuracy, and so does that of another dataset. The list is empty until the dataset is open.
+    const isSame =
+      before.dataset === this.dataset.value && (!other || storedName(other.info, before.field) === this.field.value);
     const chosen =
       state.compare === null
         ? before
         : {
             ...before,
             dataset: this.dataset.value,
-            field: this.field.value,
+            field: isSame ? before.field : this.field.value,
             step: this.step.value === "live" ? ("live" as const) : Number(this.step.value),
             level: this.level.value === "" ? null : Number(this.level.value),
           };
@@ -103,7 +118,9 @@ export class ComparePart implements Part {
       compare.dataset,
     );
     const other = page.otherOpened;
-    fillSelect(this.field, other ? fieldOptions(other.info) : [], compare.field);
+    fillSelect(this.field, other ? fieldOptions(other.info) : [], other ? storedName(other.info, compare.field) : "");
+    this.accuracyRow.hidden =
+      !other || !fillAccuracy(this.accuracy, "Accuracy to compare with", other, compare.field, page.feeds.b);
     fillSelect(
       this.step,
       [

@@ -29,6 +29,13 @@ function headingOf({ coordinate, complex }: FieldInfo): string | null {
   return complex === null ? null : `${complex.of} (complex)`;
 }
 
+/** The name of a field in the list, where its layers of accuracy are one field. */
+export function storedName(info: DatasetInfo, name: string): string {
+  return info.fields.find((each) => each.name === name)?.stored ?? name;
+}
+
+/** Each stored field once. */
 export function fieldOptions(info: DatasetInfo): readonly Option[] {
-  return fieldsInOrder(info).map((field) => ({ value: field.name, text: fieldText(field), group: headingOf(field) }));
+  const fields = fieldsInOrder(info).filter((field) => field.name === field.stored);
+  return fields.map((field) => ({ value: field.name, text: fieldText(field), group: headingOf(field) }));
 }

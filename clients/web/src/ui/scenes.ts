@@ -69,7 +69,7 @@ export class Scenes {
       };
     }
     const source = feeds[side]!;
-    const alike = side === "b" && a?.field.name === source.field.name && a.field.unit === source.field.unit;
+    const alike = side === "b" && a?.field.stored === source.field.stored && a.field.unit === source.field.unit;
     const range =
       side === "a" || alike ? rangeOf(state.colour, a ?? source) : fullRange(state.colour.map, source.step.min, source.step.max);
     return {

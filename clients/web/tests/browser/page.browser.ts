@@ -470,6 +470,41 @@ describe("what the user sees", () => {
     await expect.poll(() => page.evaluate(() => window.app.feeds.b?.status.target)).toBe(0);
   });
 
+  it("has one choice for the layers of accuracy of a field, and one more beside it", async () => {
+    await open("#d=ladder&f=temp&pane=z&at=8,8,8&t=0&level=0&with=0;temp;ladder", { size: kDesk });
+    await bothSettled();
+    await page.evaluate(() => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    expect(await page.locator("select[aria-label='Field'] option").allTextContents()).toEqual(["temp [K]", "p"]);
+    const own = page.locator("select[aria-label^='Accuracy: largest error in K']");
+    const other = page.locator("select[aria-label^='Accuracy to compare with']");
+    await other.waitFor();
+    const choices = ["exact · 120 kB · full", "±0.0125 K · 80.0 kB · layer 1", "±0.5 K · 40.0 kB · layer 0"];
+    expect([await own.locator("option").allTextContents(), await other.locator("option").allTextContents()]).toEqual([choices, choices]);
+    expect(await other.getAttribute("aria-label")).toContain("largest error in K at level 0, bytes down to level 0");
+    expect(await findings()).toEqual([]);
+
+    await other.selectOption("temp, layer 0");
+    await page.waitForFunction(() => window.app.feeds.b?.field.name === "temp, layer 0");
+    await bothSettled();
+    await own.focus();
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction(() => window.app.feeds.a?.field.name === "temp, layer 1");
+    await bothSettled();
+    expect(await page.textContent(".value")).toContain("temp, layer 1 271");
+    expect(await written()).toEqual(expect.arrayContaining(["temp, layer 1, step 0: z = 8 m", "temp, layer 0, step 0: z = 8 m"]));
+    expect([await page.inputValue("select[aria-label='Field']"), await page.inputValue("select[aria-label='Field to compare with']")]).toEqual(["temp", "temp"]);
+
+    // Another step keeps the accuracy; another field comes in full.
+    await page.selectOption("select[aria-label='Step to compare with']", "10");
+    await page.waitForFunction(() => window.app.feeds.b?.selection.step === 10);
+    expect(await page.evaluate(() => window.app.state?.compare?.field)).toBe("temp, layer 0");
+    await page.selectOption("select[aria-label='Field to compare with']", "p");
+    await page.waitForFunction(() => window.app.feeds.b?.field.name === "p");
+    expect([await other.isVisible(), await own.isVisible()]).toEqual([false, true]);
+  });
+
   it("is saved with axes and legend", async () => {
     await open("#d=ball&pane=z", { size: kDesk });
     const download = page.waitForEvent("download");

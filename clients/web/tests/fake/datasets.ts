@@ -91,6 +91,21 @@ export const kStations: FakeDataset = {
   ],
 };
 
+/** A field in three layers of accuracy, each a field of the page, and a field in one. */
+export const kLadder: FakeDataset = {
+  name: "ladder",
+  dims: [32, 32, 32],
+  patch: [16, 16, 16],
+  levels: 4,
+  steps: 2,
+  fields: [
+    { name: "temp", unit: "K", min: 270, max: 300, layer: { stored: "temp", number: 2, count: 3, tolerance: 0 }, value: (x) => 270 + x / 8 },
+    { name: "temp, layer 1", unit: "K", min: 270, max: 300, layer: { stored: "temp", number: 1, count: 3, tolerance: 0.0125 }, value: (x) => 270 + x / 8 },
+    { name: "temp, layer 0", unit: "K", min: 270, max: 300, layer: { stored: "temp", number: 0, count: 3, tolerance: 0.5 }, value: (x) => 270.25 + x / 8 },
+    { name: "p", unit: "", min: 0, max: 32, value: (_, y) => y },
+  ],
+};
+
 /** Datasets for the tests of the page. */
 export const kFakes: readonly FakeDataset[] = [
   {
@@ -192,4 +207,5 @@ export const kFakes: readonly FakeDataset[] = [
   kOcean,
   kShelf,
   kStations,
+  kLadder,
 ];

@@ -33,6 +33,8 @@ export interface FakeField {
   readonly still?: boolean;
   readonly coordinate?: boolean;
   readonly complex?: FieldInfo["complex"];
+  /** Left out: the field has one layer of accuracy. */
+  readonly layer?: { readonly stored: string; readonly number: number; readonly count: number; readonly tolerance: number };
   /** Value by level-0 sample and step; NaN is missing. */
   value(x: number, y: number, z: number, step: number): number;
 }
@@ -118,10 +120,9 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
       unit: field.unit,
       coder: "interpolate",
       fill: null,
-      bound: "relative 0.001",
-      stored: field.name,
-      layer: 0,
-      layers: 1,
+      stored: field.layer?.stored ?? field.name,
+      layer: field.layer?.number ?? 0,
+      layers: field.layer?.count ?? 1,
       refers: false,
       grid: field.grid ?? 0,
       attributes: field.attributes ?? [],
@@ -133,15 +134,16 @@ export function fakeInfo(dataset: FakeDataset): DatasetInfo {
 }
 
 function fakeFieldStep(field: FakeField, grid: FakeGrid): FieldStepInfo {
+  const tolerance = field.layer?.tolerance ?? 0.001;
   return {
     min: field.min,
     max: field.max,
     valid: grid.dims[0] * grid.dims[1] * grid.dims[2],
-    tolerance: 0.001,
+    tolerance,
     hasMissing: hasMissing(field, grid),
     levels: Array.from({ length: grid.levels }, (_, level) => ({
-      maxError: 0.001 * 3 ** level,
-      bytes: 40000 / 4 ** level,
+      maxError: tolerance * 3 ** level,
+      bytes: (40000 * (1 + (field.layer?.number ?? 0))) / 4 ** level,
       coverage: 1,
     })),
   };

@@ -110,7 +110,7 @@ describe("opening", () => {
 
     expect(info).toEqual({
       name: "run42", grids: [kGrid],
-      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, bound: "absolute 0.01", stored: "speed", layer: 0, layers: 1, refers: false, grid: 0,
+      fields: [{ name: "speed", type: "float32", unit: "m/s", coder: "interpolate", fill: null, stored: "speed", layer: 0, layers: 1, refers: false, grid: 0,
                  attributes: [], still: false, coordinate: false, complex: null }],
       attributes: [], texts: [], timeUnit: "days since 2001-01-01", timeName: "", timeAttributes: [],
     });
@@ -118,6 +118,8 @@ describe("opening", () => {
       [[0, 0, "date 0"], [2, 0.2, "date 2"], [5, 0.5, "date 5"], [7, 0.7, "date 7"]]);
     expect(steps[1]!.fields.get("speed")).toMatchObject({ min: 0, max: 90_000, valid: 2160, tolerance: 0.01, hasMissing: false });
     expect(steps[1]!.fields.get("speed")!.levels[2]).toEqual({ maxError: 0.16, bytes: 62, coverage: 1 });
+    // A level needs all coarser ones.
+    expect(steps[1]!.fields.get("speed")!.levels.map(({ bytes }) => bytes)).toEqual([4000 + 500 + 62, 500 + 62, 62]);
   });
 
   it("gives what the source says besides, with the types of the numbers", async () => {
@@ -247,14 +249,15 @@ describe("opening", () => {
     const { source } = open({ rougher: [10, 1] });
     const { info, steps } = await source.open("run42");
 
-    expect(info.fields.map(({ name, stored, layer, layers, bound }) => [name, stored, layer, layers, bound])).toEqual([
-      ["speed", "speed", 2, 3, "absolute 0.01"],
-      ["speed, layer 1", "speed", 1, 3, "absolute 1"],
-      ["speed, layer 0", "speed", 0, 3, "absolute 10"],
+    expect(info.fields.map(({ name, stored, layer, layers }) => [name, stored, layer, layers])).toEqual([
+      ["speed", "speed", 2, 3],
+      ["speed, layer 1", "speed", 1, 3],
+      ["speed, layer 0", "speed", 0, 3],
     ]);
+    // A layer needs all before it, and a level all coarser ones: 125 and 15 bytes in layers 0 and 1, 500 and 62 in layer 2.
     const fields = [...steps[0]!.fields];
-    expect(fields.map(([name, one]) => [name, one.tolerance, one.levels[0]!.maxError, one.levels[0]!.bytes])).toEqual([
-      ["speed", 0.01, 0.01, 6000], ["speed, layer 1", 1, 1, 2000], ["speed, layer 0", 10, 10, 1000],
+    expect(fields.map(([name, one]) => [name, one.tolerance, one.levels[1]!.maxError, one.levels[1]!.bytes])).toEqual([
+      ["speed", 0.01, 0.04, 562 + 140 + 140], ["speed, layer 1", 1, 4, 140 + 140], ["speed, layer 0", 10, 40, 140],
     ]);
   });
 

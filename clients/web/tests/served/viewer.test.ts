@@ -3,6 +3,7 @@ import { mkdirSync, openSync, readdirSync, readFileSync, closeSync, readSync, st
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { bytes } from "../../src/ui/text";
 import { Folder, hasPython, kPage, launch, Road, run, runLine, runPython, Server, Viewer } from "./harness";
 
 const kDims = [70, 50, 40] as const;
@@ -125,10 +126,35 @@ describe("the page as the server serves it", () => {
     await viewer.close();
   });
 
-  it("shows the layer of accuracy that is chosen, and says its error", async () => {
+  it("has the accuracies of a field with their errors and bytes, beside the list of fields", async () => {
     const viewer = await open("d=ladder&f=f&level=0");
-    expect(await viewer.page.locator("select[aria-label=Field] option, select option").allTextContents())
-      .toEqual(expect.arrayContaining(["f [m/s]", "f, layer 1 [m/s]", "f, layer 0 [m/s]"]));
+    await viewer.settled();
+    expect(await viewer.page.locator("select[aria-label=Field] option").allTextContents()).toEqual(["f [m/s]"]);
+    const select = viewer.page.locator("select[aria-label^='Accuracy: largest error in m/s at level 0, bytes down to level 0']");
+    const planned = (layer: number): string => {
+      const plan = run("quarry", "plan", folder.at("data/ladder.quarry"), "--field", "f", "--layer", layer, "--json");
+      return bytes((JSON.parse(plan) as { bytes: number }).bytes);
+    };
+    expect(await select.locator("option").allTextContents())
+      .toEqual([`exact · ${planned(2)} · full`, `±0.01 m/s · ${planned(1)} · layer 1`, `±0.5 m/s · ${planned(0)} · layer 0`]);
+    await select.selectOption("f, layer 0");
+    await expect.poll(async () => viewer.text(".value"), kWaiting).toContain("f, layer 0 ");
+    await viewer.settled();
+    expect(await viewer.link()).toContain("&f=f,%20layer%200&");
+    expect(await viewer.copied("Command: quarry get")).toContain(" --field f --step 0 --box 0:70,0:50,0:40 --level 0 --layer 0 ");
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
+  it("has no choice of accuracy where a field has one layer", async () => {
+    const viewer = await open("d=wave&f=f");
+    await viewer.settled();
+    expect(await viewer.page.locator("select[aria-label^=Accuracy]:visible").count()).toBe(0);
+    await viewer.close();
+  });
+
+  it("shows the layer of accuracy that a link names, and says its error", async () => {
+    const viewer = await open("d=ladder&f=f&level=0");
     for (const [field, error] of [["f, layer 0", 0.5], ["f, layer 1", 0.01], ["f", 0]] as const) {
       await viewer.go(`d=ladder&f=${encodeURIComponent(field)}&level=0&at=33,31,8`);
       await viewer.settled();

@@ -160,6 +160,18 @@ describe("a view of a dataset", () => {
     expect(completeLink({ field: "mask", step: 5 }, still, initial)).toMatchObject({ state: { step: 0 }, problems: ['"mask" has no step 5; showing step 0'] });
   });
 
+  it("has the layer of accuracy that it names, beside another one", () => {
+    const layers = { ...opened, info: { ...info, fields: [...fields, { name: "speed, layer 0", grid: 0 }] } as unknown as DatasetInfo,
+                     steps: [step(0, "speed", "speed, layer 0")] };
+    const { values, problems } = parseLink("#v=1&d=run42&f=speed,%20layer%200&t=0&with=0;speed,%20layer%201;run42;difference");
+    const { state } = completeLink(values, layers, initial);
+
+    expect([problems, state.field, state.compare?.field]).toEqual([[], "speed, layer 0", "speed, layer 1"]);
+    expect(formatLink(state)).toContain("&f=speed,%20layer%200&t=0");
+    expect(formatLink(state)).toContain("&with=0;speed,%20layer%201;run42;difference");
+    expect(completeLink({ field: "speed, layer 7" }, layers, initial).problems).toEqual(['"run42" has no field "speed, layer 7"; showing "speed"']);
+  });
+
   it("says what the dataset does not have", () => {
     const values = { field: "gone", step: 2, colour: { map: "rainbow" } };
     const { state, problems } = completeLink(values, opened, initial, ["viridis", "magma"]);

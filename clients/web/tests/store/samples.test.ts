@@ -71,7 +71,7 @@ describe("validity", () => {
 
 describe("blocks", () => {
   const grid = { dims: [6, 2, 1], patch: [4, 4, 4], levels: 1 } as unknown as GridInfo;
-  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, bound: "", layers: 1, layer: 0, stored: "f", refers: false, grid: 0, attributes: [], still: false, coordinate: false, complex: null } as const;
+  const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, layers: 1, layer: 0, stored: "f", refers: false, grid: 0, attributes: [], still: false, coordinate: false, complex: null } as const;
   const bytes = (...values: number[]): Uint8Array => new Uint8Array(Uint16Array.from(values).buffer);
 
   it("become bricks when these are whole, whatever the cut", () => {
