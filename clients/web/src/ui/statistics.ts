@@ -37,7 +37,8 @@ export class StatisticsFeed {
       [this.result, this.error] = [result, null];
     } catch (error) {
       if (signal.aborted) return;
-      this.error = `${error instanceof Error ? error.message : String(error)}; the next change of the box asks again`;
+      const message = `${error instanceof Error ? error.message : String(error)}; the next change of the box asks again`;
+      [this.result, this.error] = [null, message];
     }
     this.onChange();
   }
