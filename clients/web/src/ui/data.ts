@@ -72,7 +72,7 @@ export class Data {
   /** The reason why there is no comparison; null if there is one, or none is wanted. */
   compareProblem(state: ViewState | null): string | null {
     if (!state?.compare) return null;
-    return this.otherError?.message ?? this.refusal(state) ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
+    return this.otherError?.message ?? this.refusal(state) ?? this.replacement(state, state.compare) ?? (state.compare.difference ? this.scenes.problem(this.feeds) : null);
   }
 
   /** The view without a comparison that cannot be. */
@@ -84,6 +84,12 @@ export class Data {
     const info = this.dataset.opened?.info;
     if (!compare || !info || compare.dataset !== dataset) return null;
     return whyNotBeside(info, field, comparedField(info, compare));
+  }
+
+  private replacement(state: ViewState, compare: NonNullable<ViewState["compare"]>): string | null {
+    const info = this.otherOpened(state)?.info;
+    const field = info ? comparedField(info, compare) : compare.field;
+    return field === compare.field ? null : `"${compare.dataset}" has no field "${compare.field}"; "${field}" is compared`;
   }
 
   otherOpened(state: ViewState | null): Opened | null {

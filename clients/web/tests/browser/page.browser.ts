@@ -307,6 +307,11 @@ describe("what the user sees", () => {
     expect((await page.evaluate(() => window.app.stage.shown.map((view) => view.key))).sort()).toEqual(["volume-a", "x-a", "y-a", "z-a"]);
   });
 
+  it("says which field stands for one that a link names and the dataset lacks", async () => {
+    await open("#d=ramp&t=0&with=0;gone;ramp", { size: kDesk });
+    expect(await page.textContent(".banner")).toContain('"ramp" has no field "gone"; "ramp" is compared');
+  });
+
   it("begins with a list that says how many grids a dataset has", async () => {
     page = await viewer.open("");
     expect(await page.textContent(".dataset-row:has-text('ocean') .dataset-facts")).toContain("64 × 32 × 16 and 3 other grids");
