@@ -69,15 +69,12 @@ Status ChooseLevel(const SpectrumRequest& request, const StepDescription& step, 
     return Status::Ok();
   }
   source->level = request.level;
-  int most = 0;
-  for (const std::string& field : request.fields) {
-    const int last = dataset.fields[*dataset.FindField(field)].layers() - 1;
-    source->layers.push_back(std::min(request.layer.value_or(last), last));
-    most = std::max(most, last);
+  std::vector<const FieldDescription*> fields;
+  for (const std::string& name : request.fields) {
+    fields.push_back(&dataset.fields[*dataset.FindField(name)]);
+    source->layers.push_back(ShownLayer(*fields.back(), request.layer));
   }
-  if (request.layer.value_or(0) <= most) return Status::Ok();
-  return InvalidArgument("there is no layer {}; the layers of accuracy are 0, the roughest, to {}",
-                         *request.layer, most);
+  return CheckLayer(fields, request.layer);
 }
 
 /// The samples of the level, which are the same along each axis for all components.

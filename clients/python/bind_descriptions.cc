@@ -114,6 +114,13 @@ void BindDescriptions(nb::module_& m) {
           "Number of layers of accuracy; 1 for most fields.")
       .def_prop_ro("fill", &FillToPython, nb::for_getter(nb::sig("def fill(self, /) -> int | float | None")),
                    "Samples with this value are missing; None: only those that are NaN or infinite.");
+  m.def(
+      "check_layer",
+      [](const std::vector<const FieldDescription*>& fields, std::optional<int> layer) {
+        const Status status = CheckLayer(fields, layer);
+        if (!status.ok()) throw nb::value_error(status.message().c_str());
+      },
+      "fields"_a, "layer"_a.none(), "Raises ValueError for a layer of accuracy that none of the fields has.");
   nb::class_<client::DatasetSummary>(m, "DatasetSummary", "What `list` says about a dataset.")
       .def_ro("name", &client::DatasetSummary::name,
               "Its name, as `open` takes it behind the address of the server.")

@@ -24,6 +24,24 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
   return nullptr;
 }
 
+int ShownLayer(const FieldDescription& field, std::optional<int> layer) {
+  const int last = field.layers() - 1;
+  return std::min(layer.value_or(last), last);
+}
+
+Status CheckLayer(std::span<const FieldDescription* const> fields, std::optional<int> layer) {
+  int most = 1;
+  std::string names;
+  for (const FieldDescription* field : fields) {
+    most = std::max(most, field->layers());
+    names += (names.empty() ? "" : ", ") + field->name;
+  }
+  if (!layer || (*layer >= 0 && *layer < most)) return Status::Ok();
+  return InvalidArgument("there is no layer {}; {} {} layers of accuracy 0, the roughest, to {}", *layer,
+                         fields.empty() ? "a dataset without fields" : names,
+                         fields.size() > 1 ? "have" : "has", most - 1);
+}
+
 bool IsSameAxis(const GridDescription& a, std::size_t of_a, const GridDescription& b, std::size_t of_b) {
   return a.dims[of_a] == b.dims[of_b] && a.origin[of_a] == b.origin[of_b] &&
          (a.spacing[of_a] == b.spacing[of_b] || a.dims[of_a] == 1) &&

@@ -170,6 +170,15 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   std::uint64_t no_sample_bits() const;
 };
 
+/// The layer of accuracy that a field shows in a call for several fields.
+/// @param layer  0 the roughest; the last for a field with fewer layers, and where it is left out
+int ShownLayer(const FieldDescription& field, std::optional<int> layer);
+
+/// Checks the layer of accuracy of a call for several fields: at least one of them must have it.
+/// @param layer  as in ShownLayer
+/// @errors kInvalidArgument with the names of the fields, and the layers
+Status CheckLayer(std::span<const FieldDescription* const> fields, std::optional<int> layer);
+
 /// A coordinate of text: names of stations along an axis, or one text for the whole.
 struct TextCoordinate {
   std::string name;

@@ -53,7 +53,7 @@ FieldDescription AtLayer(FieldDescription field, int layer) {
 FieldContents Show(const DatasetDescription& dataset, std::size_t number, const View& view) {
   const FieldDescription& field = dataset.fields[number];
   FieldContents shown;
-  shown.layer = std::min(view.layer.value_or(field.layers() - 1), field.layers() - 1);
+  shown.layer = ShownLayer(field, view.layer);
   shown.rounded = view.float32 && field.type == DataType::kFloat64;
   shown.description = AtLayer(field, shown.layer);
   if (shown.rounded) shown.description.lossless = false;
@@ -110,11 +110,11 @@ Result<Contents> Contents::Create(DatasetDescription dataset, View view) {
     if (std::ranges::none_of(contents.fields_, same))
       contents.fields_.push_back(Show(all, *number, contents.view_));
   }
-  int most = 1;
-  for (const FieldContents& shown : contents.fields_) most = std::max(most, shown.description.layers());
-  if (contents.view_.layer.value_or(0) >= most)
-    return NotFound("there is no layer {}; the layers of accuracy are 0, the roughest, to {}",
-                    *contents.view_.layer, most - 1);
+  std::vector<const FieldDescription*> fields;
+  for (const FieldContents& shown : contents.fields_) fields.push_back(&shown.description);
+  // The view is a part of the hierarchy's name: with a wrong layer, there is no such hierarchy.
+  if (const Status status = CheckLayer(fields, contents.view_.layer); !status.ok())
+    return NotFound("{}", status.message());
   return contents;
 }
 

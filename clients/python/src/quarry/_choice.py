@@ -1,6 +1,6 @@
 """The level and the layers of accuracy of calls that show several steps or fields.
 
-The library has the rule for an error: that of `Field.read`, for the worst of the steps.
+The library has the rules for an error, that of `Field.read` for the worst of the steps, and for a layer.
 """
 
 from __future__ import annotations
@@ -57,10 +57,8 @@ def choose(dataset: Dataset, names: Iterable[str], meant: Collection[str],
     check(level=level, layer=layer)
     if level not in range(levels := max((fields[name].levels for name in meant), default=1)):
         raise ValueError(f"there is no level {level}; the dataset has levels 0, full resolution, to {levels - 1}")
+    _quarry.check_layer([fields[name]._description for name in meant], layer)
     if layer is not None:
-        if layer not in range(most := max((fields[name].layers for name in meant), default=1)):
-            raise ValueError(f"there is no layer {layer}; {', '.join(meant)} {'have' if len(meant) > 1 else 'has'} "
-                             f"layers of accuracy 0, the roughest, to {most - 1}")
         layers = {name: min(layer, last) for name, last in layers.items()}
     return Choice(int(level), layers)
 
