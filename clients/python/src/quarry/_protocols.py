@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from quarry._edit import Attributes, Owner
 
 
-class Answer(Protocol):
-    """An answer of the library, or several of them as one. See `quarry.Samples`."""
-
-    @property
-    def array(self) -> Any:
-        """[z, y, x]."""
+class Shown(Protocol):
+    """Facts that an answer and its samples have in common."""
 
     @property
     def field(self) -> str:
@@ -46,16 +42,8 @@ class Answer(Protocol):
         """Layer of accuracy."""
 
     @property
-    def last(self) -> bool:
-        """Whether no finer level follows in a stream."""
-
-    @property
     def max_error(self) -> float:
         """Largest difference from the original field, in the field's unit."""
-
-    @property
-    def extent(self) -> Box:
-        """The box in samples of this level."""
 
     @property
     def spacing(self) -> Triple:
@@ -73,12 +61,28 @@ class Answer(Protocol):
     def left_out(self) -> list[Box]:
         """Boxes that were left out."""
 
+
+class Answer(Shown, Protocol):
+    """An answer of the library, or several of them as one. See `quarry.Samples`."""
+
+    @property
+    def array(self) -> Any:
+        """[z, y, x]."""
+
+    @property
+    def last(self) -> bool:
+        """Whether no finer level follows in a stream."""
+
+    @property
+    def extent(self) -> Box:
+        """The box in samples of this level."""
+
     @property
     def may_miss(self) -> bool:
         """Whether samples may be missing."""
 
 
-class Samples(Protocol):
+class Samples(Shown, Protocol):
     """See `quarry.Samples`."""
 
     _answer: Answer
@@ -90,44 +94,8 @@ class Samples(Protocol):
         """[z, y, x]."""
 
     @property
-    def field(self) -> str:
-        """Name of the field."""
-
-    @property
-    def step(self) -> int:
-        """The number of the step."""
-
-    @property
-    def level(self) -> int:
-        """0 is full resolution."""
-
-    @property
-    def layer(self) -> int:
-        """Layer of accuracy."""
-
-    @property
-    def max_error(self) -> float:
-        """Largest difference from the original field, in the field's unit."""
-
-    @property
-    def spacing(self) -> Triple:
-        """Samples of full resolution between neighbours."""
-
-    @property
     def box(self) -> Box:
         """The box in samples of this level."""
-
-    @property
-    def damaged(self) -> list[tuple[Box, int]]:
-        """Damaged boxes, each with the level that is shown there."""
-
-    @property
-    def rougher(self) -> list[tuple[Box, int]]:
-        """Damaged boxes that show a rougher layer, each with the layer."""
-
-    @property
-    def left_out(self) -> list[Box]:
-        """Boxes that were left out."""
 
     @property
     def coords(self) -> ByAxis[npt.NDArray[np.float64]]:
