@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "quarry/query/patch_rows.h"
 
@@ -13,11 +12,6 @@ namespace quarry::query {
 namespace {
 
 PatchParts PartsOf(const LevelCandidates& all) { return {all.grid.levels, all.field.layers()}; }
-
-/// First and last layer of those to choose from.
-std::pair<int, int> LayersToChooseFrom(const Query& query) {
-  return {query.any_layer ? 0 : query.layer, query.layer};
-}
 
 /// Whether a patch has samples of a level in the box.
 bool HasSamples(const LevelCandidates& all, const LocatedPatch& entry, int level) {
@@ -73,62 +67,72 @@ std::uint64_t SamplesOf(const LevelCandidates& all, const LevelChoice& choice) {
                        SampleCount(query.box, all.left_out, SpacingAt(query, choice.level));
 }
 
-/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
-/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
-/// the coarsest such level. Records are of whole patches: a box that cuts a patch may lack outside samples
-/// that the interpolation at its faces would take.
-/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
-Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) {
-  const std::pair<int, int> layers = LayersToChooseFrom(all.query);
-  std::optional<LevelChoice> cheapest;
-  std::uint64_t least = 0;
-  for (int layer = layers.first; layer <= layers.second; ++layer) {
-    for (int level = all.grid.levels - 1; level >= 0; --level) {
-      const LevelChoice choice{level, layer};
-      if (!std::all_of(all.entries.begin(), all.entries.end(),
-                       [&](const LocatedPatch& entry) { return Shows(all, entry, choice, max_error); }))
-        continue;
-      const std::uint64_t bytes = PayloadOf(all, choice);
-      if (!cheapest || bytes < least) {
-        cheapest = choice;
-        least = bytes;
-      }
-      break;  // finer levels of the layer cost more
+/// The choice with the least cost, one of each layer that the query may take; among equals, the roughest
+/// layer.
+/// @param level_of  gives the level for a layer, or nothing if no level of it is good enough
+/// @param cost_of  gives the cost of a choice, a number
+template <typename LevelOf, typename CostOf>
+std::optional<LevelChoice> ChooseAmongLayers(const Query& query, const LevelOf& level_of,
+                                             const CostOf& cost_of) {
+  std::optional<LevelChoice> best;
+  decltype(cost_of(LevelChoice{})) least = 0;
+  for (int layer = query.any_layer ? 0 : query.layer; layer <= query.layer; ++layer) {
+    const std::optional<int> level = level_of(layer);
+    if (!level) continue;
+    const LevelChoice choice{*level, layer};
+    const auto cost = cost_of(choice);
+    if (!best || cost < least) {
+      best = choice;
+      least = cost;
     }
   }
+  return best;
+}
+
+/// The level and layer with the least payload at which every patch that meets the box has samples in the box,
+/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
+/// the coarsest such level, as finer ones cost more. Records are of whole patches: a box that cuts a patch
+/// may lack outside samples that the interpolation at its faces would take.
+/// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
+Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) {
+  const auto coarsest = [&](int layer) -> std::optional<int> {
+    for (int level = all.grid.levels - 1; level >= 0; --level) {
+      const auto shows = [&](const LocatedPatch& entry) {
+        return Shows(all, entry, {level, layer}, max_error);
+      };
+      if (std::ranges::all_of(all.entries, shows)) return level;
+    }
+    return std::nullopt;
+  };
+  const std::optional<LevelChoice> cheapest = ChooseAmongLayers(
+      all.query, coarsest, [&](const LevelChoice& choice) { return PayloadOf(all, choice); });
   if (cheapest) return *cheapest;
   return NotFound(
       "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
       "or for level 0",
-      ToString(all.query.box), max_error, LargestError(all, {0, layers.second}));
+      ToString(all.query.box), max_error, LargestError(all, {0, all.query.layer}));
 }
 
 /// Chooses among the finest levels of the layers whose whole answer, with the coarser levels from first_level
 /// on, has at most `max_bytes` of payload and at most `max_bytes` of samples: the one with the smallest
-/// recorded error. The bound holds for payload and for samples, as either may be sent. Levels without samples
-/// in the box are skipped.
+/// recorded error, as coarser levels of a layer show less. The bound holds for payload and for samples, as
+/// either may be sent. Levels without samples in the box are skipped.
 /// @errors kNotFound with the least number of bytes that brings samples
 Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_bytes) {
-  const std::pair<int, int> layers = LayersToChooseFrom(all.query);
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  std::optional<LevelChoice> best;
-  double least_error = 0;
-  for (int layer = layers.first; layer <= layers.second; ++layer) {
+  const auto finest = [&](int layer) -> std::optional<int> {
     for (int level = 0; level < all.grid.levels; ++level) {
       if (LevelBox(all.query.box, level).empty()) continue;
       const LevelChoice choice{level, layer};
       const std::uint64_t bytes =
           std::max(SamplesOf(all, choice) * SizeOf(all.field.type), PayloadOf(all, choice));
       least = std::min(least, bytes);
-      if (bytes > max_bytes) continue;
-      const double error = LargestError(all, choice);
-      if (!best || error < least_error) {
-        best = choice;
-        least_error = error;
-      }
-      break;  // coarser levels of the layer show less
+      if (bytes <= max_bytes) return level;
     }
-  }
+    return std::nullopt;
+  };
+  const std::optional<LevelChoice> best = ChooseAmongLayers(
+      all.query, finest, [&](const LevelChoice& choice) { return LargestError(all, choice); });
   if (best) return *best;
   return NotFound(
       "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
