@@ -4,6 +4,7 @@ Kills come at random moments of a run, from its first instant to its end. The de
 synchronisation: the checks hold for every moment of the kill.
 """
 
+import contextlib
 import functools
 import os
 import select
@@ -24,9 +25,14 @@ LAYOUT = ("--field", "f", "--relative", "1e-4", "--patch", "16", "--files", "8")
 STEPS = 4
 
 
-def write_command(dataset, sources, *options, ranks=RANKS):
+def write_command(dataset, sources, *options, ranks=RANKS, program="quarry-write"):
     options = ("--dims", "x".join(map(str, DIMS)), "--type", "float32", *LAYOUT, *options)
-    return qt.mpi_command(ranks, "quarry-write", *sources, *options, "--output", dataset)
+    return qt.mpi_command(ranks, program, *sources, *options, "--output", dataset)
+
+
+# The run after a kill is on ranks again, or in one process, which starts faster.
+ON_RANKS = {"ranks": RANKS}
+IN_ONE_PROCESS = {"ranks": 0, "program": qt.SERIAL_WRITER}
 
 
 def children_of(pid):
@@ -60,14 +66,16 @@ def kill(descriptor):
         pass
 
 
-def wait_for_end(descriptor):
-    """Open MPI sometimes leaves a rank in MPI_Init, waiting for an mpirun that has ended. A process that takes
-    too long is killed as well, which is one more kill at some moment."""
-    ended, _, _ = select.select([descriptor], [], [], 10)
-    if not ended:
-        kill(descriptor)
-        select.select([descriptor], [], [])
-    os.close(descriptor)
+def wait_for_end(descriptors):
+    """Open MPI sometimes leaves ranks in MPI_Init, waiting for an mpirun that has ended. Processes that take too long
+    are killed as well, which is one more kill at some moment."""
+    latest = time.monotonic() + 10
+    for descriptor in descriptors:
+        ended, _, _ = select.select([descriptor], [], [], max(0, latest - time.monotonic()))
+        if not ended:
+            kill(descriptor)
+            select.select([descriptor], [], [])
+        os.close(descriptor)
 
 
 class Timing(NamedTuple):
@@ -106,15 +114,15 @@ def kill_during(command, delay, after_first_line, victim):
     os.kill(process.pid, signal.SIGCONT if victim == "rank" else signal.SIGKILL)
 
     def wait():
-        for rank in ranks:
-            wait_for_end(rank)
-        # Every rank has ended. Open MPI's mpirun, when it had to end some of them itself, now and then waits
-        # for ever in its own last function (pmix_rte_finalize); there is nothing more to learn from it.
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        wait_for_end(ranks)
+        # A mpirun that was stopped before it had started all ranks starts the others, and ends after them.
+        if len(ranks) < RANKS:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+        # Every rank has ended, so there is nothing more to learn from mpirun. When it had to end some of them itself,
+        # it now and then waits for ever in its own last function (pmix_rte_finalize).
+        process.kill()
+        process.wait()
         process.stdout.close()
 
     return wait
@@ -157,11 +165,11 @@ class Publish(qt.QuarryTest):
             self.assertTrue(actual == expected, f"step {step} has other bytes than the undisturbed run's")
         return len(steps)
 
-    def check_next_run(self, dataset, done):
+    def check_next_run(self, dataset, done, how):
         """The same series again, or one more step, with --resume: it skips what is published, writes the rest, and
         cleans up."""
         series = self.sources[:STEPS] if done < STEPS else self.sources
-        outcome = qt.succeed(*write_command(dataset, series, "--resume"))
+        outcome = qt.succeed(*write_command(dataset, series, "--resume", **how))
         if done > 0:
             self.assertIn(f"{done} field{'s' if done > 1 else ''} published already", outcome.out)
         self.assert_verified(dataset)
@@ -171,8 +179,8 @@ class Publish(qt.QuarryTest):
             self.assertTrue(qt.snapshot(dataset) == self.reference, "not what the undisturbed run wrote")
 
     def try_kills(self, short, full, timing, experiment):
-        """Runs experiment(folder, kill) for random moments and victims, in a fresh folder each time. Every
-        third kill comes while MPI starts, which is most of a short run."""
+        """Runs experiment(folder, kill, how) for random moments and victims, in a fresh folder each time; `how` says
+        how the next writer runs. Every third kill comes while MPI starts, which is most of a short run."""
         random = qt.random_numbers(experiment.__name__)
         for number in range(max(1, round(self.SHARE * qt.scaled(short, full)))):
             starting = number % 3 == 0
@@ -182,13 +190,14 @@ class Publish(qt.QuarryTest):
             with self.subTest(**moment):
                 folder = self.tmp / str(number)
                 folder.mkdir()
-                experiment(folder, functools.partial(kill_during, **moment))
+                experiment(folder, functools.partial(kill_during, **moment),
+                           ON_RANKS if number % 3 == 1 else IN_ONE_PROCESS)
                 shutil.rmtree(folder)
 
     def test_kill_while_appending(self):
         published = []
 
-        def append(folder, kill):
+        def append(folder, kill, how):
             dataset = folder / "run.quarry"
             shutil.copytree(self.first, dataset)
             wait = kill(write_command(dataset, self.sources[1:STEPS], "--append", "--step", "1"))
@@ -198,7 +207,7 @@ class Publish(qt.QuarryTest):
             finally:
                 wait()
             published.append(self.check_published(dataset, STEPS))
-            self.check_next_run(dataset, published[-1])
+            self.check_next_run(dataset, published[-1], how)
 
         self.try_kills(4, 100, self.appending, append)
         print("steps found after the kills:", sorted(published), flush=True)
@@ -206,33 +215,36 @@ class Publish(qt.QuarryTest):
     def test_kill_while_creating(self):
         created = []
 
-        def create(folder, kill):
+        def create(folder, kill, how):
             dataset = folder / "run.quarry"
             command = write_command(dataset, self.sources[:1])
             kill(command)()
             created.append(dataset.exists())
             if dataset.exists():
                 self.assertEqual(self.check_published(dataset, 1), 1)
-            self.check_next_run(dataset, int(created[-1]))
+            self.check_next_run(dataset, int(created[-1]), how)
 
         self.try_kills(3, 30, self.creating, create)
         print("datasets found after the kills:", sum(created), "of", len(created), flush=True)
 
     def test_kill_while_adding_a_field(self):
         """A field that is added to an existing step is complete or not listed in the step."""
-        def add(folder, kill):
+        def command(dataset, how):
+            command = write_command(dataset, self.sources[1:2], "--append", **how)
+            command[command.index("--field") + 1] = "g"
+            return command
+
+        def add(folder, kill, how):
             dataset = folder / "run.quarry"
             shutil.copytree(self.first, dataset)
-            command = write_command(dataset, self.sources[1:2], "--append")
-            command[command.index("--field") + 1] = "g"
-            kill(command)()
+            kill(command(dataset, ON_RANKS))()
             self.assert_verified(dataset)
             fields = [field["name"] for field in qt.step_manifest(dataset)["fields"]]
             self.assertIn(fields, (["f"], ["f", "g"]))
             if fields == ["f"]:
-                qt.succeed(*command)
+                qt.succeed(*command(dataset, how))
             else:
-                self.check_next_step(dataset)
+                self.check_next_step(dataset, how)
             self.assert_no_leftovers(folder)
             self.assert_verified(dataset)
             added = qt.get_array(dataset, folder / "g.raw", "<f4", field="g")
@@ -241,8 +253,8 @@ class Publish(qt.QuarryTest):
 
         self.try_kills(3, 30, self.creating, add)
 
-    def check_next_step(self, dataset):
-        qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1"))
+    def check_next_step(self, dataset, how):
+        qt.succeed(*write_command(dataset, self.sources[1:2], "--append", "--step", "1", **how))
 
     def test_left_overs_are_removed(self):
         """Partial files as kills at the worst moments leave them: the next run removes them."""
@@ -261,7 +273,7 @@ class Publish(qt.QuarryTest):
         leave(dataset / "steps/.partial-9/f/0000.qsf", dataset / "steps/.partial-0/step.json",
               dataset / "steps/.partial-dataset.json", dataset / "masks/.0123456789abcdef.partial/0000.qsf")
         self.assert_verified(dataset)
-        self.check_next_step(dataset)
+        self.check_next_step(dataset, ON_RANKS)
         self.assert_no_leftovers(self.tmp)
 
 
@@ -286,12 +298,17 @@ class Failures(qt.QuarryTest):
         "OMPI_MCA_btl_tcp_if_include": "lo",
     }
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        source = cls.shared / "in.f32"
+        qt.with_holes(qt.turbulent(DIMS), np.nan).tofile(source)
+        qt.succeed(*write_command(cls.shared / "existing.quarry", [source], **IN_ONE_PROCESS))
+
     def setUp(self):
         super().setUp()
-        self.source = self.tmp / "in.f32"
-        qt.with_holes(qt.turbulent(DIMS), np.nan).tofile(self.source)
-        self.existing = self.tmp / "existing.quarry"
-        qt.succeed(*write_command(self.existing, [self.source], ranks=0))
+        shutil.copytree(self.shared, self.tmp, dirs_exist_ok=True)
+        self.source, self.existing = self.tmp / "in.f32", self.tmp / "existing.quarry"
 
     def check_fails(self, code, command, **options):
         """The failure itself: the exit code, one line, and everything as it was before."""
@@ -382,7 +399,7 @@ class Failures(qt.QuarryTest):
             subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
             qt.succeed(*write_command(dataset, sources, "--resume"))
             whole = self.tmp / "whole.quarry"
-            qt.succeed(*write_command(whole, sources))
+            qt.succeed(*write_command(whole, sources, **IN_ONE_PROCESS))
             self.assertTrue(qt.snapshot(dataset) == qt.snapshot(whole), "not what an undisturbed run writes")
         finally:
             subprocess.run(["umount", str(place)], check=True)
