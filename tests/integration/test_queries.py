@@ -1,7 +1,9 @@
 """Queries beyond a level: a number of bytes, a stride, statistics, points. Each is compared with NumPy over the whole
 field, from the directory and through the server, and with its price."""
 
+import functools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +36,12 @@ def cut(field, begin, end, stride=(1, 1, 1)):
     return field[tuple(slice(-(-b // s) * s, e, s) for b, e, s in zip(begin[::-1], end[::-1], stride[::-1]))]
 
 
+def together(function, *arguments):
+    """As map: several programs run at the same time, each of which takes longer to start than to answer."""
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(function, *arguments))
+
+
 class Queries(qt.QuarryTest):
     @classmethod
     def setUpClass(cls):
@@ -50,8 +58,8 @@ class Queries(qt.QuarryTest):
         decades = (10 ** (3 * qt.random_numbers("density").standard_normal((38, 45, 61)))).astype("<f4")
         cls.density = cls.make("density", decades, "--lossless")
         cls.rough = cls.make("rough", decades, "--tolerance", 100, "--codec", "wavelet-zfp")
-        for case in (*cls.cases, cls.density, cls.rough):
-            qt.succeed("quarry-index", case.path)
+        together(functools.partial(qt.succeed, "quarry-index"),
+                 [case.path for case in (*cls.cases, cls.density, cls.rough)])
         cls.server = cls.enterClassContext(qt.Server(cls.shared))
 
     @classmethod
@@ -71,26 +79,31 @@ class Queries(qt.QuarryTest):
 
     def same_everywhere(self, case, command, *options):
         """The answer, which is the same from the directory and through the server."""
-        local, remote = (self.ask(command, target, *options) for target in self.everywhere(case))
+        local, remote = together(lambda target: self.ask(command, target, *options), self.everywhere(case))
         self.assertEqual(local, remote)
         return local
+
+    def get_everywhere(self, case, *options):
+        """The samples of an answer, which are the same from the directory and through the server, with the JSON of
+        both."""
+        outputs = [self.tmp / f"{number}.npy" for number in range(2)]
+        said = together(lambda target, output: self.ask("get", target, *options, "--output", output),
+                        self.everywhere(case), outputs)
+        local, remote = map(np.load, outputs)
+        self.assertEqual(local.tobytes(), remote.tobytes())
+        return local, said
 
     def get(self, case, *options):
         """An answer as an array, with its JSON; the samples are the same from directory and server, and the cost equals
         the price."""
-        plan = self.same_everywhere(case, "plan", *options)
-        arrays, said = [], []
-        for number, target in enumerate(self.everywhere(case)):
-            output = self.tmp / f"{number}.npy"
-            said.append(self.ask("get", target, *options, "--output", output))
-            arrays.append(np.load(output))
-        self.assertEqual(arrays[0].tobytes(), arrays[1].tobytes())
+        plan, (array, said) = together(lambda ask: ask(), [
+            lambda: self.same_everywhere(case, "plan", *options), lambda: self.get_everywhere(case, *options)])
         for one in said:
             for member in ("level", "begin", "shape", "spacing", "dtype", "max_error", "patches"):
                 self.assertEqual(one[member], plan[member])
         self.assertEqual([one["bytes_received"] for one in said], [plan["bytes"], plan["reply_bytes"]])
-        self.assertEqual(plan["reply_bytes"], arrays[0].nbytes)
-        return arrays[0], plan, said
+        self.assertEqual(plan["reply_bytes"], array.nbytes)
+        return array, plan, said
 
     # --- a number of bytes ---
 
@@ -102,7 +115,7 @@ class Queries(qt.QuarryTest):
             boxes = [((0, 0, 0), case.dims)] + [random_box(random, case.dims) for _ in range(qt.scaled(2, 100))]
             for begin, end in boxes:
                 box = ("--box", qt.box_text(begin, end))
-                plans = [self.ask("plan", case.path, *box, "--level", level) for level in range(case.levels)]
+                plans = together(lambda level: self.ask("plan", case.path, *box, "--level", level), range(case.levels))
                 # Minimum for any level: the larger of the bytes read and the bytes sent.
                 costs = {plan["level"]: max(plan["bytes"], plan["reply_bytes"]) for plan in plans
                          if 0 not in plan["shape"]}
@@ -116,11 +129,11 @@ class Queries(qt.QuarryTest):
                     self.assertEqual(plan["level"], min(fitting))
                     self.assertTrue(all(one["bytes_received"] <= budget for one in said))
                     chosen.add(plan["level"])
-                for target in self.everywhere(case):
-                    for command in (("get", "--output", self.tmp / "x.raw"), ("plan",), ("stats",)):
-                        outcome = qt.run("quarry", command[0], target, "--field", "f", *command[1:], *box,
-                                         "--max-bytes", least - 1)
-                        self.assert_one_line(outcome, qt.NOT_FOUND, least - 1, f"is {least};")
+                refused = [(command, target, *more) for target in self.everywhere(case) for command, *more in (
+                    ("get", "--output", self.tmp / "x.raw"), ("plan",), ("stats",))]
+                for outcome in together(lambda asked: qt.run("quarry", *asked, "--field", "f", *box, "--max-bytes",
+                                                             least - 1), refused):
+                    self.assert_one_line(outcome, qt.NOT_FOUND, least - 1, f"is {least};")
             self.assertGreater(len(chosen), 1, case.path)
 
     def test_coarse_levels_on_the_way_count(self):
@@ -390,27 +403,23 @@ class Queries(qt.QuarryTest):
         for case in self.cases:
             narrowed = 0
             valid = case.original[~qt.missing(case.original, case.fill)]
-            for number in range(qt.scaled(4, 100)):
-                begin, end = random_box(random, case.dims) if number % 2 else ((0, 0, 0), case.dims)
-                low = random.choice(valid) if number % 2 else valid.max()
-                options = ("--box", qt.box_text(begin, end), "--level", number % 2, f"--values={low}:{low}")
+            questions = [((0, 0, 0), case.dims, 0, valid.max())]
+            questions += [(*random_box(random, case.dims), 1, random.choice(valid)) for _ in range(qt.scaled(2, 50))]
+            for begin, end, level, low in questions:
+                options = ("--box", qt.box_text(begin, end), "--level", level, f"--values={low}:{low}")
                 whole, *_ = self.get(case, *options[:4])
                 plan = self.same_everywhere(case, "plan", *options)
-                arrays = []
-                for target in self.everywhere(case):
-                    said = self.ask("get", target, *options, "--output", self.tmp / "some.npy")
-                    arrays.append(np.load(self.tmp / "some.npy"))
-                self.assertEqual(arrays[0].tobytes(), arrays[1].tobytes())
-                self.assertEqual(said["bytes_received"], plan["reply_bytes"])
+                some, (_, remote) = self.get_everywhere(case, *options)
+                self.assertEqual(remote["bytes_received"], plan["reply_bytes"])
                 out = np.zeros(whole.shape, bool)
-                for box in said["left_out"]:
+                for box in remote["left_out"]:
                     first = [b - o for b, o in zip(box["begin"], plan["begin"])][::-1]
                     out[tuple(slice(b, b + n) for b, n in zip(first, box["shape"][::-1]))] = True
                 self.assertEqual(plan["samples_left_out"], out.sum())
                 self.assertEqual(plan["reply_bytes"], (~out).sum() * whole.itemsize)
-                self.assertEqual(arrays[0][~out].tobytes(), whole[~out].tobytes())
-                self.assertTrue(qt.missing(arrays[0][out], case.fill).all() or case.original.dtype.kind != "f")
-                originals = cut(case.original, begin, end, [2 ** (number % 2)] * 3)
+                self.assertEqual(some[~out].tobytes(), whole[~out].tobytes())
+                self.assertTrue(qt.missing(some[out], case.fill).all() or case.original.dtype.kind != "f")
+                originals = cut(case.original, begin, end, [2**level] * 3)
                 self.assertFalse((originals[out] == low).any())
                 narrowed += 0 < out.sum() < out.size
             self.assertGreater(narrowed, 0, case.path.name)
@@ -437,10 +446,10 @@ class Queries(qt.QuarryTest):
             self.assertEqual([(answer["field"], answer["step"]) for answer in plan["answers"]], expected)
             for member in ("patches", "bytes", "reply_bytes"):
                 self.assertEqual(plan[member], sum(answer[member] for answer in plan["answers"]))
-            for field, step in expected:
-                alone = self.tmp / "alone.npy"
-                qt.succeed("quarry", "get", target, "--field", field, "--step", step, *series[4:], "--output", alone)
-                self.assertEqual((self.tmp / f"{field}-{step}.npy").read_bytes(), alone.read_bytes())
+            alone = together(lambda asked: qt.get(target, self.tmp / "alone-{}-{}.npy".format(*asked), "--step",
+                                                  asked[1], *series[4:], field=asked[0]), expected)
+            for (field, step), samples in zip(expected, alone, strict=True):
+                self.assertEqual((self.tmp / f"{field}-{step}.npy").read_bytes(), samples)
             for options, mention in ((("--fields", "u,v", "--output", "{step}.npy"), "{field}"),
                                      (("--field", "u", "--steps", ":", "--output", "u.npy"), "{step}"),
                                      (("--field", "u", "--steps", "3", "--output", "{step}.npy"), "--steps"),
@@ -451,17 +460,19 @@ class Queries(qt.QuarryTest):
             self.assert_one_line(qt.run("quarry", "plan", target, "--fields", "u,w"), qt.NOT_FOUND, "w")
 
     def test_what_cannot_be_asked_is_refused(self):
+        plans = (("--max-bytes", 1000, "--level", 1), ("--max-bytes", 1000, "--max-error", 1),
+                 ("--stride", 2, "--level", 1), ("--stride", 0), ("--stride", "2,2"), ("--stride", 1.5),
+                 ("--focus", "1,2"), ("--focus", "1,2,nan"), ("--max-bytes", "many"),
+                 ("--values", "2:1"), ("--values", "nan:1"), ("--values", "1"))
+        statistics = (("--percentiles", "101"), ("--percentiles", "a"), ("--bins", 5000), ("--bins", -1),
+                      ("--range", "1:1"), ("--range", "1"), ("--bin-scale", "log"), ("--bin-scale", "cubic"),
+                      ("--bin-scale", "log", "--range", "0:1"), ("--bin-scale", "log", "--bins", 0),
+                      ("--bin-scale", "quantile", "--range", "0:1"))
         for target in self.everywhere(self.cases[0]):
-            for options in (("--max-bytes", 1000, "--level", 1), ("--max-bytes", 1000, "--max-error", 1),
-                            ("--stride", 2, "--level", 1), ("--stride", 0), ("--stride", "2,2"), ("--stride", 1.5),
-                            ("--focus", "1,2"), ("--focus", "1,2,nan"), ("--max-bytes", "many"),
-                            ("--values", "2:1"), ("--values", "nan:1"), ("--values", "1")):
-                self.assertEqual(qt.run("quarry", "plan", target, *options).code, qt.USAGE, options)
-            for options in (("--percentiles", "101"), ("--percentiles", "a"), ("--bins", 5000), ("--bins", -1),
-                            ("--range", "1:1"), ("--range", "1"), ("--bin-scale", "log"), ("--bin-scale", "cubic"),
-                            ("--bin-scale", "log", "--range", "0:1"), ("--bin-scale", "log", "--bins", 0),
-                            ("--bin-scale", "quantile", "--range", "0:1")):
-                self.assert_one_line(qt.run("quarry", "stats", target, *options), qt.USAGE)
+            for outcome in together(lambda options: qt.run("quarry", "plan", target, *options), plans):
+                self.assertEqual(outcome.code, qt.USAGE, outcome)
+            for outcome in together(lambda options: qt.run("quarry", "stats", target, *options), statistics):
+                self.assert_one_line(outcome, qt.USAGE)
 
 
 if __name__ == "__main__":
