@@ -184,7 +184,7 @@ Status Run(const Options& options) {
   }
   fmt::print("box {} of {}: {} patches, {} bytes of payload, {} threads, median of {}\n",
              quarry::ToString(plan.query.box), quarry::ToString(dataset->description().grids[0].dims),
-             plan.price.patches, plan.price.bytes, options.threads, options.repeats);
+             plan.cost.patches, plan.cost.bytes, options.threads, options.repeats);
   fmt::print("zfp alone          {:.4f} s\nthrough the server {:.4f} s\nratio              {:.3f}\n",
              Median(zfp_seconds), Median(server_seconds), Median(server_seconds) / Median(zfp_seconds));
   return Status::Ok();

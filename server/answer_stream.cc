@@ -63,7 +63,7 @@ Status AnswerStream::Begin(const AnswerStart& start) {
   start_ = start.from.position.start;
   levels_ = start.header.levels.size();
   count_ = start.header.count;
-  price_ = start.price;
+  cost_ = start.cost;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(start.header);
   const auto& [pass, patch, begin] = start.from.position;
@@ -84,7 +84,7 @@ Status AnswerStream::EndLevel(const query::LevelExtent& level, std::optional<Ans
   rest.mutable_level_end()->set_max_error(level.max_error);
   rest.mutable_level_end()->set_coverage(level.coverage);
   if (position.position.pass == levels_ && number_ + 1 == count_) {
-    *rest.mutable_read_end()->mutable_price() = wire::ToProto(price_);
+    *rest.mutable_read_end()->mutable_price() = wire::ToProto(cost_);
   } else {
     rest.set_position(ToToken(position));
   }
@@ -94,7 +94,7 @@ Status AnswerStream::EndLevel(const query::LevelExtent& level, std::optional<Ans
 Status AnswerStream::End() {
   if (ended_) return Status::Ok();
   pb::ReadResponse message;
-  *message.mutable_read_end()->mutable_price() = wire::ToProto(price_);
+  *message.mutable_read_end()->mutable_price() = wire::ToProto(cost_);
   return Write(std::nullopt, message);
 }
 

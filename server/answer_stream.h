@@ -62,7 +62,7 @@ class AnswerStream {
 
   MessageStream* const stream_;
   Call* const call_;
-  query::Price price_;
+  query::Cost cost_;
   std::uint64_t number_ = 0;       ///< number of the answer
   std::uint64_t fingerprint_ = 0;  ///< fingerprint of its plan
   std::size_t start_ = 0;          ///< the patch of the plan with which it begins

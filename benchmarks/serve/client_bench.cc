@@ -183,14 +183,14 @@ Result<Json> DrainClients(const std::string& target, const quarry::client::Datas
               {"wire_bytes", all.wire_bytes}};
 }
 
-Result<Json> Price(const quarry::client::Dataset& dataset, const std::string& field, const Json& question) {
+Result<Json> Cost(const quarry::client::Dataset& dataset, const std::string& field, const Json& question) {
   quarry::query::ReadRequest request = Request(field, question);
   const auto text = question["price"].get<std::string>();
   QUARRY_ASSIGN_OR_RETURN(request.box, BoxOf(text, dataset));
   QUARRY_ASSIGN_OR_RETURN(const quarry::query::AnswerHeader header, dataset.PlanRead(request));
-  return Json{{"patches", header.price.patches},
-              {"payload_bytes", header.price.bytes},
-              {"reply_bytes", header.price.reply_bytes}};
+  return Json{{"patches", header.cost.patches},
+              {"payload_bytes", header.cost.bytes},
+              {"reply_bytes", header.cost.reply_bytes}};
 }
 
 struct Options {
@@ -208,7 +208,7 @@ Status Run(const Options& options) {
   std::cout << Json{{"open_seconds", Now() - begin}, {"levels", dataset->description().grids[0].levels}}
             << std::endl;
   quarry::serve_bench::Converse([&](const Json& question) -> Result<Json> {
-    if (question.contains("price")) return Price(*dataset, field, question);
+    if (question.contains("price")) return Cost(*dataset, field, question);
     if (question.contains("drain")) return DrainClients(options.target, *dataset, field, question);
     if (question.contains("levels")) return ReadLevels(*dataset, field, question);
     return ReadBoxes(*dataset, field, question);

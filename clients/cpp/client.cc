@@ -75,7 +75,7 @@ Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& requ
     all.step = answer.step;
     some.step = answer.step;  // all points are of one step, even if another is published meanwhile
     all.max_error = std::max(all.max_error, answer.max_error);
-    all.price += answer.price;
+    all.cost += answer.cost;
     all.values.insert(all.values.end(), answer.values.begin(), answer.values.end());
   }
   return all;

@@ -78,7 +78,7 @@ struct LevelSamples {
 
 /// Cost of an answer, and its progress so far.
 struct ReadCost {
-  query::Price price;                ///< cost of the whole answer for one field and step
+  query::Cost planned;               ///< cost of the whole answer for one field and step
   std::uint64_t bytes_received = 0;  ///< samples or payload from the network; without a server, payload read
 };
 

@@ -95,8 +95,8 @@ class LocalControl final : public RequestControl {
 /// Assembles the blocks of an answer.
 class AssemblingSink final : public BlockSink {
  public:
-  AssemblingSink(LevelAssembler* assembler, const query::Price& price, const ReadUsage& usage)
-      : assembler_(assembler), price_(price), usage_(usage) {}
+  AssemblingSink(LevelAssembler* assembler, const query::Cost& cost, const ReadUsage& usage)
+      : assembler_(assembler), cost_(cost), usage_(usage) {}
 
   Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
     QUARRY_ASSIGN_OR_RETURN(const SampleArray array, assembler_->Array(level.level));
@@ -109,12 +109,12 @@ class AssemblingSink final : public BlockSink {
     return assembler_->AddBlock(level, extent, shown).status();
   }
   Status LevelEnd(const query::LevelExtent& level) override {
-    return assembler_->EndLevel(level.level, {price_, usage_.payload_bytes});
+    return assembler_->EndLevel(level.level, {cost_, usage_.payload_bytes});
   }
 
  private:
   LevelAssembler* const assembler_;
-  const query::Price price_;
+  const query::Cost cost_;
   const ReadUsage& usage_;
 };
 
@@ -127,7 +127,7 @@ class AssembledAnswers final : public AnswerSink {
   Result<Taker> Begin(const AnswerStart& start) override {
     QUARRY_RETURN_IF_ERROR(CheckComplete());
     assembler_.emplace(start.header, start.field.no_sample_bits(), on_level_, call_.buffer);
-    sink_.emplace(&*assembler_, start.header.price, start.usage);
+    sink_.emplace(&*assembler_, start.header.cost, start.usage);
     return Taker(&*sink_);
   }
   Status End() override { return CheckComplete(); }

@@ -73,14 +73,14 @@ void BindAnswers(nb::module_& m) {
         for (const Box& box : answer.samples.left_out) left_out.push_back(ToZyx(box));
         return left_out;
       });
-  nb::class_<query::Price>(m, "Price", "What an answer costs.")
-      .def_ro("patches", &query::Price::patches, "Number of patches that are decoded.")
-      .def_ro("bytes", &query::Price::bytes, "Bytes of the compressed data that are needed.")
-      .def_ro("bytes_read", &query::Price::bytes_read,
+  nb::class_<query::Cost>(m, "Price", "What an answer costs.")
+      .def_ro("patches", &query::Cost::patches, "Number of patches that are decoded.")
+      .def_ro("bytes", &query::Cost::bytes, "Bytes of the compressed data that are needed.")
+      .def_ro("bytes_read", &query::Cost::bytes_read,
               "Bytes read from disk if nothing is in memory yet, with the gaps between ranges that are read "
               "together.")
-      .def_ro("reads", &query::Price::reads, "Number of reads from disk, if nothing is in memory yet.")
-      .def_ro("reply_bytes", &query::Price::reply_bytes, "Bytes of the samples of all levels of the answer.");
+      .def_ro("reads", &query::Cost::reads, "Number of reads from disk, if nothing is in memory yet.")
+      .def_ro("reply_bytes", &query::Cost::reply_bytes, "Bytes of the samples of all levels of the answer.");
   nb::class_<query::LevelExtent>(m, "PlannedLevel", "A level of an answer.")
       .def_ro("level", &query::LevelExtent::level, "0 is full resolution.")
       .def_ro("layer", &query::LevelExtent::layer, "Of accuracy, 0 the roughest.")
@@ -102,7 +102,7 @@ void BindAnswers(nb::module_& m) {
       .def_ro("step", &query::AnswerHeader::step, "Number of the step.")
       .def_ro("layer", &query::AnswerHeader::layer, "Layer of accuracy, 0 is the roughest.")
       .def_ro("levels", &query::AnswerHeader::levels, "In the order of delivery, the coarsest first.")
-      .def_ro("price", &query::AnswerHeader::price, "Price of the whole answer.");
+      .def_ro("price", &query::AnswerHeader::cost, "Price of the whole answer.");
 }
 
 }  // namespace quarry::python

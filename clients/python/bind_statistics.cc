@@ -74,7 +74,7 @@ void BindStatistics(nb::module_& m) {
       .def_prop_ro(
           "step", [](const query::StatisticsAnswer& self) { return self.header.step; }, "Number of the step.")
       .def_prop_ro(
-          "price", [](const query::StatisticsAnswer& self) { return self.header.price; },
+          "price", [](const query::StatisticsAnswer& self) { return self.header.cost; },
           "Price of reading the samples; none of them is delivered.");
 }
 

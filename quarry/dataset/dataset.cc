@@ -284,8 +284,8 @@ Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& reques
   QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points, in_turn));
   query.only_patches = interpolator.patches();
   QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));
-  plan.price.reply_bytes = request.points.size() * sizeof(double);
-  return query::PointsPlan{std::move(plan), std::move(interpolator), request.price_only};
+  plan.cost.reply_bytes = request.points.size() * sizeof(double);
+  return query::PointsPlan{std::move(plan), std::move(interpolator), request.cost_only};
 }
 
 Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request,

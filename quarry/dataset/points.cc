@@ -25,7 +25,7 @@ class PointSink final : public PatchSink {
 Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
                                        const Requester& requester) {
   query::PointsAnswer answer = Describe(plan);
-  if (plan.price_only) return answer;
+  if (plan.cost_only) return answer;
   PointSink sink(plan.read, &plan.interpolator);
   QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, requester, &sink));
   answer.values = plan.interpolator.Interpolate(engine->InTurnOf(requester));

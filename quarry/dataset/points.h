@@ -6,7 +6,7 @@
 
 namespace quarry {
 
-/// Fetches and decodes the patches around the points and interpolates; answers a price-only plan at once. The
+/// Fetches and decodes the patches around the points and interpolates; answers a cost-only plan at once. The
 /// caller has pinned what a read needs, and query::kBytesPerPoint for each point.
 /// @param requester  if it has gone, it ends with kCancelled
 /// @errors those of ExecuteRead

@@ -19,7 +19,7 @@ using query::ReadPlan;
 std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
   constexpr std::uint64_t kPartOfMemory = 1024;
   std::uint64_t bytes = std::min(query::kBatchPayloadBytes, total / kPartOfMemory);
-  bytes = std::min(bytes, plan.price.bytes_read);
+  bytes = std::min(bytes, plan.cost.bytes_read);
   for (const Pass& pass : query::MakePasses(plan)) {
     for (std::size_t i = 0; i < plan.patches.size(); ++i)
       bytes = std::max(bytes, query::PayloadBytes(plan, pass.PieceOf(i, plan.patches[i]), pass.layer));

@@ -184,21 +184,21 @@ std::vector<LevelExtent> DescribeLevels(const ReadPlan& plan) {
   return levels;
 }
 
-Price PriceOf(const ReadPlan& plan) {
-  Price price;
-  price.patches = plan.patches.size();
+Cost CostOf(const ReadPlan& plan) {
+  Cost cost;
+  cost.patches = plan.patches.size();
   for (const LevelExtent& level : plan.levels) {
-    price.bytes += level.bytes;
-    price.reply_bytes += SampleCount(plan.query.box, plan.left_out, level.spacing) * SizeOf(plan.type);
+    cost.bytes += level.bytes;
+    cost.reply_bytes += SampleCount(plan.query.box, plan.left_out, level.spacing) * SizeOf(plan.type);
   }
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
       const Fetch fetch = WholeFetch(plan, pass, batch);
-      price.reads += fetch.ranges.size();
-      price.bytes_read += fetch.bytes();
+      cost.reads += fetch.ranges.size();
+      cost.bytes_read += fetch.bytes();
     }
   }
-  return price;
+  return cost;
 }
 
 }  // namespace quarry::query

@@ -105,7 +105,7 @@ struct Wanted {
   Slice* slice;
 };
 
-/// The batches of each delivered level, in order. The price assumes that they are fetched one after the
+/// The batches of each delivered level, in order. The cost assumes that they are fetched one after the
 /// other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
 
@@ -124,6 +124,6 @@ std::uint64_t PayloadAt(const ReadPlan& plan, int level);
 std::vector<LevelExtent> DescribeLevels(const ReadPlan& plan);
 
 /// @param plan  with its levels
-Price PriceOf(const ReadPlan& plan);
+Cost CostOf(const ReadPlan& plan);
 
 }  // namespace quarry::query

@@ -162,7 +162,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
   QUARRY_RETURN_IF_ERROR(AddPatches(patches, std::move(found), &plan));
   if (query.focus) SortByDistance(*query.focus, &plan.patches);
   plan.levels = DescribeLevels(plan);
-  plan.price = PriceOf(plan);
+  plan.cost = CostOf(plan);
   return plan;
 }
 

@@ -8,7 +8,7 @@
 namespace quarry::query {
 
 /// Plans a query: the level and layer that it leaves open, the samples that executing it delivers, and the
-/// payload that it needs. For what it reads, see Price.
+/// payload that it needs. For what it reads, see Cost.
 /// @param references  of the field
 /// @param read_gap    of the storage that holds the payload
 /// @errors those of PatchLocator::Find; kNotFound: no level and layer keep max_error, or fit into max_bytes;

@@ -174,7 +174,7 @@ double PointInterpolator::ValueAt(std::size_t point) const {
 }
 
 PointsAnswer Describe(const PointsPlan& plan) {
-  return {plan.read.query.step, plan.read.levels.back().max_error, plan.read.price, {}};
+  return {plan.read.query.step, plan.read.levels.back().max_error, plan.read.cost, {}};
 }
 
 }  // namespace quarry::query

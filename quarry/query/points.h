@@ -73,7 +73,7 @@ class PointInterpolator {
 struct PointsPlan {
   ReadPlan read;
   PointInterpolator interpolator;
-  bool price_only = false;
+  bool cost_only = false;
 };
 
 /// The answer to a plan, without its values.

@@ -19,7 +19,7 @@ struct PointsRequest {
   std::string field;
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::vector<Point> points;          ///< at most kMaxPoints; each inside the grid
-  bool price_only = false;            ///< answers without values, and reads nothing
+  bool cost_only = false;             ///< answers without values, and reads nothing
   std::optional<int> layer;           ///< layer of accuracy, 0 the roughest; left out: the last
 };
 
@@ -30,9 +30,9 @@ struct PointsAnswer {
   std::uint64_t step = 0;
   /// [unit of the field] the same interpolation of the original samples differs by no more than this
   double max_error = 0;
-  Price price;
+  Cost cost;
   /// One for each point, NaN where a sample that takes part in the interpolation is missing; empty if only
-  /// the price was asked for.
+  /// the cost was asked for.
   std::vector<double> values;
 };
 

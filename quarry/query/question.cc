@@ -57,7 +57,7 @@ Status CheckSeries(const SeriesRequest& request) {
       steps.begin, steps.end ? std::to_string(*steps.end) : "the last", steps.stride);
 }
 
-Price& Price::operator+=(const Price& other) {
+Cost& Cost::operator+=(const Cost& other) {
   patches += other.patches;
   bytes += other.bytes;
   bytes_read += other.bytes_read;

@@ -114,7 +114,7 @@ struct LevelExtent {
 };
 
 /// Cost of an answer.
-struct Price {
+struct Cost {
   std::uint64_t patches = 0;
   std::uint64_t bytes = 0;  ///< payload needed
   /// payload read, gaps between joined ranges included, when nothing is in memory and whole batches fit into
@@ -123,9 +123,9 @@ struct Price {
   std::uint64_t reads = 0;        ///< number of reads, as for bytes_read
   std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
 
-  /// Adds the price of another answer.
-  Price& operator+=(const Price& other);
-  friend bool operator==(const Price&, const Price&) = default;
+  /// Adds the cost of another answer.
+  Cost& operator+=(const Cost& other);
+  friend bool operator==(const Cost&, const Cost&) = default;
 };
 
 /// Header of an answer, before the first sample.
@@ -134,7 +134,7 @@ struct AnswerHeader {
   DataType type = DataType::kFloat32;
   std::uint64_t step = 0;
   std::vector<LevelExtent> levels;  ///< in the order of delivery: coarsest first, then roughest first
-  Price price;                      ///< cost of the whole answer
+  Cost cost;                        ///< cost of the whole answer
   /// Level-0 samples of the box in patches without the requested values: no level has samples here. No two
   /// overlap
   std::vector<Box> left_out;

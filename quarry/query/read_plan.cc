@@ -18,7 +18,7 @@ AnswerHeader HeaderOf(const ReadPlan& plan) {
   header.type = plan.type;
   header.step = plan.query.step;
   header.levels = plan.levels;
-  header.price = plan.price;
+  header.cost = plan.cost;
   header.left_out = plan.left_out;
   header.layer = plan.query.layer;
   header.may_miss =

@@ -95,7 +95,7 @@ struct ReadPlan {
                                       ///< those that hold a sample of the answer at the finest level
   References references;              ///< references of all patches together
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
-  Price price;
+  Cost cost;
   RecordedRange recorded;  ///< range of the valid original samples
 };
 

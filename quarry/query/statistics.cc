@@ -70,7 +70,7 @@ ReadRequest SamplesOf(const StatisticsRequest& request) {
 
 AnswerHeader StatisticsHeader(const ReadPlan& plan) {
   AnswerHeader header = HeaderOf(plan);
-  header.price.reply_bytes = 0;
+  header.cost.reply_bytes = 0;
   return header;
 }
 

@@ -99,7 +99,7 @@ struct Statistics {
 };
 
 struct StatisticsAnswer {
-  AnswerHeader header;  ///< header of the samples; none of them is delivered, so price.reply_bytes is 0
+  AnswerHeader header;  ///< header of the samples; none of them is delivered, so cost.reply_bytes is 0
   Statistics statistics;
 };
 

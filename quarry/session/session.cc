@@ -161,12 +161,12 @@ Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::ui
 }
 
 /// Cost of all answers.
-Result<query::Price> ReadSession::PriceOf(const Series& series, RequestControl* control) {
-  query::Price sum;
+Result<query::Cost> ReadSession::CostOf(const Series& series, RequestControl* control) {
+  query::Cost sum;
   for (std::size_t i = 0; i < series.size(); ++i) {
     if (control->Cancelled()) return PlanningCancelled();
     QUARRY_ASSIGN_OR_RETURN(const auto planned, PlanPinned(*series.opened, series.Question(i), {}, control));
-    sum += planned.value.price;
+    sum += planned.value.cost;
   }
   return sum;
 }
@@ -190,14 +190,14 @@ Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoin
 }
 
 Status ReadSession::Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
-                            const ResumePoint& from, const query::Price& price, RequestControl* control,
+                            const ResumePoint& from, const query::Cost& cost, RequestControl* control,
                             AnswerSink* sink) {
   const Dataset& dataset = *series.opened->dataset;
   const Requester requester = RequesterOf(control);
   ReadUsage usage;
   QUARRY_ASSIGN_OR_RETURN(const AnswerSink::Taker taker,
                           sink->Begin({dataset.description().fields[plan.query.field_number], plan,
-                                       NumberedHeader(plan, number, series.size()), from, usage, price}));
+                                       NumberedHeader(plan, number, series.size()), from, usage, cost}));
   if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
     ReportingBlockSink reporting(*blocks, control);
     QUARRY_RETURN_IF_ERROR(
@@ -207,7 +207,7 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
     QUARRY_RETURN_IF_ERROR(
         ExecutePayloads(dataset, plan, &engine_, requester, &reporting, from.position, &usage));
   }
-  control->CountPatches(plan.price.patches);
+  control->CountPatches(plan.cost.patches);
   return Status::Ok();
 }
 
@@ -215,11 +215,11 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
                          const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
   QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
   if (from.answers >= series.size()) return NotOurPosition();
-  query::Price price;
+  query::Cost cost;
   if (series.size() > 1) {
-    QUARRY_ASSIGN_OR_RETURN(price, PriceOf(series, control));
+    QUARRY_ASSIGN_OR_RETURN(cost, CostOf(series, control));
     QUARRY_RETURN_IF_ERROR(
-        control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer steps or fields at a time"}));
+        control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
   const Takes takes{sink->takes_payload() ? Takes::Delivery::kPayload : Takes::Delivery::kSamples,
                     sink->memory()};
@@ -235,10 +235,10 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
                             Settle(*series.opened->dataset, i == from.answers ? from : ResumePoint{}, takes,
                                    RequesterOf(control), &plan));
     if (series.size() == 1) {
-      price = plan.price;
-      QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, &plan, ""}));
+      cost = plan.cost;
+      QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, &plan, ""}));
     }
-    QUARRY_RETURN_IF_ERROR(Deliver(series, i, plan, begin, price, control, sink));
+    QUARRY_RETURN_IF_ERROR(Deliver(series, i, plan, begin, cost, control, sink));
   }
   return sink->End();
 }
@@ -258,10 +258,10 @@ Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& datas
     const query::ReadPlan& plan = planned.value;
     // No samples are delivered.
     QUARRY_RETURN_IF_ERROR(
-        control->Admit({plan.price.bytes, 0, nullptr, "a smaller box, or for a coarser level"}));
+        control->Admit({plan.cost.bytes, 0, nullptr, "a smaller box, or for a coarser level"}));
     QUARRY_ASSIGN_OR_RETURN(answer.statistics, ComputeStatistics(*opened->dataset, plan, request, &engine_,
                                                                  RequesterOf(control)));
-    control->CountPatches(plan.price.patches);
+    control->CountPatches(plan.cost.patches);
     answer.header = query::StatisticsHeader(plan);
     answer_memory = std::move(planned.memory);
   }
@@ -286,12 +286,12 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   QUARRY_ASSIGN_OR_RETURN(
       auto planned, MakePinned(store(), Likely(*opened->dataset, query, {Takes::Delivery::kSamples, points}),
                                requester, plan, need));
-  const query::Price price = planned.value.price_only ? query::Price{} : planned.value.read.price;
-  QUARRY_RETURN_IF_ERROR(control->Admit({price.bytes, price.reply_bytes, nullptr, "fewer points at a time"}));
+  const query::Cost cost = planned.value.cost_only ? query::Cost{} : planned.value.read.cost;
+  QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(
       query::PointsAnswer answer,
       quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, requester));
-  control->CountPatches(price.patches);
+  control->CountPatches(cost.patches);
   (void)planned.memory.Resize(3 * sizeof(double) * answer.values.size());  // smaller
   control->Hold(std::move(planned.memory));
   return answer;

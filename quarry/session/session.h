@@ -79,9 +79,9 @@ struct AnswerStart {
   const FieldDescription& field;
   const query::ReadPlan& plan;
   query::AnswerHeader header;
-  const ResumePoint& from;    ///< complete; an earlier call delivered everything before it
-  const ReadUsage& usage;     ///< reads for this answer so far; grows while it is delivered
-  const query::Price& price;  ///< cost of all answers, those before the resume point too
+  const ResumePoint& from;  ///< complete; an earlier call delivered everything before it
+  const ReadUsage& usage;   ///< reads for this answer so far; grows while it is delivered
+  const query::Cost& cost;  ///< cost of all answers, those before the resume point too
 };
 
 /// Receives the answers to a read, on the thread that called ReadSession::Read.
@@ -174,15 +174,14 @@ class ReadSession {
   std::uint64_t Likely(const Dataset& dataset, const query::Query& query, const Takes& takes) const;
   Result<Pinned<query::ReadPlan>> PlanPinned(const OpenedDataset& opened, const query::ReadRequest& question,
                                              const Takes& takes, RequestControl* control);
-  Result<query::Price> PriceOf(const Series& series, RequestControl* control);
+  Result<query::Cost> CostOf(const Series& series, RequestControl* control);
   using Steps = std::vector<std::shared_ptr<const StepDescription>>;
   Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
   Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* patches) const;
   Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,
                              const Requester& requester, query::ReadPlan* plan) const;
   Status Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,
-                 const ResumePoint& from, const query::Price& price, RequestControl* control,
-                 AnswerSink* sink);
+                 const ResumePoint& from, const query::Cost& cost, RequestControl* control, AnswerSink* sink);
 
   DatasetSource* const source_;
   ReadEngine engine_;

@@ -99,18 +99,18 @@ Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query) {
   return request;
 }
 
-pb::Price ToProto(const query::Price& price) {
+pb::Price ToProto(const query::Cost& cost) {
   pb::Price out;
-  out.set_patches(price.patches);
-  out.set_bytes(price.bytes);
-  out.set_bytes_read(price.bytes_read);
-  out.set_reads(price.reads);
-  out.set_reply_bytes(price.reply_bytes);
+  out.set_patches(cost.patches);
+  out.set_bytes(cost.bytes);
+  out.set_bytes_read(cost.bytes_read);
+  out.set_reads(cost.reads);
+  out.set_reply_bytes(cost.reply_bytes);
   return out;
 }
 
-query::Price FromProto(const pb::Price& price) {
-  return {price.patches(), price.bytes(), price.bytes_read(), price.reads(), price.reply_bytes()};
+query::Cost FromProto(const pb::Price& cost) {
+  return {cost.patches(), cost.bytes(), cost.bytes_read(), cost.reads(), cost.reply_bytes()};
 }
 
 pb::ReadHeader ToProto(const query::AnswerHeader& header) {
@@ -127,7 +127,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
     if (level.layer != header.layer) extent->set_layer(static_cast<std::uint32_t>(level.layer));
     for (const std::int64_t samples : level.spacing) extent->add_spacing(static_cast<std::uint32_t>(samples));
   }
-  *out.mutable_price() = ToProto(header.price);
+  *out.mutable_price() = ToProto(header.cost);
   out.set_field(header.field);
   out.set_number(header.number);
   out.set_count(header.count);
@@ -168,7 +168,7 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
     QUARRY_ASSIGN_OR_RETURN(level.layer, LayerOf(extent.has_layer() ? extent.layer() : header.layer()));
     out.levels.push_back(level);
   }
-  out.price = FromProto(header.price());
+  out.cost = FromProto(header.price());
   out.field = header.field();
   out.number = header.number();
   out.count = std::max<std::uint64_t>(1, header.count());
@@ -313,7 +313,7 @@ pb::ReadPointsRequest ToProto(const std::string& dataset, const query::PointsReq
   out.set_field(request.field);
   if (request.step) out.set_step(*request.step);
   for (const query::Point& point : request.points) out.mutable_coordinates()->Add(point.begin(), point.end());
-  out.set_price_only(request.price_only);
+  out.set_price_only(request.cost_only);
   if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   return out;
 }
@@ -328,7 +328,7 @@ Result<query::PointsRequest> FromProto(const pb::ReadPointsRequest& request) {
   out.points.reserve(static_cast<std::size_t>(request.coordinates_size() / 3));
   for (int i = 0; i < request.coordinates_size(); i += 3)
     out.points.push_back({request.coordinates(i), request.coordinates(i + 1), request.coordinates(i + 2)});
-  out.price_only = request.price_only();
+  out.cost_only = request.price_only();
   if (request.has_layer()) out.layer = NumberOf(request.layer());
   return out;
 }
@@ -337,7 +337,7 @@ pb::ReadPointsResponse ToProto(const query::PointsAnswer& answer) {
   pb::ReadPointsResponse out;
   out.set_step(answer.step);
   out.set_max_error(answer.max_error);
-  *out.mutable_price() = ToProto(answer.price);
+  *out.mutable_price() = ToProto(answer.cost);
   out.mutable_values()->Add(answer.values.begin(), answer.values.end());
   return out;
 }

@@ -14,8 +14,8 @@ namespace pb = ::quarry::v1;
 pb::ReadQuery ToProto(const std::string& dataset, const query::SeriesRequest& request);
 Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query);
 
-pb::Price ToProto(const query::Price& price);
-query::Price FromProto(const pb::Price& price);
+pb::Price ToProto(const query::Cost& cost);
+query::Cost FromProto(const pb::Price& cost);
 
 pb::ReadHeader ToProto(const query::AnswerHeader& header);
 /// @errors kInternal: the server sent an impossible answer

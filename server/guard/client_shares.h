@@ -23,7 +23,7 @@ inline constexpr int ThreadsFor(int calls) { return calls + 2 * kUntaken; }
 /// Limits of one client for concurrent work. 0: no limit.
 struct ClientLimits {
   int calls = 0;
-  std::uint64_t bytes = 0;      ///< the prices of its reads together
+  std::uint64_t bytes = 0;      ///< the costs of its reads together
   double calls_per_second = 0;  ///< in the long run, while others call too; twice as many may come at once
 };
 
@@ -36,7 +36,7 @@ class ClientShares {
   /// Before the first call.
   void SetLimits(ClientLimits limits) { limits_ = limits; }
 
-  /// One call of a client, and the prices of its reads, until it is destroyed.
+  /// One call of a client, and the costs of its reads, until it is destroyed.
   class Share {
    public:
     Share() = default;

@@ -193,7 +193,7 @@ ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* pe
       if (!hierarchy) {
         QUARRY_ASSIGN_OR_RETURN(hierarchy, Make(place, call));
       }
-      // Samples come by a call of their own, which has a price.
+      // Samples come by a call of their own, which has a cost.
       if (is_field()) return Status::Ok();
       const std::optional<zarr::Entry> entry = hierarchy->Find(place.key);
       has_key = entry.has_value();

@@ -66,7 +66,7 @@ query::AnswerHeader MakeHeader(const DatasetDescription& dataset, const query::R
   };
   for (int level = request.first_level.value_or(0); level >= 0; --level) add(level, first_layer);
   for (int layer = first_layer + 1; layer <= header.layer; ++layer) add(0, layer);
-  header.price = {6, 1000, 1200, 3, 5000};
+  header.cost = {6, 1000, 1200, 3, 5000};
   return header;
 }
 
@@ -276,7 +276,7 @@ bool AddMessages(const std::string& folder) {
   header.left_out = {{{0, 0, 0}, {8, 8, 6}}};
   AddMessage(&corpus, "header", 3, wire::ToProto(header));
   AddMessage(&corpus, "statistics", 4, wire::ToProto(ExampleStatistics(header)));
-  AddMessage(&corpus, "points", 5, wire::ToProto(query::PointsAnswer{7, 0.5, header.price, {1, 2.5, 3}}));
+  AddMessage(&corpus, "points", 5, wire::ToProto(query::PointsAnswer{7, 0.5, header.cost, {1, 2.5, 3}}));
   AddMessage(&corpus, "dataset", 6, format::ToProto(dataset));
   StepDescription step;
   step.step = 12;

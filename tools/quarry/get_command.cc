@@ -42,7 +42,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   for (const Box& box : samples.left_out)
     json["left_out"].push_back({{"begin", box.begin}, {"shape", box.shape()}});
   json["bytes_received"] = cost.bytes_received;
-  json["patches"] = cost.price.patches;
+  json["patches"] = cost.planned.patches;
   json["seconds"] = seconds;
   return json.dump();
 }
@@ -124,7 +124,7 @@ class Output {
     Print("{}: level {}, {} samples of {} from {}, max error {}{}{}, {} patches, {:.3f} s\n", path,
           samples.level, ToString(samples.extent.shape()), field.given_type(), ToString(samples.extent.begin),
           ErrorText(samples, field.units), CoverageText(samples.coverage), LeftOutText(left_out),
-          cost.price.patches, seconds);
+          cost.planned.patches, seconds);
     return Status::Ok();
   }
 

@@ -11,13 +11,13 @@ struct PlanOptions {
   bool json = false;
 };
 
-nlohmann::ordered_json ToJson(const query::Price& price) {
+nlohmann::ordered_json ToJson(const query::Cost& cost) {
   nlohmann::ordered_json json;
-  json["patches"] = price.patches;
-  json["bytes"] = price.bytes;
-  json["bytes_read"] = price.bytes_read;
-  json["reads"] = price.reads;
-  json["reply_bytes"] = price.reply_bytes;
+  json["patches"] = cost.patches;
+  json["bytes"] = cost.bytes;
+  json["bytes_read"] = cost.bytes_read;
+  json["reads"] = cost.reads;
+  json["reply_bytes"] = cost.reply_bytes;
   return json;
 }
 
@@ -49,21 +49,21 @@ nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
   json["max_error"] = level.max_error;
   json["coverage"] = level.coverage;
   json["samples_left_out"] = LeftOut(plan);
-  json.update(ToJson(plan.price));
+  json.update(ToJson(plan.cost));
   return json;
 }
 
-void PrintPrice(const query::Price& price) {
+void PrintCost(const query::Cost& cost) {
   Print("  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}\n",
-        price.patches, FormatBytes(price.bytes), FormatBytes(price.bytes_read), price.reads,
-        price.reads == 1 ? "" : "s", FormatBytes(price.reply_bytes));
+        cost.patches, FormatBytes(cost.bytes), FormatBytes(cost.bytes_read), cost.reads,
+        cost.reads == 1 ? "" : "s", FormatBytes(cost.reply_bytes));
 }
 
 /// Prints the total cost of the answers.
-void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Price& sum, bool as_json) {
+void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Cost& sum, bool as_json) {
   if (!as_json) {
     Print("{} answers together\n", plans.size());
-    return PrintPrice(sum);
+    return PrintCost(sum);
   }
   nlohmann::ordered_json json = ToJson(sum);
   json["answers"] = nlohmann::json::array();
@@ -80,15 +80,15 @@ Result<int> Plan(const PlanOptions& options) {
     PrintOut("{}\n", ToJson(plans.front()).dump());
     return 0;
   }
-  query::Price sum;
+  query::Cost sum;
   for (const query::AnswerHeader& plan : plans) {
-    sum += plan.price;
+    sum += plan.cost;
     if (options.json) continue;
     const query::LevelExtent& level = plan.levels.back();
     Print("{}: level {}, {} samples of {} from {}, step {}{}{}\n", plan.field, level.level,
           ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
           LayerText(dataset->description(), plan), LeftOutText(LeftOut(plan)));
-    PrintPrice(plan.price);
+    PrintCost(plan.cost);
     Print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
   }
   if (!request.single()) PrintSum(plans, sum, options.json);

@@ -20,7 +20,7 @@ struct PointsOptions {
   std::string file;
   std::string output;
   bool physical = false;
-  bool price = false;
+  bool cost_only = false;
   bool json = false;
 };
 
@@ -89,11 +89,11 @@ std::string ToJson(const query::PointsAnswer& answer) {
   nlohmann::ordered_json json;
   json["step"] = answer.step;
   json["max_error"] = answer.max_error;
-  json["patches"] = answer.price.patches;
-  json["bytes"] = answer.price.bytes;
-  json["bytes_read"] = answer.price.bytes_read;
-  json["reads"] = answer.price.reads;
-  json["reply_bytes"] = answer.price.reply_bytes;
+  json["patches"] = answer.cost.patches;
+  json["bytes"] = answer.cost.bytes;
+  json["bytes_read"] = answer.cost.bytes_read;
+  json["reads"] = answer.cost.reads;
+  json["reply_bytes"] = answer.cost.reply_bytes;
   json["values"] = nlohmann::ordered_json::array();
   for (const double value : answer.values) {
     json["values"].push_back(std::isnan(value) ? nlohmann::ordered_json(nullptr)
@@ -115,7 +115,8 @@ Result<int> Points(const PointsOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest question,
                           options.question.Resolve(dataset->description()));
-  query::PointsRequest request{question.field, question.step, asked, options.price, options.question.layer};
+  query::PointsRequest request{question.field, question.step, asked, options.cost_only,
+                               options.question.layer};
   if (options.physical) {
     QUARRY_ASSIGN_OR_RETURN(const client::Places places,
                             client::Places::Of(*dataset, question.field, question.step));
@@ -126,10 +127,10 @@ Result<int> Points(const PointsOptions& options) {
     PrintOut("{}\n", ToJson(answer));
     return 0;
   }
-  if (options.price) {
+  if (options.cost_only) {
     Print("{} points, step {}: {} patches, {} bytes of payload, {} read in {} reads, max error {:.5g}\n",
-          asked.size(), answer.step, answer.price.patches, answer.price.bytes, answer.price.bytes_read,
-          answer.price.reads, answer.max_error);
+          asked.size(), answer.step, answer.cost.patches, answer.cost.bytes, answer.cost.bytes_read,
+          answer.cost.reads, answer.max_error);
     return 0;
   }
   const DatasetDescription& description = dataset->description();
@@ -161,7 +162,7 @@ Command DeclarePoints(command_line::Parser* app) {
   app->AddFlag("--physical", &options->physical,
                "points are positions on the axes of the grid (see quarry info), not sample coordinates; "
                "where axes have none, longitude and latitude from coordinate fields");
-  app->AddFlag("--price", &options->price, "print the cost without reading the field");
+  app->AddFlag("--price", &options->cost_only, "print the cost without reading the field");
   app->AddFlag("--json", &options->json, "print one JSON object; missing values are null");
   app->SetFooter(
       "Example:\n  quarry points run42.quarry --field speed --at 10.5,20,3 --at 11,20,3.25\nValues are "

@@ -28,7 +28,7 @@ nlohmann::ordered_json ToJson(const query::Bounded& bounded) {
 std::string ToJson(const query::StatisticsAnswer& answer) {
   const query::Statistics& s = answer.statistics;
   const query::LevelExtent& level = answer.header.levels.back();
-  const query::Price& price = answer.header.price;
+  const query::Cost& cost = answer.header.cost;
   nlohmann::ordered_json json;
   json["step"] = answer.header.step;
   json["level"] = level.level;
@@ -59,10 +59,10 @@ std::string ToJson(const query::StatisticsAnswer& answer) {
     for (std::size_t i = 0; i <= s.histogram.counts.size(); ++i)
       json["histogram"]["edges"].push_back(s.histogram.Edge(i));
   }
-  json["patches"] = price.patches;
-  json["bytes"] = price.bytes;
-  json["bytes_read"] = price.bytes_read;
-  json["reads"] = price.reads;
+  json["patches"] = cost.patches;
+  json["bytes"] = cost.bytes;
+  json["bytes_read"] = cost.bytes_read;
+  json["reads"] = cost.reads;
   return json.dump();
 }
 
@@ -102,8 +102,8 @@ void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& f
   Print("  all originals of the box: min in [{:.6g}, {:.6g}], max in [{:.6g}, {:.6g}]\n", s.box_min.low,
         s.box_min.high, s.box_max.low, s.box_max.high);
   PrintHistogram(s.histogram);
-  const query::Price& price = answer.header.price;
-  Print("  {} patches, {} of payload\n", price.patches, FormatBytes(price.bytes));
+  const query::Cost& cost = answer.header.cost;
+  Print("  {} patches, {} of payload\n", cost.patches, FormatBytes(cost.bytes));
 }
 
 Result<int> Stats(const StatsOptions& options) {

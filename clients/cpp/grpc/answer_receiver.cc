@@ -193,7 +193,7 @@ Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
   if (!assembler_) return Status::Ok();
   begun_ = true;
   if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel());
-  return assembler_->EndLevel(static_cast<int>(end.level()), {header_.price, bytes_received_});
+  return assembler_->EndLevel(static_cast<int>(end.level()), {header_.cost, bytes_received_});
 }
 
 Status AnswerReceiver::ReadEnd() {

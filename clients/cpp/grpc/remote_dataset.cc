@@ -188,7 +188,7 @@ class RemoteDataset final : public Dataset {
                             connection_->Call<pb::ReadPointsResponse>(
                                 "ReadPoints", wire::ToProto(name_, request), call.cancel, kLargestPoints));
     query::PointsAnswer answer = wire::FromProto(response);
-    const std::size_t expected = request.price_only ? 0 : request.points.size();
+    const std::size_t expected = request.cost_only ? 0 : request.points.size();
     if (answer.values.size() == expected) return answer;
     return InternalError("the server {} answers {} points with {} values", connection_->server().address,
                          expected, answer.values.size());

@@ -122,7 +122,7 @@ TEST_F(LocalClientTest, AnotherDatasetInItsPlaceIsNotMistakenForIt) {
 
 TEST_F(LocalClientTest, BytesReceivedAreThoseThatWereRead) {
   const auto dataset = Open();
-  const query::Price price = dataset->PlanRead({.field = "pressure"})->price;
+  const query::Cost planned = dataset->PlanRead({.field = "pressure"})->cost;
   std::vector<std::uint64_t> received;
   const auto on_level = [&](LevelSamples*, const ReadCost& cost) {
     received.push_back(cost.bytes_received);
@@ -130,7 +130,7 @@ TEST_F(LocalClientTest, BytesReceivedAreThoseThatWereRead) {
   };
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(dataset->ReadLevels({.field = "pressure"}, on_level).ok());
 
-  EXPECT_EQ(received, (std::vector<std::uint64_t>{price.bytes, 0})) << "the second time from memory";
+  EXPECT_EQ(received, (std::vector<std::uint64_t>{planned.bytes, 0})) << "the second time from memory";
 }
 
 }  // namespace

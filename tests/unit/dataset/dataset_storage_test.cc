@@ -377,7 +377,7 @@ TEST_F(DatasetStorageTest, AReadWithSlowAnswersIsCancelledBetweenRanges) {
   const auto [faulty, location] = Faulty(Make({.files = 1}));
   const auto dataset = *Dataset::Open(location);
   const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
-  ASSERT_GT(plan.price.reads, 5u);
+  ASSERT_GT(plan.cost.reads, 5u);
   faulty->ForgetCalls();
   bool cancelled = false;
   faulty->Add({Operation::kRead, "*", 3, 1, [&](const auto&) {
@@ -434,7 +434,7 @@ Traffic TrafficOf(const FaultyStorage& storage) {
   return traffic;
 }
 
-TEST_F(DatasetStorageTest, ThePriceIsWhatIsReadWhereMemoryIsPlentiful) {
+TEST_F(DatasetStorageTest, TheCostIsWhatIsReadWhereMemoryIsPlentiful) {
   MakeDataset(disk(), {.dims = {70, 60, 50}, .missing = true});
   for (const Location& where : {Location(disk()), CopyOfDisk()}) {
     const auto [faulty, location] = Faulty(where);
@@ -444,20 +444,20 @@ TEST_F(DatasetStorageTest, ThePriceIsWhatIsReadWhereMemoryIsPlentiful) {
           query::ReadRequest{.field = "pressure", .level = 0, .first_level = 3},
           query::ReadRequest{.field = "pressure", .box = Box{{3, 20, 7}, {60, 31, 40}}, .level = 1}}) {
       const query::ReadPlan plan = *dataset->Plan(request);
-      ASSERT_GT(plan.price.reads, 1u);
+      ASSERT_GT(plan.cost.reads, 1u);
       ReadEngine engine(std::uint64_t{1} << 30, 2);
       faulty->ForgetCalls();
       IgnoringSink sink;
       ASSERT_TRUE(ExecuteRead(*dataset, plan, &engine, kNever, &sink).ok());
-      EXPECT_EQ(TrafficOf(*faulty).reads, plan.price.reads);
-      EXPECT_EQ(TrafficOf(*faulty).bytes, plan.price.bytes_read);
+      EXPECT_EQ(TrafficOf(*faulty).reads, plan.cost.reads);
+      EXPECT_EQ(TrafficOf(*faulty).bytes, plan.cost.bytes_read);
 
       ReadEngine plentiful(std::uint64_t{64} << 30, 2);
       faulty->ForgetCalls();
       IgnoringPayloadSink payload_sink;
       ASSERT_TRUE(ExecutePayloads(*dataset, plan, &plentiful, kNever, &payload_sink).ok());
-      EXPECT_EQ(TrafficOf(*faulty).reads, plan.price.reads);
-      EXPECT_EQ(TrafficOf(*faulty).bytes, plan.price.bytes_read);
+      EXPECT_EQ(TrafficOf(*faulty).reads, plan.cost.reads);
+      EXPECT_EQ(TrafficOf(*faulty).bytes, plan.cost.bytes_read);
     }
   }
 }
@@ -473,25 +473,23 @@ TEST_F(DatasetStorageTest, LittleMemoryReadsMoreOften) {
   faulty->ForgetCalls();
   IgnoringSink sink;
   ASSERT_TRUE(ExecuteRead(*dataset, plan, &little, kNever, &sink).ok());
-  EXPECT_GT(TrafficOf(*faulty).reads, plan.price.reads);
-  EXPECT_GE(TrafficOf(*faulty).bytes, plan.price.bytes);
+  EXPECT_GT(TrafficOf(*faulty).reads, plan.cost.reads);
+  EXPECT_GE(TrafficOf(*faulty).bytes, plan.cost.bytes);
 }
 
 TEST_F(DatasetStorageTest, PlansReadThroughGapsThatTheirStorageWouldRatherReadThanSkip) {
   MakeDataset(disk(), {.dims = {70, 60, 50}, .files = 1});
   const query::ReadRequest request{.field = "pressure", .level = 1};
-  const auto price = [&](const Location& location) {
-    return (*Dataset::Open(location))->Plan(request)->price;
-  };
-  const query::Price each = price(CopyOfDisk(0));
-  const query::Price disk_like = price(CopyOfDisk(8 << 10));
-  const query::Price all = price(CopyOfDisk(1 << 30));
+  const auto cost = [&](const Location& location) { return (*Dataset::Open(location))->Plan(request)->cost; };
+  const query::Cost each = cost(CopyOfDisk(0));
+  const query::Cost disk_like = cost(CopyOfDisk(8 << 10));
+  const query::Cost all = cost(CopyOfDisk(1 << 30));
 
   EXPECT_EQ(each.bytes_read, each.bytes) << "payload and nothing else";
   EXPECT_GT(each.reads, 100u);
   EXPECT_EQ(all.reads, 1u);
   EXPECT_GT(all.bytes_read, each.bytes_read);
-  const query::Price posix = price(disk());
+  const query::Cost posix = cost(disk());
   EXPECT_EQ(posix.reads, disk_like.reads);
   EXPECT_EQ(posix.bytes_read, disk_like.bytes_read);
   EXPECT_EQ(Bits(ReadAll(**Dataset::Open(CopyOfDisk(1 << 30)), request)),

@@ -60,8 +60,8 @@ TEST_P(PlanTest, TouchesExactlyThePatchesThatHoldSamplesOfTheAnswer) {
     }
     EXPECT_EQ(planned, expected);
     EXPECT_EQ(samples, LevelBox(box, request.level).volume()) << "the patches' blocks fill the answer once";
-    EXPECT_EQ(plan.price.reply_bytes, static_cast<std::uint64_t>(samples) * sizeof(float));
-    EXPECT_GE(plan.price.bytes_read, plan.price.bytes);
+    EXPECT_EQ(plan.cost.reply_bytes, static_cast<std::uint64_t>(samples) * sizeof(float));
+    EXPECT_GE(plan.cost.bytes_read, plan.cost.bytes);
   }
 }
 
@@ -97,7 +97,7 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
       }
     }
   }
-  EXPECT_EQ(bytes, plan.price.bytes) << "every payload is needed in one pass only";
+  EXPECT_EQ(bytes, plan.cost.bytes) << "every payload is needed in one pass only";
 }
 
 TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
@@ -120,10 +120,10 @@ TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
   EXPECT_EQ(plan.levels[0].coverage < 1, GetParam().missing);
 }
 
-TEST_P(PlanTest, RefinementPricesAddUpToTheWholeRead) {
-  const std::uint64_t at_once = dataset_->Plan({.field = "pressure", .level = 0})->price.bytes;
+TEST_P(PlanTest, RefinementCostsAddUpToTheWholeRead) {
+  const std::uint64_t at_once = dataset_->Plan({.field = "pressure", .level = 0})->cost.bytes;
   const ReadPlan progressive = *dataset_->Plan({.field = "pressure", .level = 0, .first_level = 3});
-  EXPECT_EQ(progressive.price.bytes, at_once) << "coarse to fine reads nothing twice";
+  EXPECT_EQ(progressive.cost.bytes, at_once) << "coarse to fine reads nothing twice";
   std::uint64_t sum = 0;
   for (const LevelExtent& level : progressive.levels) sum += level.bytes;
   EXPECT_EQ(sum, at_once);
@@ -268,8 +268,8 @@ TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
   const ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
 
-  EXPECT_EQ(plan.price.reads, 3u);
-  EXPECT_EQ(plan.price.bytes_read, plan.price.bytes);
+  EXPECT_EQ(plan.cost.reads, 3u);
+  EXPECT_EQ(plan.cost.bytes_read, plan.cost.bytes);
 }
 
 /// A series of one field in two patches along x; each has ten bytes of payload at each step.
@@ -342,8 +342,8 @@ TEST_F(ReferencesTest, APatchHasWhatItNeedsInTheOrderOfDecoding) {
   EXPECT_EQ(GraphOf(plan, plan.patches[0]), (ReferenceGraph{{}, {}, {0, 1}, {0, 2}}));
   EXPECT_EQ(StepsOf(plan, plan.patches[1]), (std::vector<std::uint64_t>{0, 2}));
   EXPECT_EQ(GraphOf(plan, plan.patches[1]), (ReferenceGraph{{}, {}, {0, 1}}));
-  EXPECT_EQ(plan.price.bytes, 10u * (4 + 3));
-  EXPECT_EQ(plan.price.reads, 4u) << "neighbours in a file are one read";
+  EXPECT_EQ(plan.cost.bytes, 10u * (4 + 3));
+  EXPECT_EQ(plan.cost.reads, 4u) << "neighbours in a file are one read";
 }
 
 TEST_F(ReferencesTest, APatchOnItsOwnNeedsNothing) {
@@ -353,7 +353,7 @@ TEST_F(ReferencesTest, APatchOnItsOwnNeedsNothing) {
   EXPECT_TRUE(alone.patches[0].references.empty());
   EXPECT_TRUE(GraphOf(alone, alone.patches[0]).empty());
   EXPECT_EQ(located_, std::vector<std::uint64_t>{1}) << "no other step is looked at";
-  EXPECT_EQ(alone.price.bytes, 10u);
+  EXPECT_EQ(alone.cost.bytes, 10u);
   EXPECT_NE(Fingerprint(*Plan(1)), Fingerprint(alone));
 }
 
@@ -442,12 +442,12 @@ class MaskedLayersTest : public ::testing::Test, public PatchLocator {
 TEST_F(MaskedLayersTest, TheMaskIsPartOfWhatAnErrorCosts) {
   const ReadPlan masked = Within(0.4);
   EXPECT_EQ((LevelChoice{masked.query.level, masked.query.layer}), (LevelChoice{1, 1}));
-  EXPECT_EQ(masked.price.bytes, 120u);
+  EXPECT_EQ(masked.cost.bytes, 120u);
 
   masked_ = false;
   const ReadPlan whole = Within(0.4);
   EXPECT_EQ((LevelChoice{whole.query.level, whole.query.layer}), (LevelChoice{0, 0}));
-  EXPECT_EQ(whole.price.bytes, 110u);
+  EXPECT_EQ(whole.cost.bytes, 110u);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
       at.level = level;
       const ReadPlan plan = *dataset_->Plan(at);
       costs.push_back(plan.levels.back().extent.empty() ? UINT64_MAX
-                                                        : std::max(plan.price.bytes, plan.price.reply_bytes));
+                                                        : std::max(plan.cost.bytes, plan.cost.reply_bytes));
     }
     const std::uint64_t budget =
         static_cast<std::uint64_t>(std::pow(2.0, static_cast<double>(random_() % 180) / 10));
@@ -133,7 +133,7 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
     }
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     EXPECT_EQ(plan->query.level, fits - costs.begin());
-    EXPECT_EQ(std::max(plan->price.bytes, plan->price.reply_bytes), *fits);
+    EXPECT_EQ(std::max(plan->cost.bytes, plan->cost.reply_bytes), *fits);
     chosen.insert(plan->query.level);
   }
   EXPECT_GE(chosen.size(), 3u);
@@ -160,7 +160,7 @@ TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
       }
     }
     const std::vector<float> answer = testing::ReadAll(*dataset_, request);
-    EXPECT_EQ(plan.price.reply_bytes, expected.size() * sizeof(float));
+    EXPECT_EQ(plan.cost.reply_bytes, expected.size() * sizeof(float));
     ASSERT_EQ(answer.size(), expected.size());
     // Compared by bits: missing samples are NaN.
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(answer)), std::as_bytes(std::span(expected))))
@@ -205,9 +205,9 @@ TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
       boxes += box.volume();
     }
     EXPECT_EQ(static_cast<std::uint64_t>(boxes), left_out) << "no two boxes overlap";
-    EXPECT_LE(plan.price.patches, all.price.patches);
-    EXPECT_LE(plan.price.reply_bytes, all.price.reply_bytes);
-    narrowed += !plan.left_out.empty() && plan.price.patches > 0;
+    EXPECT_LE(plan.cost.patches, all.cost.patches);
+    EXPECT_LE(plan.cost.reply_bytes, all.cost.reply_bytes);
+    narrowed += !plan.left_out.empty() && plan.cost.patches > 0;
     std::uint64_t samples = 0;
     for (const LevelExtent& level : plan.levels) {
       for (auto z = level.extent.begin[2]; z < level.extent.end[2]; ++z) {
@@ -217,12 +217,12 @@ TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
         }
       }
     }
-    EXPECT_EQ(plan.price.reply_bytes, samples * sizeof(float));
+    EXPECT_EQ(plan.cost.reply_bytes, samples * sizeof(float));
   }
   EXPECT_GT(narrowed, 20);
   const ReadPlan none = *dataset_->Plan({.field = "pressure", .values = Bounds{1e30, 1e31}});
   EXPECT_EQ(none.left_out, (std::vector<Box>{{{0, 0, 0}, recipe_.dims}}));
-  EXPECT_EQ(none.price, Price{});
+  EXPECT_EQ(none.cost, Cost{});
   EXPECT_EQ(dataset_->Plan({.field = "pressure", .values = Bounds{2, 1}}).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(dataset_->Plan({.field = "pressure", .values = Bounds{0, NAN}}).status().code(),
@@ -361,9 +361,9 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
     request.points.push_back(point);
   }
   PointsPlan plan = *dataset_->PlanPoints(request);
-  const Price price = plan.read.price;
+  const Cost cost = plan.read.cost;
   const PointsAnswer answer = *ReadPoints(*dataset_, std::move(plan), &engine_, kNever);
-  EXPECT_EQ(answer.price, price);
+  EXPECT_EQ(answer.cost, cost);
   ASSERT_EQ(answer.values.size(), request.points.size());
 
   std::set<Index3> patches;
@@ -398,8 +398,8 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
     }
   }
   EXPECT_EQ(missing > 0, recipe_.missing);
-  EXPECT_EQ(price.patches, patches.size()) << "patches without a sample that takes part are not read";
-  EXPECT_EQ(price.reply_bytes, 500 * sizeof(double));
+  EXPECT_EQ(cost.patches, patches.size()) << "patches without a sample that takes part are not read";
+  EXPECT_EQ(cost.reply_bytes, 500 * sizeof(double));
 }
 
 TEST_P(QueryTest, ManyPointsAreWorkedOnInParts) {
@@ -440,7 +440,7 @@ TEST_P(QueryTest, ManyPointsAreWorkedOnInParts) {
 
 TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
   const auto patches = [&](std::vector<Point> points) {
-    return dataset_->PlanPoints({"pressure", {}, std::move(points), true})->read.price.patches;
+    return dataset_->PlanPoints({"pressure", {}, std::move(points), true})->read.cost.patches;
   };
   EXPECT_EQ(patches({{0, 0, 0}}), 1u);
   EXPECT_EQ(patches({{0, 0, 0}, {36, 21, 12}}), 2u) << "opposite corners, nothing between";
@@ -494,8 +494,8 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
     Recorder recorder(plan, focus);
     ASSERT_TRUE(ExecutePatches(*dataset_, plan, &engine_, kNever, &recorder).ok());
     EXPECT_EQ(recorder.levels, 4);
-    EXPECT_EQ(recorder.patches, 4 * plan.price.patches);
-    EXPECT_EQ(plan.price.bytes, dataset_->Plan(plain)->price.bytes) << "another order of the same bytes";
+    EXPECT_EQ(recorder.patches, 4 * plan.cost.patches);
+    EXPECT_EQ(plan.cost.bytes, dataset_->Plan(plain)->cost.bytes) << "another order of the same bytes";
     const auto in_order = testing::ReadAll(*dataset_, {.field = "pressure"});
     const auto by_distance = testing::ReadAll(*dataset_, {.field = "pressure", .focus = focus});
     EXPECT_EQ(std::memcmp(in_order.data(), by_distance.data(), in_order.size() * sizeof(float)), 0);

@@ -46,7 +46,7 @@ TEST(ClientShares, AllClientsTogetherHaveSoManyCalls) {
   EXPECT_TRUE(shares.Begin("eve", 2).ok()) << "an answer that is to be taken is no call that runs";
 }
 
-TEST(ClientShares, PricesCountUntilTheirCallsEnd) {
+TEST(ClientShares, CostsCountUntilTheirCallsEnd) {
   ClientShares shares({.bytes = 1000});
   auto first = *shares.Begin("alice");
   auto second = *shares.Begin("alice");

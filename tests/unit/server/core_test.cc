@@ -81,7 +81,7 @@ TEST_F(CoreTest, AReadIsTheSamplesOfTheDirectory) {
   EXPECT_EQ(samples, expected);
 }
 
-TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
+TEST_F(CoreTest, AReadReadsWhatItsCostSaysAndNothingTheSecondTime) {
   const auto counted = std::make_shared<testing::FaultyStorage>(PosixStorage::Instance());
   Service service(DatasetCatalogOptions{Location(counted, folder_.path().string()), {}, folder_.path()},
                   EngineOptions{64 << 20, 2}, &operations_);
@@ -89,7 +89,7 @@ TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
   ASSERT_TRUE(Ask(&service, "PlanRead", &plan).ok());
   pb::PlanReadResponse planned;
   ASSERT_TRUE(planned.ParseFromString(plan.messages.at(0)));
-  const query::Price price = wire::FromProto(planned.header().price());
+  const query::Cost cost = wire::FromProto(planned.header().price());
 
   for (const bool first : {true, false}) {
     counted->ForgetCalls();
@@ -98,8 +98,8 @@ TEST_F(CoreTest, AReadReadsWhatItsPriceSaysAndNothingTheSecondTime) {
     const std::vector<testing::StorageCall> reads = counted->Calls(testing::Operation::kRead);
     std::uint64_t bytes = 0;
     for (const testing::StorageCall& read : reads) bytes += read.size;
-    EXPECT_EQ(reads.size(), first ? price.reads : 0);
-    EXPECT_EQ(bytes, first ? price.bytes_read : 0);
+    EXPECT_EQ(reads.size(), first ? cost.reads : 0);
+    EXPECT_EQ(bytes, first ? cost.bytes_read : 0);
   }
 }
 
@@ -268,8 +268,8 @@ TEST_F(CoreTest, NobodyIsHeardBeforeHeIsLetIn) {
 
 TEST_F(CoreTest, ADemandIsAdmittedUpToTheLimitAndNoFurther) {
   const auto dataset = *Dataset::Open(folder_.path() / "a.quarry");
-  const query::Price price = dataset->Plan({.field = "pressure"})->price;
-  const std::uint64_t most = std::max(price.bytes, price.reply_bytes);
+  const query::Cost cost = dataset->Plan({.field = "pressure"})->cost;
+  const std::uint64_t most = std::max(cost.bytes, cost.reply_bytes);
   for (const auto& [limit, code] :
        {std::pair(most, StatusCode::kOk), std::pair(most - 1, StatusCode::kResourceExhausted)}) {
     operations_.limits.request_bytes = limit;

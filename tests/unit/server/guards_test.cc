@@ -1,5 +1,5 @@
 // Checks between a request and the data: the permission for the dataset in every call, the limit on the
-// price, and stored patches of data that have been replaced.
+// cost, and stored patches of data that have been replaced.
 
 #include <fstream>
 
@@ -116,16 +116,16 @@ TEST_F(GuardsTest, AWatcherEndsWhenItsTokenIsTakenAway) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(GuardsTest, TheLimitOnAPriceIsAllowedAndAByteMoreIsNot) {
+TEST_F(GuardsTest, TheLimitOnACostIsAllowedAndAByteMoreIsNot) {
   const auto dataset = Remote("a");
   const query::ReadRequest request{.field = "pressure"};
   const auto plan = *dataset->PlanRead(request);
-  const std::uint64_t price = std::max(plan.price.bytes, plan.price.reply_bytes);
-  ASSERT_EQ(price, 37u * 22 * 13 * 4);
+  const std::uint64_t cost = std::max(plan.cost.bytes, plan.cost.reply_bytes);
+  ASSERT_EQ(cost, 37u * 22 * 13 * 4);
 
-  operations_.limits.request_bytes = price;
+  operations_.limits.request_bytes = cost;
   EXPECT_TRUE(dataset->Read(request).ok()) << "the limit itself is allowed";
-  operations_.limits.request_bytes = price - 1;
+  operations_.limits.request_bytes = cost - 1;
   EXPECT_EQ(dataset->Read(request).status().code(), StatusCode::kResourceExhausted);
 }
 

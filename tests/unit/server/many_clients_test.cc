@@ -28,7 +28,7 @@ using Request = std::variant<query::SeriesRequest, query::StatisticsRequest, que
 struct Answer {
   StatusCode code = StatusCode::kOk;
   std::vector<std::uint64_t> parts;
-  query::Price price;
+  query::Cost cost;
 
   friend bool operator==(const Answer&, const Answer&) = default;
 };
@@ -42,8 +42,8 @@ struct Question {
 std::uint64_t ChecksumOf(const auto& values) { return Checksum(std::as_bytes(std::span(values))); }
 
 void PrintTo(const Answer& answer, std::ostream* out) {
-  *out << "code " << static_cast<int>(answer.code) << ", " << answer.price.patches << " patches, "
-       << answer.price.bytes << " bytes, parts";
+  *out << "code " << static_cast<int>(answer.code) << ", " << answer.cost.patches << " patches, "
+       << answer.cost.bytes << " bytes, parts";
   for (const std::uint64_t part : answer.parts) *out << ' ' << part;
 }
 
@@ -63,13 +63,13 @@ Answer Ask(const client::Dataset& dataset, const query::SeriesRequest& request, 
                                                  Checksum(level->data)});
         if (!level->last()) return Status::Ok();
         const query::AnswerHeader& plan = plans->at(answers++);
-        answer.price += plan.price;
-        EXPECT_EQ(cost.price, plan.price);
+        answer.cost += plan.cost;
+        EXPECT_EQ(cost.planned, plan.cost);
         if (encoding == kFromDirectory) {
-          EXPECT_LE(cost.bytes_received, plan.price.bytes) << "less where patches are in memory";
+          EXPECT_LE(cost.bytes_received, plan.cost.bytes) << "less where patches are in memory";
         } else {
           EXPECT_EQ(cost.bytes_received,
-                    encoding == client::Encoding::kPatches ? plan.price.bytes : plan.price.reply_bytes);
+                    encoding == client::Encoding::kPatches ? plan.cost.bytes : plan.cost.reply_bytes);
         }
         return Status::Ok();
       });
@@ -83,7 +83,7 @@ Answer Ask(const client::Dataset& dataset, const query::StatisticsRequest& reque
   const auto found = dataset.Statistics(request);
   answer.code = found.status().code();
   if (!found.ok()) return answer;
-  answer.price = found->header.price;
+  answer.cost = found->header.cost;
   const query::Statistics& statistics = found->statistics;
   // A checksum of the bits, because NaN (no valid sample) does not equal itself.
   const std::array<double, 12> numbers = {
@@ -99,7 +99,7 @@ Answer Ask(const client::Dataset& dataset, const query::PointsRequest& request, 
   const auto found = dataset.ReadPoints(request);
   answer.code = found.status().code();
   if (!found.ok()) return answer;
-  answer.price = found->price;
+  answer.cost = found->cost;
   answer.parts = {found->values.size(), ChecksumOf(found->values)};
   return answer;
 }
@@ -148,7 +148,7 @@ class Questioner {
   std::mt19937 random_;
 };
 
-TEST(ManyClients, GetTheAnswersOfOneThreadForThePriceOfThePlan) {
+TEST(ManyClients, GetTheAnswersOfOneThreadForTheCostOfThePlan) {
   const bool full = std::getenv("QUARRY_TEST_FULL") != nullptr;
   const int count = full ? 10'000 : 500;
   testing::TemporaryFolder folder;

@@ -124,7 +124,7 @@ TEST_F(OperationsTest, AnIdOfTheClientIsKeptIfItIsAWord) {
 TEST_F(OperationsTest, MetricsCountWhatWasDone) {
   Start();
   const auto dataset = *client::Dataset::Open(Target("a"));
-  const std::uint64_t patches = dataset->PlanRead({.field = "pressure"})->price.patches;
+  const std::uint64_t patches = dataset->PlanRead({.field = "pressure"})->cost.patches;
   ASSERT_TRUE(dataset->Read({.field = "pressure"}).ok());
   ASSERT_FALSE(dataset->Read({.field = "nothing"}).ok());
   // A reply can arrive before its call has been counted, and before the task that decoded its last patch
@@ -388,7 +388,7 @@ TEST_F(OperationsTest, AReadThatIsTooDearIsRefusedWithWhatToAskInstead) {
   const auto advised = dataset->Read({.field = "pressure", .level = 2});
   ASSERT_TRUE(advised.ok()) << "the advice is good: " << advised.status().message();
   EXPECT_EQ(advised->data.size(), 960u);
-  EXPECT_TRUE(dataset->PlanRead({.field = "pressure"}).ok()) << "the price can be asked for";
+  EXPECT_TRUE(dataset->PlanRead({.field = "pressure"}).ok()) << "the cost can be asked for";
 }
 
 TEST_F(OperationsTest, StatisticsAndPointsAreCheckedLikeReads) {
@@ -402,8 +402,8 @@ TEST_F(OperationsTest, StatisticsAndPointsAreCheckedLikeReads) {
   const Status of_points = dataset->ReadPoints(points).status();
   EXPECT_EQ(of_points.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(of_points.message().find("fewer points"), std::string::npos) << of_points.message();
-  points.price_only = true;
-  EXPECT_TRUE(dataset->ReadPoints(points).ok()) << "the price can be asked for";
+  points.cost_only = true;
+  EXPECT_TRUE(dataset->ReadPoints(points).ok()) << "the cost can be asked for";
   EXPECT_EQ(dataset->Statistics({.read = {.field = "pressure"}}).status().code(),
             StatusCode::kResourceExhausted);
   EXPECT_TRUE(dataset->Statistics({.read = {.field = "pressure", .level = 2}}).ok());

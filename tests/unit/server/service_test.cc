@@ -83,7 +83,7 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
       EXPECT_EQ(answer->extent, expected->extent);
       EXPECT_EQ(answer->spacing, expected->spacing);
       EXPECT_EQ(answer->data, expected->data);
-      EXPECT_EQ(remote->PlanRead(request)->price, local->PlanRead(request)->price);
+      EXPECT_EQ(remote->PlanRead(request)->cost, local->PlanRead(request)->cost);
 
       query::StatisticsRequest statistics{request, {0, 25, 50, 100}, 7, std::pair(-1.0, 3.0)};
       statistics.scale = static_cast<query::HistogramScale>(i % 3);
@@ -92,8 +92,8 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
       const auto expected_statistics = local->Statistics(statistics);
       const auto found = remote->Statistics(statistics);
       ASSERT_TRUE(found.ok() && expected_statistics.ok()) << found.status().message();
-      EXPECT_EQ(found->header.price, expected_statistics->header.price);
-      EXPECT_EQ(found->header.price.reply_bytes, 0u);
+      EXPECT_EQ(found->header.cost, expected_statistics->header.cost);
+      EXPECT_EQ(found->header.cost.reply_bytes, 0u);
       EXPECT_EQ(found->statistics.valid, expected_statistics->statistics.valid);
       EXPECT_EQ(found->statistics.missing, expected_statistics->statistics.missing);
       EXPECT_EQ(found->statistics.histogram, expected_statistics->statistics.histogram);
@@ -123,10 +123,10 @@ TEST_F(ServiceTest, PointsAreThoseOfTheDirectoryHoweverMany) {
   ASSERT_TRUE(expected.ok() && answer.ok()) << answer.status().message();
   ASSERT_EQ(answer->values.size(), request.points.size());
   EXPECT_EQ(std::memcmp(answer->values.data(), expected->values.data(), 8 * answer->values.size()), 0);
-  EXPECT_EQ(answer->price, expected->price);
+  EXPECT_EQ(answer->cost, expected->cost);
   EXPECT_EQ(answer->max_error, expected->max_error);
-  request.price_only = true;
-  EXPECT_EQ(remote->ReadPoints(request)->price, answer->price);
+  request.cost_only = true;
+  EXPECT_EQ(remote->ReadPoints(request)->cost, answer->cost);
   EXPECT_TRUE(remote->ReadPoints(request)->values.empty());
 
   pb::ReadPointsRequest message;
@@ -147,7 +147,7 @@ TEST_F(ServiceTest, StepsSayWhatIsMissing) {
   EXPECT_LT(Remote("c")->Read({.field = "pressure", .level = 2})->coverage, 1);
 }
 
-TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
+TEST_F(ServiceTest, LevelsComeCoarseToFineAndTheCostIsKept) {
   const auto remote = Remote("a");
   const query::ReadRequest request{.field = "pressure", .level = 0, .first_level = 3};
   const query::AnswerHeader plan = *remote->PlanRead(request);
@@ -158,12 +158,12 @@ TEST_F(ServiceTest, LevelsComeCoarseToFineAndThePriceIsKept) {
                                [&](LevelSamples* samples, const client::ReadCost& cost) {
                                  levels.push_back(samples->level);
                                  received = cost.bytes_received;
-                                 EXPECT_EQ(cost.price.patches, plan.price.patches);
+                                 EXPECT_EQ(cost.planned.patches, plan.cost.patches);
                                  return Status::Ok();
                                })
                   .ok());
   EXPECT_EQ(levels, (std::vector<int>{3, 2, 1, 0}));
-  EXPECT_EQ(received, plan.price.reply_bytes);
+  EXPECT_EQ(received, plan.cost.reply_bytes);
 }
 
 /// Everything that answers report, level by level.
@@ -206,12 +206,12 @@ TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
     for (int level = request.level + 1; level >= request.level; --level)
       expected.push_back({level, first_layer});
     for (int k = first_layer + 1; k <= layer; ++k) expected.push_back({request.level, k});
-    const std::uint64_t alone = local->PlanRead(request)->price.bytes;
+    const std::uint64_t alone = local->PlanRead(request)->cost.bytes;
     request.first_level = request.level + 1;
     request.first_layer = first_layer;
     for (const auto* dataset : {local.get(), remote.get(), patches.get()}) {
       const query::AnswerHeader plan = *dataset->PlanRead(request);
-      EXPECT_EQ(plan.price.bytes, alone);
+      EXPECT_EQ(plan.cost.bytes, alone);
       std::vector<query::LevelChoice> came;
       const Status status = dataset->ReadLevels(request, [&](LevelSamples* got, const client::ReadCost&) {
         query::ReadRequest one{
@@ -270,7 +270,7 @@ TEST_F(ServiceTest, SeveralFieldsAndStepsAreThoseThatAreReadOneByOne) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     EXPECT_EQ(plans[i].number, i);
     EXPECT_EQ(plans[i].count, 3u);
-    EXPECT_EQ(plans[i].price, local_plans[i].price);
+    EXPECT_EQ(plans[i].cost, local_plans[i].cost);
     EXPECT_EQ(plans[i].field, expected[3 * i].field);
     EXPECT_EQ(plans[i].step, expected[3 * i].step);
   }
@@ -360,7 +360,7 @@ TEST_F(ServiceTest, ARangeOfValuesIsAnsweredAlikeEverywhere) {
   }
 }
 
-TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
+TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfTheCost) {
   client::Options options;
   options.encoding = client::Encoding::kPatches;
   std::mt19937 random(5);
@@ -394,7 +394,7 @@ TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfThePrice) {
           });
       ASSERT_TRUE(status.ok()) << status.message();
       EXPECT_EQ(found, expected);
-      EXPECT_EQ(cost.bytes_received, cost.price.bytes);
+      EXPECT_EQ(cost.bytes_received, cost.planned.bytes);
     }
   }
 }
