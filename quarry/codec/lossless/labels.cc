@@ -8,6 +8,7 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/sample_types.h"
 
 namespace quarry::lossless {
 namespace {
@@ -375,16 +376,7 @@ Status DecodeLabels(const V* coarse, const GridView<V>& grid, std::size_t new_sa
   template double ShareOfLabels<V>(const GridView<V>&, int);                                \
   template std::size_t EncodeLabels<V>(const V*, const GridView<V>&, unsigned, Bytes*, V*); \
   template Status DecodeLabels<V>(const V*, const GridView<V>&, std::size_t, ByteSpan*, V*)
-QUARRY_INSTANTIATE(float);
-QUARRY_INSTANTIATE(double);
-QUARRY_INSTANTIATE(std::int8_t);
-QUARRY_INSTANTIATE(std::uint8_t);
-QUARRY_INSTANTIATE(std::int16_t);
-QUARRY_INSTANTIATE(std::uint16_t);
-QUARRY_INSTANTIATE(std::int32_t);
-QUARRY_INSTANTIATE(std::uint32_t);
-QUARRY_INSTANTIATE(std::int64_t);
-QUARRY_INSTANTIATE(std::uint64_t);
+QUARRY_FOR_EACH_SAMPLE_TYPE(QUARRY_INSTANTIATE);
 #undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::lossless

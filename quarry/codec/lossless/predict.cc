@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "quarry/codec/lossless/sample_types.h"
+
 namespace quarry::lossless {
 namespace {
 
@@ -420,16 +422,7 @@ std::array<double, kCarries> EstimatePass(const Pass<V>& pass, const V* samples,
   template std::size_t EncodePass<V>(const Pass<V>&, const V*, WordOf<V>*, V*);  \
   template std::size_t ReconstructPass<V>(const Pass<V>&, const WordOf<V>*, V*); \
   template std::array<double, kCarries> EstimatePass<V>(const Pass<V>&, const V*, std::int64_t)
-QUARRY_INSTANTIATE(float);
-QUARRY_INSTANTIATE(double);
-QUARRY_INSTANTIATE(std::int8_t);
-QUARRY_INSTANTIATE(std::uint8_t);
-QUARRY_INSTANTIATE(std::int16_t);
-QUARRY_INSTANTIATE(std::uint16_t);
-QUARRY_INSTANTIATE(std::int32_t);
-QUARRY_INSTANTIATE(std::uint32_t);
-QUARRY_INSTANTIATE(std::int64_t);
-QUARRY_INSTANTIATE(std::uint64_t);
+QUARRY_FOR_EACH_SAMPLE_TYPE(QUARRY_INSTANTIATE);
 #undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::lossless

@@ -8,6 +8,7 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
+#include "quarry/codec/lossless/sample_types.h"
 #include "quarry/codec/lossless/step.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -180,16 +181,7 @@ Result<RankedGrid<V>> ReadRankTable(const V* coarse, const GridView<V>& grid, st
   template struct RankedGrid<V>;                                                   \
   template RankedGrid<V> AppendRankTable<V>(const V*, const GridView<V>&, Bytes*); \
   template Result<RankedGrid<V>> ReadRankTable<V>(const V*, const GridView<V>&, std::size_t, ByteSpan*)
-QUARRY_INSTANTIATE(float);
-QUARRY_INSTANTIATE(double);
-QUARRY_INSTANTIATE(std::int8_t);
-QUARRY_INSTANTIATE(std::uint8_t);
-QUARRY_INSTANTIATE(std::int16_t);
-QUARRY_INSTANTIATE(std::uint16_t);
-QUARRY_INSTANTIATE(std::int32_t);
-QUARRY_INSTANTIATE(std::uint32_t);
-QUARRY_INSTANTIATE(std::int64_t);
-QUARRY_INSTANTIATE(std::uint64_t);
+QUARRY_FOR_EACH_SAMPLE_TYPE(QUARRY_INSTANTIATE);
 #undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::lossless

@@ -7,6 +7,7 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/lossless/labels.h"
 #include "quarry/codec/lossless/ranks.h"
+#include "quarry/codec/lossless/sample_types.h"
 
 namespace quarry::lossless {
 namespace {
@@ -397,16 +398,7 @@ void FillMissing(const std::uint8_t* valid, std::size_t count, V* samples) {
   template void EncodeBase<V>(const GridView<V>&, Bytes*, V*);                \
   template Status DecodeBase<V>(const GridView<V>&, ByteSpan*, V*);           \
   template void FillMissing<V>(const std::uint8_t*, std::size_t, V*)
-QUARRY_INSTANTIATE(float);
-QUARRY_INSTANTIATE(double);
-QUARRY_INSTANTIATE(std::int8_t);
-QUARRY_INSTANTIATE(std::uint8_t);
-QUARRY_INSTANTIATE(std::int16_t);
-QUARRY_INSTANTIATE(std::uint16_t);
-QUARRY_INSTANTIATE(std::int32_t);
-QUARRY_INSTANTIATE(std::uint32_t);
-QUARRY_INSTANTIATE(std::int64_t);
-QUARRY_INSTANTIATE(std::uint64_t);
+QUARRY_FOR_EACH_SAMPLE_TYPE(QUARRY_INSTANTIATE);
 #undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::lossless

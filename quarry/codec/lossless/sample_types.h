@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+/// Applies a macro to the C++ type of every DataType: the instantiations of this coder's templates.
+#define QUARRY_FOR_EACH_SAMPLE_TYPE(APPLY) \
+  APPLY(float);                            \
+  APPLY(double);                           \
+  APPLY(std::int8_t);                      \
+  APPLY(std::uint8_t);                     \
+  APPLY(std::int16_t);                     \
+  APPLY(std::uint16_t);                    \
+  APPLY(std::int32_t);                     \
+  APPLY(std::uint32_t);                    \
+  APPLY(std::int64_t);                     \
+  APPLY(std::uint64_t)
