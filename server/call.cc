@@ -29,7 +29,9 @@ std::uint64_t SamplesAt(const Box& box, int level) {
 /// "a smaller box, or for level 3, which needs 310 KiB of payload and has 1.20 MiB of samples in this one":
 /// suggests a level that would be allowed.
 std::string Advice(const query::ReadPlan& plan, std::uint64_t limit) {
-  for (int level = plan.query.level + 1; level < plan.dataset_levels && !plan.query.stride; ++level) {
+  // Coarser levels lack samples of a stride.
+  const int levels = std::holds_alternative<query::AtStride>(plan.query.target) ? 0 : plan.dataset_levels;
+  for (int level = plan.query.level + 1; level < levels; ++level) {
     const std::uint64_t samples = SamplesAt(plan.query.box, level) * SizeOf(plan.type);
     const std::uint64_t payload = query::PayloadAt(plan, level);
     if (samples > 0 && std::max(samples, payload) <= limit)

@@ -59,16 +59,18 @@ Result<StepDescription> FindStep(const SpectrumRequest& request, Source* source)
 /// The level, and the layer of accuracy of each component.
 Status ChooseLevel(const SpectrumRequest& request, const StepDescription& step, Source* source) {
   const DatasetDescription& dataset = source->dataset->description();
-  if (request.max_error) {
+  if (const auto* within = std::get_if<query::WithinError>(&request.target)) {
     std::vector<query::BoundedField> bounded;
     for (const std::string& field : request.fields)
-      bounded.push_back({field, *request.max_error, {step.FindField(field)}});
+      bounded.push_back({field, within->error, {step.FindField(field)}});
     QUARRY_ASSIGN_OR_RETURN(query::SeriesChoice chosen, query::ChooseForSeries(dataset, bounded));
     source->level = chosen.level;
     source->layers = std::move(chosen.layers);
     return Status::Ok();
   }
-  source->level = request.level;
+  const std::optional<int> level = query::NamedLevel(request.target);
+  if (!level) return InvalidArgument("a spectrum is that of a level, or of an error; give one of these");
+  source->level = *level;
   std::vector<const FieldDescription*> fields;
   for (const std::string& name : request.fields) {
     fields.push_back(&dataset.fields[*dataset.FindField(name)]);
@@ -82,7 +84,7 @@ Status AddComponent(const std::string& field, int layer, Source* source) {
   QUARRY_ASSIGN_OR_RETURN(
       const query::AnswerHeader header,
       source->dataset->PlanRead(
-          {.field = field, .step = source->step, .level = source->level, .layer = layer}));
+          {.field = field, .step = source->step, .target = query::AtLevel{source->level}, .layer = layer}));
   const Index3 dims = header.levels.back().extent.shape();
   if (source->dims == Index3{}) source->dims = dims;
   if (source->dims == dims) return Status::Ok();
@@ -153,10 +155,12 @@ Status ReadBox(const Source& source, const std::string& field, int layer, const 
       finest.begin[a] = (a == 2 ? z : box.begin[a]) << source.level;
       finest.end[a] = std::min(grid.dims[a], (a == 2 ? end : box.end[a]) << source.level);
     }
-    QUARRY_ASSIGN_OR_RETURN(
-        const client::LevelSamples samples,
-        source.dataset->Read(
-            {.field = field, .step = source.step, .box = finest, .level = source.level, .layer = layer}));
+    QUARRY_ASSIGN_OR_RETURN(const client::LevelSamples samples,
+                            source.dataset->Read({.field = field,
+                                                  .step = source.step,
+                                                  .box = finest,
+                                                  .target = query::AtLevel{source.level},
+                                                  .layer = layer}));
     ConvertToDouble(samples, to.data() + done);
     done += static_cast<std::size_t>(samples.extent.volume());
     progress->Update(static_cast<std::uint64_t>(done));

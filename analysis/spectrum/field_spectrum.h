@@ -9,6 +9,7 @@
 
 #include "analysis/spectrum/pencils.h"
 #include "quarry/base/status.h"
+#include "quarry/query/question.h"
 
 /// Energy spectra of the fields of a dataset.
 namespace quarry::spectrum {
@@ -18,10 +19,9 @@ struct SpectrumRequest {
   std::string dataset;                ///< a directory, which every rank can read
   std::vector<std::string> fields;    ///< components: their energies add up. At least one, none twice
   std::optional<std::uint64_t> step;  ///< left out: the first that has the first field
-  int level = 0;                      ///< level of resolution; 0 is the finest
-  std::optional<int> layer;           ///< layer of accuracy, 0 the roughest; left out: the last
-  /// [unit of the fields] instead of `level` and `layer`: those with the least payload within this error
-  std::optional<double> max_error;
+  /// a level, or an error [unit of the fields] for the level and layers with the least payload within it
+  query::Target target;
+  std::optional<int> layer;         ///< layer of accuracy of a level, 0 the roughest; left out: the last
   std::optional<PencilGrid> ranks;  ///< left out: ChoosePencilGrid
   bool progress = false;            ///< on stderr of rank 0
 };
@@ -54,8 +54,8 @@ struct Spectrum {
 /// patches at a time.
 /// @returns on every rank; the same up to rounding for any number of ranks
 /// @errors the same on every rank: kNotFound: no such dataset, field or step, or no level within max_error;
-/// kInvalidArgument: no such level; no field, or one twice; a field with missing samples, which has no
-/// spectrum; kDataLoss: damage
+/// kInvalidArgument: no such level; another target; no field, or one twice; a field with missing samples,
+/// which has no spectrum; kDataLoss: damage
 /// @collective
 Result<Spectrum> ComputeSpectrum(MPI_Comm comm, const SpectrumRequest& request);
 

@@ -24,6 +24,8 @@ struct CommandLine {
   std::string field;
   std::vector<std::string> vector;
   std::optional<std::int64_t> step;
+  std::optional<int> level;
+  std::optional<double> max_error;
   std::string grid;
   bool json = false;
 };
@@ -38,16 +40,15 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .SeparatedBy(',')
       .Excludes("--field");
   app->AddOption("--step", &line->step, "default: the first step that has the field").NonNegative();
-  app->AddOption("--level", &line->request.level, "resolution, 0 is the finest; default: 0").NonNegative();
+  app->AddOption("--level", &line->level, "resolution, 0 is the finest; default: 0").NonNegative();
   app->AddOption("--layer", &line->request.layer,
                  "layer of accuracy, 0 is the roughest; default: the last, also for fields with fewer")
       .NonNegative();
-  app->AddOption("--max-error", &line->request.max_error,
+  app->AddOption("--max-error", &line->max_error,
                  "instead of --level and --layer: the level and layers with the fewest bytes whose samples "
                  "are within "
                  "this error, in the unit of the field")
       .NonNegative()
-      .Excludes("--level")
       .Excludes("--layer");
   app->AddOption(
       "--grid", &line->grid,
@@ -67,6 +68,8 @@ Status Interpret(CommandLine* line) {
   request->fields = line->vector;
   if (!line->field.empty()) request->fields = {line->field};
   if (line->step) request->step = static_cast<std::uint64_t>(*line->step);
+  QUARRY_ASSIGN_OR_RETURN(request->target, quarry::query::MakeTarget({line->level, line->max_error, {}, {}},
+                                                                     {"--level", "--max-error", "", ""}));
   request->progress = !line->json;
   if (!line->grid.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const quarry::Index3 grid, quarry::ParseShape(line->grid, "--grid"));

@@ -36,15 +36,18 @@ constexpr const char* kFooter =
     "  {\"price\": \"0:64,0:64,0:64\"}         what a box costs, without reading it\n"
     "Example:\n  echo '{\"stride\": 8}' | client_bench grpc://127.0.0.1:50051/run42";
 
-quarry::query::ReadRequest Request(const std::string& field, const Json& question) {
-  quarry::query::ReadRequest request;
-  request.field = field;
-  if (question.contains("level")) request.level = question["level"].get<int>();
-  if (question.contains("max_error")) request.max_error = question["max_error"].get<double>();
+Result<quarry::query::ReadRequest> Request(const std::string& field, const Json& question) {
+  quarry::query::GivenTargets given;
+  if (question.contains("level")) given.level = question["level"].get<int>();
+  if (question.contains("max_error")) given.max_error = question["max_error"].get<double>();
   if (question.contains("stride")) {
     const auto stride = question["stride"].get<std::int64_t>();
-    request.stride = quarry::Index3{stride, stride, stride};
+    given.stride = quarry::Index3{stride, stride, stride};
   }
+  quarry::query::ReadRequest request;
+  request.field = field;
+  QUARRY_ASSIGN_OR_RETURN(request.target,
+                          quarry::query::MakeTarget(given, {"level", "max_error", "", "stride"}));
   return request;
 }
 
@@ -69,7 +72,7 @@ Result<Json> ReadBoxes(const quarry::client::Dataset& dataset, const std::string
     QUARRY_ASSIGN_OR_RETURN(const quarry::Box box, BoxOf(text.get<std::string>(), dataset));
     boxes.push_back(box);
   }
-  quarry::query::ReadRequest request = Request(field, question);
+  QUARRY_ASSIGN_OR_RETURN(quarry::query::ReadRequest request, Request(field, question));
   std::vector<double> seconds;
   std::uint64_t bytes = 0;
   const double begin = Now();
@@ -88,7 +91,7 @@ Result<Json> ReadBoxes(const quarry::client::Dataset& dataset, const std::string
 /// The whole grid from the coarsest level on.
 Result<Json> ReadLevels(const quarry::client::Dataset& dataset, const std::string& field,
                         const Json& question) {
-  quarry::query::ReadRequest request = Request(field, question);
+  QUARRY_ASSIGN_OR_RETURN(quarry::query::ReadRequest request, Request(field, question));
   request.first_level = dataset.description().grids[0].levels - 1;
   Json levels = Json::array();
   const double asked = Now();
@@ -144,7 +147,7 @@ Result<Json> DrainClients(const std::string& target, const quarry::client::Datas
     return quarry::InvalidArgument("\"{}\" is no server: there is nothing to drain", target);
   const std::size_t slash = target.find('/', kScheme.size());
   const std::string address = target.substr(kScheme.size(), slash - kScheme.size());
-  quarry::query::ReadRequest read = Request(field, question);
+  QUARRY_ASSIGN_OR_RETURN(quarry::query::ReadRequest read, Request(field, question));
   if (question.contains("boxes")) {
     const auto text = question["boxes"].at(0).get<std::string>();
     QUARRY_ASSIGN_OR_RETURN(read.box, BoxOf(text, dataset));
@@ -184,7 +187,7 @@ Result<Json> DrainClients(const std::string& target, const quarry::client::Datas
 }
 
 Result<Json> Cost(const quarry::client::Dataset& dataset, const std::string& field, const Json& question) {
-  quarry::query::ReadRequest request = Request(field, question);
+  QUARRY_ASSIGN_OR_RETURN(quarry::query::ReadRequest request, Request(field, question));
   const auto text = question["price"].get<std::string>();
   QUARRY_ASSIGN_OR_RETURN(request.box, BoxOf(text, dataset));
   QUARRY_ASSIGN_OR_RETURN(const quarry::query::AnswerHeader header, dataset.PlanRead(request));

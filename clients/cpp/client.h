@@ -22,7 +22,9 @@
 ///
 ///   auto dataset = quarry::client::Dataset::Open("run42.quarry");
 ///   if (!dataset.ok()) return Complain(dataset.status().message());
-///   auto answer = (*dataset)->Read({.field = "pressure", .box = quarry::Box{{0, 0, 0}, {64, 64, 64}}, .level = 1});
+///   auto answer = (*dataset)->Read({.field = "pressure",
+///                                   .box = quarry::Box{{0, 0, 0}, {64, 64, 64}},
+///                                   .target = quarry::query::AtLevel{1}});
 ///   if (answer.ok()) Use(answer->SamplesAs<float>(), answer->extent.shape());
 ///
 // clang-format on
@@ -175,7 +177,7 @@ class Dataset {
   /// Reads level by level, coarsest first; each level is refined from the last. With a first layer, reads the
   /// last level once more in each further layer of accuracy.
   /// @errors kInvalidArgument: box or level outside; kNotFound: no such field or step, or no level within
-  /// max_error or max_bytes; kDataLoss: a payload is damaged, and the request does not allow that; kCancelled
+  /// the error or the bytes; kDataLoss: a payload is damaged, and the request does not allow that; kCancelled
   Status ReadLevels(const query::ReadRequest& request, const LevelCallback& on_level,
                     const CallOptions& call = {}) const;
 

@@ -8,9 +8,10 @@ using namespace nb::literals;
 namespace quarry::python {
 namespace {
 
+/// @throws nb::value_error: more than one of level, max_error, max_bytes and stride
 query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> step,
-                                std::optional<ZyxBox> box, int level, std::optional<double> max_error,
-                                std::optional<std::uint64_t> max_bytes,
+                                std::optional<ZyxBox> box, std::optional<int> level,
+                                std::optional<double> max_error, std::optional<std::uint64_t> max_bytes,
                                 std::optional<Zyx<std::int64_t>> stride, std::optional<int> first_level,
                                 std::optional<Zyx<double>> focus,
                                 std::optional<std::pair<double, double>> values, bool strict,
@@ -21,10 +22,12 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
   question.field = std::move(field);
   question.step = step;
   if (box) question.box = ToXyz(*box);
-  question.level = level;
-  question.max_error = max_error;
-  question.max_bytes = max_bytes;
-  if (stride) question.stride = ToXyz(*stride);
+  query::GivenTargets given{level, max_error, max_bytes, std::nullopt};
+  if (stride) given.stride = ToXyz(*stride);
+  const Result<query::Target> target =
+      query::MakeTarget(given, {"level", "max_error", "max_bytes", "stride"});
+  if (!target.ok()) throw nb::value_error(target.status().message().c_str());
+  question.target = *target;
   question.first_level = first_level;
   if (focus) question.focus = ToXyz(*focus);
   if (values) question.values = query::Bounds{values->first, values->second};
@@ -37,9 +40,9 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
 void BindAnswers(nb::module_& m) {
   nb::class_<query::ReadRequest>(m, "Question")
       .def(nb::new_(&MakeQuestion), "field"_a, nb::kw_only(), "step"_a = nb::none(), "box"_a = nb::none(),
-           "level"_a = 0, "max_error"_a = nb::none(), "max_bytes"_a = nb::none(), "stride"_a = nb::none(),
-           "first_level"_a = nb::none(), "focus"_a = nb::none(), "values"_a = nb::none(), "strict"_a = true,
-           "layer"_a = nb::none(), "first_layer"_a = nb::none());
+           "level"_a = nb::none(), "max_error"_a = nb::none(), "max_bytes"_a = nb::none(),
+           "stride"_a = nb::none(), "first_level"_a = nb::none(), "focus"_a = nb::none(),
+           "values"_a = nb::none(), "strict"_a = true, "layer"_a = nb::none(), "first_layer"_a = nb::none());
   nb::class_<Answer>(m, "Answer")
       .def_ro("array", &Answer::array)
       .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })

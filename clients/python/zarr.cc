@@ -107,7 +107,7 @@ Result<std::shared_ptr<const Bytes>> ReadChunk(const client::Dataset& dataset,
   request.field = question.field;
   request.step = question.step;
   request.box = question.box;
-  request.level = question.level;
+  request.target = query::AtLevel{question.level};
   request.layer = question.layer;
   QUARRY_ASSIGN_OR_RETURN(client::LevelSamples samples, dataset.Read(request, options));
   ToLittleEndian(samples.data, SizeOf(samples.type));

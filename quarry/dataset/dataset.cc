@@ -176,7 +176,8 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   const GridDescription& grid = description_.GridOf(*field);
   query.box = request.box.value_or(grid.domain());
   QUARRY_RETURN_IF_ERROR(WithAxes(CheckBox(query.box, grid.dims), grid));
-  query.level = request.level;
+  query.target = request.target;
+  query.level = query::NamedLevel(request.target).value_or(0);
   const int last_layer = description_.fields[*field].layers() - 1;
   query.layer = request.layer.value_or(last_layer);
   query.any_layer = !request.layer;
@@ -191,9 +192,6 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
         "{}",
         query.first_layer, query.layer, request.field, last_layer);
   query.first_level = request.first_level.value_or(query.level);
-  query.max_error = request.max_error;
-  query.max_bytes = request.max_bytes;
-  query.stride = request.stride;
   query.focus = request.focus;
   query.values = request.values;
   query.allow_damage = request.allow_damage;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <variant>
 
 #include "quarry/query/patch_rows.h"
 
@@ -61,10 +62,10 @@ std::uint64_t SamplesOf(const LevelCandidates& all, const LevelChoice& choice) {
   const Query& query = all.query;
   std::uint64_t samples = 0;
   for (int l = choice.level; l <= std::max(choice.level, query.first_level); ++l)
-    samples += SampleCount(query.box, all.left_out, SpacingAt(query, l));
+    samples += SampleCount(query.box, all.left_out, SpacingAt(query.target, l));
   const int again = std::max(choice.layer - query.first_layer, 0);
   return samples + static_cast<std::uint64_t>(again) *
-                       SampleCount(query.box, all.left_out, SpacingAt(query, choice.level));
+                       SampleCount(query.box, all.left_out, SpacingAt(query.target, choice.level));
 }
 
 /// The choice with the least cost, one of each layer that the query may take; among equals, the roughest
@@ -90,15 +91,15 @@ std::optional<LevelChoice> ChooseAmongLayers(const Query& query, const LevelOf& 
 }
 
 /// The level and layer with the least payload at which every patch that meets the box has samples in the box,
-/// covers all its valid samples, and is recorded with an error of at most `max_error`. Of one layer that is
+/// covers all its valid samples, and is recorded with an error within the target's. Of one layer that is
 /// the coarsest such level, as finer ones cost more. Records are of whole patches: a box that cuts a patch
 /// may lack outside samples that the interpolation at its faces would take.
 /// @errors kNotFound with the error of level 0 of the last layer when no level keeps it
-Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) {
+Result<LevelChoice> Choose(const LevelCandidates& all, const WithinError& within) {
   const auto coarsest = [&](int layer) -> std::optional<int> {
     for (int level = all.grid.levels - 1; level >= 0; --level) {
       const auto shows = [&](const LocatedPatch& entry) {
-        return Shows(all, entry, {level, layer}, max_error);
+        return Shows(all, entry, {level, layer}, within.error);
       };
       if (std::ranges::all_of(all.entries, shows)) return level;
     }
@@ -110,15 +111,14 @@ Result<LevelChoice> ChooseKeeping(const LevelCandidates& all, double max_error) 
   return NotFound(
       "no level of {} keeps an error of {}: level 0, the finest, has {}; ask for an error of at least that, "
       "or for level 0",
-      ToString(all.query.box), max_error, LargestError(all, {0, all.query.layer}));
+      ToString(all.query.box), within.error, LargestError(all, {0, all.query.layer}));
 }
 
 /// Chooses among the finest levels of the layers whose whole answer, with the coarser levels from first_level
-/// on, has at most `max_bytes` of payload and at most `max_bytes` of samples: the one with the smallest
-/// recorded error, as coarser levels of a layer show less. The bound holds for payload and for samples, as
-/// either may be sent. Levels without samples in the box are skipped.
+/// on, keeps to the number of bytes: the one with the smallest recorded error, as coarser levels of a layer
+/// show less. The bound holds for payload and for samples, as either may be sent. Levels without samples in the box are skipped.
 /// @errors kNotFound with the least number of bytes that brings samples
-Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_bytes) {
+Result<LevelChoice> Choose(const LevelCandidates& all, const WithinBytes& within) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   const auto finest = [&](int layer) -> std::optional<int> {
     for (int level = 0; level < all.grid.levels; ++level) {
@@ -127,7 +127,7 @@ Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_b
       const std::uint64_t bytes =
           std::max(SamplesOf(all, choice) * SizeOf(all.field.type), PayloadOf(all, choice));
       least = std::min(least, bytes);
-      if (bytes <= max_bytes) return level;
+      if (bytes <= within.bytes) return level;
     }
     return std::nullopt;
   };
@@ -137,7 +137,19 @@ Result<LevelChoice> ChooseWithin(const LevelCandidates& all, std::uint64_t max_b
   return NotFound(
       "no level of {} fits into {} bytes: the least that brings samples is {}; allow at least that, "
       "or ask for a smaller box",
-      ToString(all.query.box), max_bytes, least);
+      ToString(all.query.box), within.bytes, least);
+}
+
+Result<LevelChoice> Choose(const LevelCandidates& all, const AtStride& at) {
+  const PatchCoder* coder = FindCoder(all.field.coder);
+  if (coder == nullptr)
+    return DataLoss("field \"{}\" has coder {}, which this version does not know; use a newer Quarry",
+                    all.field.name, static_cast<int>(all.field.coder));
+  return LevelChoice{LevelForStride(all.grid, *coder, at.stride), all.query.layer};
+}
+
+Result<LevelChoice> Choose(const LevelCandidates& all, const AtLevel& at) {
+  return LevelChoice{at.level, all.query.layer};
 }
 
 }  // namespace
@@ -152,23 +164,7 @@ int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const I
 }
 
 Result<LevelChoice> ChooseLevel(const LevelCandidates& candidates) {
-  const Query& query = candidates.query;
-  LevelChoice choice{query.level, query.layer};
-  if (query.max_error) {
-    QUARRY_ASSIGN_OR_RETURN(choice, ChooseKeeping(candidates, *query.max_error));
-  }
-  if (query.stride) {
-    const FieldDescription& field = candidates.field;
-    const PatchCoder* coder = FindCoder(field.coder);
-    if (coder == nullptr)
-      return DataLoss("field \"{}\" has coder {}, which this version does not know; use a newer Quarry",
-                      field.name, static_cast<int>(field.coder));
-    choice.level = LevelForStride(candidates.grid, *coder, *query.stride);
-  }
-  if (query.max_bytes) {
-    QUARRY_ASSIGN_OR_RETURN(choice, ChooseWithin(candidates, *query.max_bytes));
-  }
-  return choice;
+  return std::visit([&](const auto& target) { return Choose(candidates, target); }, candidates.query.target);
 }
 
 }  // namespace quarry::query

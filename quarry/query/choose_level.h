@@ -33,9 +33,8 @@ struct LevelCandidates {
 /// coarse levels, because their samples differ from the field's.
 int LevelForStride(const GridDescription& grid, const PatchCoder& coder, const Index3& stride);
 
-/// The level and layer of an answer: those of the query, unless it has the plan choose them, by an error, a
-/// stride or a number of bytes.
-/// @errors kNotFound: no level and layer keep max_error, or fit into max_bytes; kDataLoss: the coder of the
+/// The level and layer of an answer, from the target of the query.
+/// @errors kNotFound: no level and layer keep the error, or fit into the bytes; kDataLoss: the coder of the
 /// field is unknown
 Result<LevelChoice> ChooseLevel(const LevelCandidates& candidates);
 

@@ -74,7 +74,7 @@ LevelExtent DescribePass(const ReadPlan& plan, const Pass& pass) {
   LevelExtent described;
   described.level = level;
   described.layer = pass.layer;
-  described.spacing = SpacingAt(plan.query, level);
+  described.spacing = SpacingAt(plan.query.target, level);
   described.extent = SpacedBox(plan.query.box, described.spacing);
   double valid = 0;
   double covered = 0;
@@ -100,7 +100,7 @@ std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < plan.patches.size(); ++i) {
     const Box part = Intersect(plan.query.box, plan.patches[i].samples);
-    if (SpacedBox(part, SpacingAt(plan.query, level)).empty()) continue;
+    if (SpacedBox(part, SpacingAt(plan.query.target, level)).empty()) continue;
     bytes += PayloadBytes(plan, {i, plan.dataset_levels - 1, level}, plan.query.layer);
   }
   return bytes;

@@ -123,7 +123,7 @@ Status AddPatches(const PatchGrid& grid, FoundPatches found, ReadPlan* plan) {
     if (!is_wanted(entry.patch.patch_index)) continue;
     if (query.box.Contains(samples)) Widen(entry.patch, &plan->recorded.inside);
     // A box may be so thin that it misses all samples of a patch at this level: nothing to fetch there.
-    if (SpacedBox(Intersect(query.box, samples), SpacingAt(query, query.level)).empty()) continue;
+    if (SpacedBox(Intersect(query.box, samples), SpacingAt(query.target, query.level)).empty()) continue;
     const auto referred = found.references.of_patches.find(entry.patch.patch_index);
     plan->patches.push_back({std::move(entry), nullptr, samples, {}});
     if (referred != found.references.of_patches.end())

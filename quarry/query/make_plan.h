@@ -11,7 +11,7 @@ namespace quarry::query {
 /// payload that it needs. For what it reads, see Cost.
 /// @param references  of the field
 /// @param read_gap    of the storage that holds the payload
-/// @errors those of PatchLocator::Find; kNotFound: no level and layer keep max_error, or fit into max_bytes;
+/// @errors those of PatchLocator::Find; kNotFound: no level and layer keep the error, or fit into the bytes;
 /// kDataLoss: field and mask do not match, or references do not end
 Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator& locator,
                           const FindReferences& references, const Query& query, std::uint64_t read_gap);

@@ -68,7 +68,7 @@ Bytes Copy(const PatchPart& part, ByteSpan decoded, const Box& box, int coarser,
 
 PatchPart PartOf(const Query& query, int level, const Box& samples) {
   PatchPart part;
-  const Index3 spacing = SpacingAt(query, level);
+  const Index3 spacing = SpacingAt(query.target, level);
   part.decoded = LevelBox(samples, level);
   part.extent = SpacedBox(Intersect(samples, query.box), spacing);
   // An axis with one sample allows any stride: its only sample is the first.

@@ -1,5 +1,7 @@
 #include "quarry/query/question.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -8,30 +10,64 @@
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::query {
+namespace {
+
+/// CheckLevels checks the level, together with the first level.
+Status CheckTarget(const Target& target) {
+  const auto* within = std::get_if<WithinError>(&target);
+  if (within != nullptr && !(within->error >= 0))
+    return InvalidArgument("the largest error {} is not a number from 0 on", within->error);
+  const auto* at = std::get_if<AtStride>(&target);
+  if (at != nullptr &&
+      !std::ranges::all_of(at->stride, [](std::int64_t n) { return n >= 1 && n <= kMaxStride; }))
+    return InvalidArgument("the stride {} is not possible; give numbers from 1 to {}", ToString(at->stride),
+                           kMaxStride);
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::optional<int> NamedLevel(const Target& target) {
+  const auto* at = std::get_if<AtLevel>(&target);
+  return at != nullptr ? std::optional(at->level) : std::nullopt;
+}
+
+Index3 SpacingAt(const Target& target, int level) {
+  if (const auto* at = std::get_if<AtStride>(&target)) return at->stride;
+  const std::int64_t spacing = std::int64_t{1} << level;
+  return {spacing, spacing, spacing};
+}
+
+Result<Target> MakeTarget(const GivenTargets& given, const TargetNames& names) {
+  Target target;
+  std::vector<std::string_view> of_given;
+  const auto take = [&](const auto& wanted, std::string_view name) {
+    target = wanted;
+    of_given.push_back(name);
+  };
+  if (given.level) take(AtLevel{*given.level}, names.level);
+  if (given.max_error) take(WithinError{*given.max_error}, names.max_error);
+  if (given.max_bytes) take(WithinBytes{*given.max_bytes}, names.max_bytes);
+  if (given.stride) take(AtStride{*given.stride}, names.stride);
+  if (of_given.size() <= 1) return target;
+  return InvalidArgument("only one of {} can be given", fmt::join(of_given, " and "));
+}
 
 Status CheckLevels(const ReadRequest& request, const std::string& field, int levels) {
-  if (request.max_error && !(*request.max_error >= 0))
-    return InvalidArgument("the largest error {} is not a number from 0 on", *request.max_error);
-  const int targets = (request.level != 0) + request.max_error.has_value() + request.max_bytes.has_value() +
-                      request.stride.has_value();
-  if (targets > 1)
-    return InvalidArgument("a level, a largest error, a number of bytes, a stride: give only one of them");
-  if (request.stride && request.first_level)
+  QUARRY_RETURN_IF_ERROR(CheckTarget(request.target));
+  if (std::holds_alternative<AtStride>(request.target) && request.first_level)
     return InvalidArgument("a stride is answered by one level; leave the first level out");
-  if (request.stride && !std::all_of(request.stride->begin(), request.stride->end(),
-                                     [](std::int64_t n) { return n >= 1 && n <= kMaxStride; }))
-    return InvalidArgument("the stride {} is not possible; give numbers from 1 to {}",
-                           ToString(*request.stride), kMaxStride);
   if (request.focus &&
       !std::all_of(request.focus->begin(), request.focus->end(), [](double x) { return std::isfinite(x); }))
     return InvalidArgument("the focus is not a point; give three finite numbers, in level-0 samples");
   if (request.values && !(request.values->low <= request.values->high))
     return InvalidArgument("{}:{} is not a range of values; give two numbers, the smaller one first",
                            request.values->low, request.values->high);
-  const int first = request.first_level.value_or(request.level);
-  if (request.level >= 0 && first >= request.level && first < levels) return Status::Ok();
-  const std::string asked = first == request.level ? fmt::format("level {}", request.level)
-                                                   : fmt::format("levels {} to {}", first, request.level);
+  const int level = NamedLevel(request.target).value_or(0);
+  const int first = request.first_level.value_or(level);
+  if (level >= 0 && first >= level && first < levels) return Status::Ok();
+  const std::string asked =
+      first == level ? fmt::format("level {}", level) : fmt::format("levels {} to {}", first, level);
   return InvalidArgument(
       "{} of field \"{}\" cannot be read; it has levels 0 (full resolution) to {}, delivered coarse to fine",
       asked, field, levels - 1);

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "quarry/base/data_type.h"
+#include "quarry/base/status.h"
 #include "quarry/geometry/box.h"
 
 /// Questions to datasets and their answers, in the same terms for disk, network and clients.
@@ -30,29 +34,80 @@ struct Bounds {
   friend bool operator==(const Bounds&, const Bounds&) = default;
 };
 
+/// The samples of this level; 0 is full resolution.
+struct AtLevel {
+  int level = 0;
+
+  friend bool operator==(const AtLevel&, const AtLevel&) = default;
+};
+
+/// The samples of the coarsest level that shows every valid sample of the box within an error.
+struct WithinError {
+  double error = 0;  ///< [unit of the field]
+
+  friend bool operator==(const WithinError&, const WithinError&) = default;
+};
+
+/// The samples of the finest level at which the whole answer has at most this many bytes of payload and at
+/// most this many of samples.
+struct WithinBytes {
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const WithinBytes&, const WithinBytes&) = default;
+};
+
+/// The samples whose level-0 position is a multiple of these along x, y, z. They are read from the coarsest
+/// level that holds them, see LevelForStride.
+struct AtStride {
+  Index3 stride{1, 1, 1};  ///< at least 1 each
+
+  friend bool operator==(const AtStride&, const AtStride&) = default;
+};
+
+/// Which samples of the box an answer shows.
+using Target = std::variant<AtLevel, WithinError, WithinBytes, AtStride>;
+
+/// The level that a target names; nothing: the plan chooses it.
+std::optional<int> NamedLevel(const Target& target);
+
+/// Level-0 samples between neighbours of an answer at one of its levels.
+Index3 SpacingAt(const Target& target, int level);
+
+/// Targets as options or arguments give them, one by one. Left out: not given.
+struct GivenTargets {
+  std::optional<int> level;
+  std::optional<double> max_error;
+  std::optional<std::uint64_t> max_bytes;
+  std::optional<Index3> stride;
+};
+
+/// Names of these options or arguments, for the message.
+struct TargetNames {
+  std::string_view level;
+  std::string_view max_error;
+  std::string_view max_bytes;
+  std::string_view stride;
+};
+
+/// The target that is given; without any, level 0.
+/// @errors kInvalidArgument: more than one
+Result<Target> MakeTarget(const GivenTargets& given, const TargetNames& names);
+
 /// A question as it is asked, by names.
 struct ReadRequest {
   std::string field;
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
   std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
-  int level = 0;                      ///< 0 is full resolution
-  /// layer of accuracy, 0 the roughest; left out: the last, and the one that costs least where max_error or
-  /// max_bytes chooses
+  Target target;                      ///< left out: level 0
+  /// layer of accuracy, 0 the roughest; left out: the last, and the one that costs least for WithinError and
+  /// WithinBytes
   std::optional<int> layer;
-  /// [unit of the field] instead of `level`: the coarsest level that shows every valid sample of the box
-  /// within this error
-  std::optional<double> max_error;
-  /// instead of `level`: the finest level at which the whole answer has at most this many bytes of payload
-  /// and at most this many of samples
-  std::optional<std::uint64_t> max_bytes;
-  /// instead of `level`: the samples whose level-0 position is a multiple of these along x, y, z; at least 1
-  /// each. They are read from the coarsest level that holds them, see LevelForStride
-  std::optional<Index3> stride;
-  /// >= level: coarser levels from here on come first; left out: `level` alone. If `max_error` leads to a
-  /// coarser level than this, that level comes alone
+  /// >= the level of the target: coarser levels from here on come first; left out: that level alone. If
+  /// WithinError leads to a coarser level than this, that level comes alone
   std::optional<int> first_level;
   /// <= layer: rougher layers from here on come first: all levels in this one, then the finest in each layer
-  /// after it; left out: `layer` alone. If max_error or max_bytes leads to a rougher layer, that comes alone
+  /// after it; left out: `layer` alone. If WithinError or WithinBytes leads to a rougher layer, that comes
+  /// alone
   std::optional<int> first_layer;
   /// [level-0 samples] a point, possibly outside the grid: inside each level, the patches nearest to it come
   /// first
@@ -67,9 +122,8 @@ struct ReadRequest {
 
 /// @param field   that is asked for, for the message
 /// @param levels  of its grid
-/// @errors kInvalidArgument with the existing levels; max_error negative or NaN; a stride below 1; more than
-/// one of level, max_error, max_bytes and stride; a first_level with a stride; a focus that is not finite;
-/// values that are no interval
+/// @errors kInvalidArgument with the existing levels; an error negative or NaN; a stride below 1; a
+/// first_level with a stride; a focus that is not finite; values that are no interval
 Status CheckLevels(const ReadRequest& request, const std::string& field, int levels);
 
 /// Most answers to one request.

@@ -7,11 +7,6 @@
 
 namespace quarry::query {
 
-Index3 SpacingAt(const Query& query, int level) {
-  const std::int64_t spacing = std::int64_t{1} << level;
-  return query.stride.value_or(Index3{spacing, spacing, spacing});
-}
-
 AnswerHeader HeaderOf(const ReadPlan& plan) {
   AnswerHeader header;
   header.field = plan.field;

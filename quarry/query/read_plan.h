@@ -22,15 +22,13 @@ struct Query {
   std::size_t field_number = 0;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
   Box box;                 ///< level-0 samples, inside the grid
-  int level = 0;           ///< level wanted
+  Target target;           ///< samples wanted
+  int level = 0;           ///< level of the target; 0 until the plan has chosen it
   int layer = 0;           ///< layer of accuracy wanted, of all levels
   int first_level = 0;     ///< >= level; coarser levels from here on are delivered too, one after the other
   int first_layer = 0;     ///< <= layer; all levels are delivered in it, then `level` in those after it
   bool any_layer =
-      false;  ///< the plan chooses the layer as well, with max_error and max_bytes: up to `layer`
-  std::optional<double> max_error;             ///< the plan chooses the level: `level` is 0, first_level any
-  std::optional<std::uint64_t> max_bytes;      ///< the plan chooses the level
-  std::optional<Index3> stride;                ///< the plan chooses the level, for first_level as well
+      false;  ///< the plan chooses the layer as well, for WithinError and WithinBytes: up to `layer`
   std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
   std::optional<Bounds> values;                ///< patches that hold none of them are left out
   bool allow_damage = false;                   ///< otherwise damage is an error
@@ -98,9 +96,6 @@ struct ReadPlan {
   Cost cost;
   RecordedRange recorded;  ///< range of the valid original samples
 };
-
-/// Level-0 samples between neighbours of the answer at one of its levels.
-Index3 SpacingAt(const Query& query, int level);
 
 /// The header that comes before the samples.
 AnswerHeader HeaderOf(const ReadPlan& plan);

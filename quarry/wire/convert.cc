@@ -6,22 +6,26 @@ namespace quarry::wire {
 
 namespace {
 
+/// Sets the target of a message.
+struct SetTarget {
+  pb::ReadQuery* out;
+
+  void operator()(const query::AtLevel& at) const { out->set_level(static_cast<std::uint32_t>(at.level)); }
+  void operator()(const query::WithinError& within) const { out->set_max_error(within.error); }
+  void operator()(const query::WithinBytes& within) const { out->set_max_bytes(within.bytes); }
+  void operator()(const query::AtStride& at) const {
+    for (const std::int64_t samples : at.stride)
+      out->mutable_stride()->add_samples(static_cast<std::uint32_t>(samples));
+  }
+};
+
 pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& request) {
   pb::ReadQuery out;
   out.set_dataset(dataset);
   out.set_field(request.field);
   if (request.step) out.set_step(*request.step);
   if (request.box) *out.mutable_box() = format::ToProto(*request.box);
-  if (request.max_error) {
-    out.set_max_error(*request.max_error);
-  } else if (request.max_bytes) {
-    out.set_max_bytes(*request.max_bytes);
-  } else if (request.stride) {
-    for (const std::int64_t samples : *request.stride)
-      out.mutable_stride()->add_samples(static_cast<std::uint32_t>(samples));
-  } else {
-    out.set_level(static_cast<std::uint32_t>(request.level));
-  }
+  std::visit(SetTarget{&out}, request.target);
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   if (request.first_layer) out.set_first_layer(static_cast<std::uint32_t>(*request.first_layer));
@@ -38,6 +42,24 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
 /// names them.
 int NumberOf(std::uint32_t value) { return static_cast<int>(std::min<std::uint32_t>(value, 1000)); }
 
+Result<query::Target> TargetOf(const pb::ReadQuery& query) {
+  switch (query.target_case()) {
+    case pb::ReadQuery::kMaxError:
+      return query::Target(query::WithinError{query.max_error()});
+    case pb::ReadQuery::kMaxBytes:
+      return query::Target(query::WithinBytes{query.max_bytes()});
+    case pb::ReadQuery::kStride:
+      break;
+    case pb::ReadQuery::kLevel:
+    case pb::ReadQuery::TARGET_NOT_SET:
+      return query::Target(query::AtLevel{NumberOf(query.level())});
+  }
+  const pb::Stride& stride = query.stride();
+  if (stride.samples_size() != 3)
+    return InvalidArgument("the stride has {} parts; give three, x, y, z", stride.samples_size());
+  return query::Target(query::AtStride{{stride.samples(0), stride.samples(1), stride.samples(2)}});
+}
+
 /// The question of each field and step.
 Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   query::ReadRequest request;
@@ -49,14 +71,7 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
       return InvalidArgument("{}; give begin and end with three values each", box.status().message());
     request.box = *box;
   }
-  request.level = NumberOf(query.level());
-  if (query.target_case() == pb::ReadQuery::kMaxError) request.max_error = query.max_error();
-  if (query.target_case() == pb::ReadQuery::kMaxBytes) request.max_bytes = query.max_bytes();
-  if (query.target_case() == pb::ReadQuery::kStride) {
-    if (query.stride().samples_size() != 3)
-      return InvalidArgument("the stride has {} parts; give three, x, y, z", query.stride().samples_size());
-    request.stride = Index3{query.stride().samples(0), query.stride().samples(1), query.stride().samples(2)};
-  }
+  QUARRY_ASSIGN_OR_RETURN(request.target, TargetOf(query));
   request.allow_damage = !query.strict();
   if (query.focus_size() == 3) {
     request.focus = {query.focus(0), query.focus(1), query.focus(2)};

@@ -26,20 +26,19 @@ inline query::SeriesRequest AnswerRequest(unsigned choice) {
   if ((choice & 2) != 0) request.read.box = Box{{3, 2, 1}, {15, 11, 5}};
   if ((choice & 4) != 0) request.read.first_level = 2;
   request.read.allow_damage = (choice & 8) == 0;
-  if ((choice & 16) != 0) request.read.max_error = 0.5;
+  if ((choice & 16) != 0) request.read.target = query::WithinError{0.5};
   if ((choice & 32) != 0) request.read.values = {0, 10};
   if ((choice & 64) != 0) {
     request.read.field.clear();
     request.fields = {"p", "q"};
     request.steps = query::StepRange{0, 10, 1};
   }
-  if ((choice & 128) != 0) request.read.stride = Index3{2, 4, 1};
-  // Both at once are no question: they stand for the layers of "r", one after the other.
+  if ((choice & 128) != 0) request.read.target = query::AtStride{{2, 4, 1}};
+  // Both at once stand for the layers of "r", one after the other.
   if ((choice & 144) == 144 && (choice & 64) == 0) {
     request.read.field = "r";
     request.read.first_layer = 0;
-    request.read.max_error.reset();
-    request.read.stride.reset();
+    request.read.target = {};
   }
   return request;
 }

@@ -82,18 +82,16 @@ void AskEverything(std::shared_ptr<const OpenedDataset> opened, std::shared_ptr<
       }
     };
     ask();
-    question.read.level = description.grids[0].levels - 1;
+    question.read.target = query::AtLevel{description.grids[0].levels - 1};
     for (std::size_t s = 0; s < std::min(kSteps, dataset.steps().size()); ++s) {
       question.read.step = dataset.steps()[s];
       ask();
     }
-    question.read.level = 0;
-    question.read.max_error = 0.1;
+    question.read.target = query::WithinError{0.1};
     question.read.values = {0, 1};
     question.read.focus = {1, 2, 3};
     ask();
-    question.read.max_error.reset();
-    question.read.max_bytes = 10'000;
+    question.read.target = query::WithinBytes{10'000};
     question.read.allow_damage = true;
     ask();
     query::StatisticsRequest statistics;

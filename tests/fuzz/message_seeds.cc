@@ -58,8 +58,7 @@ query::AnswerHeader MakeHeader(const DatasetDescription& dataset, const query::R
     query::LevelExtent extent;
     extent.level = level;
     extent.layer = layer;
-    const std::int64_t step = std::int64_t{1} << level;
-    extent.spacing = request.stride.value_or(Index3{step, step, step});
+    extent.spacing = query::SpacingAt(request.target, level);
     extent.extent = SpacedBox(request.box.value_or(grid), extent.spacing);
     extent.max_error = 0.25;
     header.levels.push_back(extent);
@@ -233,7 +232,7 @@ bool AddQuestions(const std::string& folder) {
   query::SeriesRequest request;
   request.read.field = "smooth";
   request.read.step = 1;
-  request.read.level = 1;
+  request.read.target = query::AtLevel{1};
   request.read.first_level = 2;
   request.read.box = Box{{3, 2, 1}, {20, 9, 4}};
   pb::PlanReadRequest plan;

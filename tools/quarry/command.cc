@@ -141,20 +141,14 @@ void QuestionOptions::DeclareLayerOn(command_line::Parser* app) {
 
 void QuestionOptions::DeclareTargetsOn(command_line::Parser* app) {
   app->AddOption(
-         "--max-error", &max_error,
-         "instead of --level: the cheapest level and layer that show every sample of the box within this "
-         "error, in the field's unit")
-      .Excludes("--level");
+      "--max-error", &max_error,
+      "instead of --level: the cheapest level and layer that show every sample of the box within this error, "
+      "in the field's unit");
   app->AddOption(
-         "--max-bytes", &max_bytes,
-         "instead of --level: the finest level whose payload and samples are at most this, for example 5MiB")
-      .Excludes("--level")
-      .Excludes("--max-error");
+      "--max-bytes", &max_bytes,
+      "instead of --level: the finest level whose payload and samples are at most this, for example 5MiB");
   app->AddOption("--stride", &stride,
-                 "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz")
-      .Excludes("--level")
-      .Excludes("--max-error")
-      .Excludes("--max-bytes");
+                 "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz");
 }
 
 void QuestionOptions::DeclareFocusOn(command_line::Parser* app) {
@@ -209,6 +203,17 @@ Result<std::size_t> QuestionOptions::GridFor(const DatasetDescription& dataset,
   return grid.value_or(0);
 }
 
+Result<query::Target> QuestionOptions::ResolveTarget() const {
+  query::GivenTargets given{.level = level, .max_error = max_error};
+  if (!max_bytes.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(given.max_bytes, ParseBytes(max_bytes));
+  }
+  if (!stride.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(given.stride, ParseStride(stride));
+  }
+  return query::MakeTarget(given, {"--level", "--max-error", "--max-bytes", "--stride"});
+}
+
 Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& dataset) const {
   query::ReadRequest request;
   request.field = field;
@@ -222,16 +227,9 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
     request.field = dataset.fields[0].name;
   }
   request.step = step;
-  request.level = level;
+  QUARRY_ASSIGN_OR_RETURN(request.target, ResolveTarget());
   request.layer = layer;
-  request.max_error = max_error;
   request.allow_damage = allow_damage;
-  if (!max_bytes.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(request.max_bytes, ParseBytes(max_bytes));
-  }
-  if (!stride.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(request.stride, ParseStride(stride));
-  }
   if (!focus.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<double> point, ParseNumbers(focus, "--focus", 3));
     request.focus = {point[0], point[1], point[2]};

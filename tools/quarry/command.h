@@ -52,7 +52,7 @@ struct QuestionOptions {
   std::optional<std::uint64_t> step;
   std::string box;
   std::string region;
-  int level = 0;
+  std::optional<int> level;
   std::optional<int> layer;
   std::optional<double> max_error;
   std::string max_bytes;
@@ -78,8 +78,11 @@ struct QuestionOptions {
   void DeclareSamplesOn(command_line::Parser* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
-  /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen
+  /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen; two
+  /// targets
   Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
+  /// The level, error, number of bytes or stride.
+  Result<query::Target> ResolveTarget() const;
   /// The grid on which a box of the fields lies.
   /// @errors kInvalidArgument: they are on several
   Result<std::size_t> GridFor(const DatasetDescription& dataset, const std::string& chosen) const;

@@ -168,9 +168,10 @@ Result<int> Get(GetOptions options) {
   const DatasetDescription& description = dataset->description();
   QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.ResolveSeries(description));
   QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
-  if (options.progressive && request.read.stride)
+  if (options.progressive && std::holds_alternative<query::AtStride>(request.read.target))
     return InvalidArgument("--stride has only one level; leave out --progressive");
-  if (const int levels = LevelsOf(request, description); options.progressive && request.read.level < levels) {
+  const int levels = LevelsOf(request, description);
+  if (options.progressive && query::NamedLevel(request.read.target).value_or(0) < levels) {
     request.read.first_level = levels - 1;
     request.read.first_layer = 0;
   }

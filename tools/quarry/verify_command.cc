@@ -37,7 +37,7 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
         "compare samples through the server");
   }
   const QuestionOptions& question = options.question;
-  if (!question.field.empty() || question.step || !question.box.empty() || question.level != 0) {
+  if (!question.field.empty() || question.step || !question.box.empty() || question.level.value_or(0) != 0) {
     return InvalidArgument(
         "checksums are checked over the whole dataset; use --field, --step, --box and --level with "
         "--against");
@@ -233,7 +233,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
     return InvalidArgument("\"{}\" is {}, field \"{}\" {}; give the source of this field", options.against,
                            ToString(source.dims), request.field, ToString(dims));
   }
-  if (request.level != 0)
+  if (query::NamedLevel(request.target) != 0)
     return InvalidArgument("only level 0 can be compared with the source; leave --level out");
   QUARRY_ASSIGN_OR_RETURN(const client::LevelSamples decoded, dataset->Read(request));
   const bool rounded = source.type == DataType::kFloat64 && decoded.type == DataType::kFloat32;

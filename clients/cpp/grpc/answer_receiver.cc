@@ -14,8 +14,7 @@ namespace {
 bool SpacingFits(const GridDescription& grid, const query::ReadRequest& request,
                  const query::LevelExtent& level) {
   const std::int64_t step = std::int64_t{1} << level.level;
-  if (!request.stride) return level.spacing == Index3{step, step, step};
-  bool fits = level.spacing == *request.stride;
+  bool fits = level.spacing == query::SpacingAt(request.target, level.level);
   for (std::size_t a = 0; a < 3; ++a) fits = fits && (grid.dims[a] == 1 || level.spacing[a] % step == 0);
   return fits;
 }
@@ -24,8 +23,8 @@ bool SpacingFits(const GridDescription& grid, const query::ReadRequest& request,
 /// none.
 std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request,
                                                const query::AnswerHeader& header) {
-  const bool chosen = request.max_error || request.max_bytes || request.stride;
-  const int finest = chosen && !header.levels.empty() ? header.levels.back().level : request.level;
+  const int chosen = header.levels.empty() ? 0 : header.levels.back().level;
+  const int finest = query::NamedLevel(request.target).value_or(chosen);
   const int first_layer = std::min(request.first_layer.value_or(header.layer), header.layer);
   std::vector<query::LevelChoice> expected;
   for (int level = std::max(finest, request.first_level.value_or(finest)); level >= finest; --level)
@@ -54,7 +53,8 @@ Status CheckSubject(const DatasetDescription& dataset, const query::SeriesReques
 Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& request,
                    const query::AnswerHeader& header) {
   const int layers = dataset.fields[*dataset.FindField(header.field)].layers();
-  const bool chosen = request.max_error || request.max_bytes;
+  const bool chosen = std::holds_alternative<query::WithinError>(request.target) ||
+                      std::holds_alternative<query::WithinBytes>(request.target);
   const bool expected = header.layer == request.layer.value_or(layers - 1);
   if (header.layer >= layers || (!expected && !(chosen && !request.layer)))
     return InternalError("the server announces layer {} of {}, which was not asked for", header.layer,

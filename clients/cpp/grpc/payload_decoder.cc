@@ -99,7 +99,7 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   query::Query query;
   query.box = request.box.value_or(described.domain());
-  query.stride = request.stride;
+  query.target = request.target;
   query.allow_damage = request.allow_damage;
   return std::unique_ptr<PayloadDecoder>(
       new PayloadDecoder(described.levels, grid, std::move(query), pool, coder, header));

@@ -42,7 +42,8 @@ TEST_F(LocalClientTest, AServerNeedsTheOtherLibrary) {
 }
 
 TEST_F(LocalClientTest, SamplesGoToTheCallersMemory) {
-  const query::ReadRequest request{.field = "pressure", .box = Box{{1, 2, 3}, {30, 20, 12}}, .level = 1};
+  const query::ReadRequest request{
+      .field = "pressure", .box = Box{{1, 2, 3}, {30, 20, 12}}, .target = query::AtLevel{1}};
   const auto dataset = Open();
   const LevelSamples own = *dataset->Read(request);
   std::vector<std::byte> memory;

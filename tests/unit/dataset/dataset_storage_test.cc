@@ -86,7 +86,7 @@ TEST_F(DatasetStorageTest, ADatasetInMemoryAnswersLikeTheOneOnDisk) {
     EXPECT_EQ((*in_memory)->steps(), on_disk->steps());
     for (const std::uint64_t step : on_disk->steps()) {
       for (int level = 0; level < recipe.levels; ++level) {
-        const query::ReadRequest request{.field = "pressure", .step = step, .level = level};
+        const query::ReadRequest request{.field = "pressure", .step = step, .target = query::AtLevel{level}};
         EXPECT_EQ(Bits(ReadAll(**in_memory, request)), Bits(ReadAll(*on_disk, request)));
       }
     }
@@ -376,7 +376,7 @@ TEST_F(DatasetStorageTest, AFileThatIsCutShortIsDamage) {
 TEST_F(DatasetStorageTest, AReadWithSlowAnswersIsCancelledBetweenRanges) {
   const auto [faulty, location] = Faulty(Make({.files = 1}));
   const auto dataset = *Dataset::Open(location);
-  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .target = query::AtLevel{2}});
   ASSERT_GT(plan.cost.reads, 5u);
   faulty->ForgetCalls();
   bool cancelled = false;
@@ -440,9 +440,11 @@ TEST_F(DatasetStorageTest, TheCostIsWhatIsReadWhereMemoryIsPlentiful) {
     const auto [faulty, location] = Faulty(where);
     const auto dataset = *Dataset::Open(location);
     for (const query::ReadRequest& request :
-         {query::ReadRequest{.field = "pressure"}, query::ReadRequest{.field = "pressure", .level = 2},
-          query::ReadRequest{.field = "pressure", .level = 0, .first_level = 3},
-          query::ReadRequest{.field = "pressure", .box = Box{{3, 20, 7}, {60, 31, 40}}, .level = 1}}) {
+         {query::ReadRequest{.field = "pressure"},
+          query::ReadRequest{.field = "pressure", .target = query::AtLevel{2}},
+          query::ReadRequest{.field = "pressure", .target = query::AtLevel{0}, .first_level = 3},
+          query::ReadRequest{
+              .field = "pressure", .box = Box{{3, 20, 7}, {60, 31, 40}}, .target = query::AtLevel{1}}}) {
       const query::ReadPlan plan = *dataset->Plan(request);
       ASSERT_GT(plan.cost.reads, 1u);
       ReadEngine engine(std::uint64_t{1} << 30, 2);
@@ -479,8 +481,10 @@ TEST_F(DatasetStorageTest, LittleMemoryReadsMoreOften) {
 
 TEST_F(DatasetStorageTest, PlansReadThroughGapsThatTheirStorageWouldRatherReadThanSkip) {
   MakeDataset(disk(), {.dims = {70, 60, 50}, .files = 1});
-  const query::ReadRequest request{.field = "pressure", .level = 1};
-  const auto cost = [&](const Location& location) { return (*Dataset::Open(location))->Plan(request)->cost; };
+  const query::ReadRequest request{.field = "pressure", .target = query::AtLevel{1}};
+  const auto cost = [&](const Location& location) {
+    return (*Dataset::Open(location))->Plan(request)->cost;
+  };
   const query::Cost each = cost(CopyOfDisk(0));
   const query::Cost disk_like = cost(CopyOfDisk(8 << 10));
   const query::Cost all = cost(CopyOfDisk(1 << 30));

@@ -80,7 +80,8 @@ TEST_F(DatasetTest, MissingSamplesComeBackBitByBitAtEveryLevel) {
   const std::vector<float> original = MakeSamples(recipe.dims, 0, true);
   std::size_t missing = 0;
   for (int level = 0; level < recipe.levels; ++level) {
-    const std::vector<float> decoded = ReadAll(*Open(), {.field = "pressure", .level = level});
+    const std::vector<float> decoded =
+        ReadAll(*Open(), {.field = "pressure", .target = query::AtLevel{level}});
     const Index3 shape = LevelShape(recipe.dims, level);
     ASSERT_EQ(decoded.size(), static_cast<std::size_t>(Volume(shape)));
     for (std::size_t i = 0; i < decoded.size(); ++i) {
@@ -173,9 +174,10 @@ TEST_F(DatasetTest, CoarseToFineEndsWithTheSameSamples) {
 
 TEST_F(DatasetTest, BothPayloadOrdersAndAnyNumberOfFilesGiveTheSameSamples) {
   MakeDataset(path(), {});
-  const std::vector<float> expected = ReadAll(*Open(), {.field = "pressure", .level = 1});
+  const std::vector<float> expected = ReadAll(*Open(), {.field = "pressure", .target = query::AtLevel{1}});
   MakeDataset(folder_.path() / "b.quarry", {.order = format::PayloadOrder::kLevel, .files = 1});
-  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"), {.field = "pressure", .level = 1}),
+  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"),
+                    {.field = "pressure", .target = query::AtLevel{1}}),
             expected);
 }
 
@@ -188,9 +190,10 @@ TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {
   EXPECT_NE(status({.field = "speed"}).message().find("pressure"), std::string::npos)
       << "names the fields that there are";
   EXPECT_EQ(status({.field = "pressure", .step = 4}).code(), StatusCode::kNotFound);
-  EXPECT_EQ(status({.field = "pressure", .level = 4}).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(status({.field = "pressure", .level = -1}).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(status({.field = "pressure", .level = 2, .first_level = 1}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .target = query::AtLevel{4}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .target = query::AtLevel{-1}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status({.field = "pressure", .target = query::AtLevel{2}, .first_level = 1}).code(),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(status({.field = "pressure", .box = Box{{0, 0, 0}, {38, 1, 1}}}).code(),
             StatusCode::kInvalidArgument);
 }

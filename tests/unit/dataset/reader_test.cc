@@ -97,7 +97,7 @@ TEST_F(ReaderTest, WhatWasDecodedIsNotDecodedAgain) {
 
 TEST_F(ReaderTest, AFinerLevelGoesOnFromTheCoarserOneThatIsThere) {
   ReadEngine engine(std::uint64_t{64} << 20, 2);
-  Read(&engine, {.field = "pressure", .level = 2});
+  Read(&engine, {.field = "pressure", .target = query::AtLevel{2}});
   // The coarse payload is no longer needed: damaged bytes in it do no harm.
   const query::ReadPlan plan = *dataset_->Plan({.field = "pressure"});
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
@@ -378,7 +378,7 @@ TEST_F(ArrayReadTest, GivesTheSamplesThatBlocksHave) {
         ExpectAsDelivered(&engine, {.field = "pressure"});
         ExpectAsDelivered(&engine, {.field = "pressure", .box = Box{{3, 16, 5}, {60, 47, 38}}});
         ExpectAsDelivered(&engine, {.field = "pressure", .first_level = 3});
-        ExpectAsDelivered(&engine, {.field = "pressure", .stride = Index3{3, 2, 5}});
+        ExpectAsDelivered(&engine, {.field = "pressure", .target = query::AtStride{{3, 2, 5}}});
       }
       EXPECT_EQ(engine.store->state().reserved + engine.store->state().pinned, 0u);
     }

@@ -38,7 +38,8 @@ TEST_P(PlanTest, TouchesExactlyThePatchesThatHoldSamplesOfTheAnswer) {
   std::mt19937 random(1);
   const PatchGrid grid = *PatchGrid::Create(recipe_.dims, recipe_.patch);
   for (int i = 0; i < 200; ++i) {
-    ReadRequest request{.field = "pressure", .level = static_cast<int>(random() % 4)};
+    const int level = static_cast<int>(random() % 4);
+    ReadRequest request{.field = "pressure", .target = AtLevel{level}};
     Box box;
     for (std::size_t a = 0; a < 3; ++a) {
       box.begin[a] = static_cast<std::int64_t>(random()) % recipe_.dims[a];
@@ -49,24 +50,24 @@ TEST_P(PlanTest, TouchesExactlyThePatchesThatHoldSamplesOfTheAnswer) {
 
     std::set<std::uint64_t> expected;
     for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-      if (!LevelBox(Intersect(grid.PatchBox(p), box), request.level).empty())
+      if (!LevelBox(Intersect(grid.PatchBox(p), box), level).empty())
         expected.insert(static_cast<std::uint64_t>(p));
     }
     std::set<std::uint64_t> planned;
     std::int64_t samples = 0;
     for (const PlannedPatch& patch : plan.patches) {
       planned.insert(patch.entry.patch.patch_index);
-      samples += Intersect(LevelBox(patch.samples, request.level), LevelBox(box, request.level)).volume();
+      samples += Intersect(LevelBox(patch.samples, level), LevelBox(box, level)).volume();
     }
     EXPECT_EQ(planned, expected);
-    EXPECT_EQ(samples, LevelBox(box, request.level).volume()) << "the patches' blocks fill the answer once";
+    EXPECT_EQ(samples, LevelBox(box, level).volume()) << "the patches' blocks fill the answer once";
     EXPECT_EQ(plan.cost.reply_bytes, static_cast<std::uint64_t>(samples) * sizeof(float));
     EXPECT_GE(plan.cost.bytes_read, plan.cost.bytes);
   }
 }
 
 TEST_P(PlanTest, SlicesPointAtTheirPayload) {
-  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .level = 0, .first_level = 3});
+  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .target = AtLevel{0}, .first_level = 3});
   std::uint64_t bytes = 0;
   for (const Pass& pass : MakePasses(plan)) {
     for (const Batch& batch : pass.batches) {
@@ -101,7 +102,7 @@ TEST_P(PlanTest, SlicesPointAtTheirPayload) {
 }
 
 TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
-  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .level = 1});
+  const ReadPlan plan = *dataset_->Plan({.field = "pressure", .target = AtLevel{1}});
   std::uint64_t masked = 0;
   double valid = 0;
   double covered = 0;
@@ -121,8 +122,8 @@ TEST_P(PlanTest, MasksAreReadOfThePatchesThatHaveMissingSamples) {
 }
 
 TEST_P(PlanTest, RefinementCostsAddUpToTheWholeRead) {
-  const std::uint64_t at_once = dataset_->Plan({.field = "pressure", .level = 0})->cost.bytes;
-  const ReadPlan progressive = *dataset_->Plan({.field = "pressure", .level = 0, .first_level = 3});
+  const std::uint64_t at_once = dataset_->Plan({.field = "pressure", .target = AtLevel{0}})->cost.bytes;
+  const ReadPlan progressive = *dataset_->Plan({.field = "pressure", .target = AtLevel{0}, .first_level = 3});
   EXPECT_EQ(progressive.cost.bytes, at_once) << "coarse to fine reads nothing twice";
   std::uint64_t sum = 0;
   for (const LevelExtent& level : progressive.levels) sum += level.bytes;
@@ -140,9 +141,9 @@ TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
       box.end[a] = box.begin[a] + 1 + static_cast<std::int64_t>(random()) % (recipe_.dims[a] - box.begin[a]);
     }
     const double error = std::pow(10.0, -5.0 + static_cast<double>(random() % 600) / 100);
-    const auto plan = dataset_->Plan({.field = "pressure", .box = box, .max_error = error});
+    const auto plan = dataset_->Plan({.field = "pressure", .box = box, .target = WithinError{error}});
     // Level 0 needs every patch, so its plan has all records.
-    const ReadPlan all = *dataset_->Plan({.field = "pressure", .box = box, .level = 0});
+    const ReadPlan all = *dataset_->Plan({.field = "pressure", .box = box, .target = AtLevel{0}});
     int expected = levels - 1;
     for (; expected >= 0; --expected) {
       bool keeps = true;
@@ -168,8 +169,8 @@ TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
     EXPECT_EQ(plan->levels[0].coverage, 1);
     chosen.insert(expected);
 
-    const ReadPlan progressive =
-        *dataset_->Plan({.field = "pressure", .box = box, .max_error = error, .first_level = levels - 1});
+    const ReadPlan progressive = *dataset_->Plan(
+        {.field = "pressure", .box = box, .target = WithinError{error}, .first_level = levels - 1});
     EXPECT_EQ(progressive.levels.size(), static_cast<std::size_t>(levels - expected));
     EXPECT_EQ(progressive.levels.back().level, expected);
   }
@@ -177,7 +178,7 @@ TEST_P(PlanTest, ALargestErrorIsKeptByTheCoarsestLevelThatCan) {
 }
 
 TEST_P(PlanTest, AFirstLevelFinerThanTheOneThatKeepsTheErrorIsLeftOut) {
-  const auto plan = dataset_->Plan({.field = "pressure", .max_error = 1e9, .first_level = 0});
+  const auto plan = dataset_->Plan({.field = "pressure", .target = WithinError{1e9}, .first_level = 0});
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->levels.size(), 1u);
   EXPECT_EQ(plan->query.first_level, plan->query.level);
@@ -266,7 +267,7 @@ TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   testing::MakeDataset(folder.path() / "a.quarry",
                        {.dims = {64, 64, 64}, .order = format::PayloadOrder::kLevel});
   const auto dataset = *Dataset::Open(folder.path() / "a.quarry");
-  const ReadPlan plan = *dataset->Plan({.field = "pressure", .level = 2});
+  const ReadPlan plan = *dataset->Plan({.field = "pressure", .target = AtLevel{2}});
 
   EXPECT_EQ(plan.cost.reads, 3u);
   EXPECT_EQ(plan.cost.bytes_read, plan.cost.bytes);
@@ -427,7 +428,7 @@ class MaskedLayersTest : public ::testing::Test, public PatchLocator {
     query.layer = 1;
     query.first_layer = 1;
     query.any_layer = true;
-    query.max_error = max_error;
+    query.target = WithinError{max_error};
     const auto find = [](std::uint64_t) -> Result<std::vector<ReferenceStep>> {
       return std::vector<ReferenceStep>();
     };

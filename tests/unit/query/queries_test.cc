@@ -110,14 +110,14 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
     std::vector<std::uint64_t> costs;
     for (int level = 0; level < recipe_.levels; ++level) {
       ReadRequest at = request;
-      at.level = level;
+      at.target = AtLevel{level};
       const ReadPlan plan = *dataset_->Plan(at);
       costs.push_back(plan.levels.back().extent.empty() ? UINT64_MAX
                                                         : std::max(plan.cost.bytes, plan.cost.reply_bytes));
     }
     const std::uint64_t budget =
         static_cast<std::uint64_t>(std::pow(2.0, static_cast<double>(random_() % 180) / 10));
-    request.max_bytes = budget;
+    request.target = WithinBytes{budget};
     const auto fits =
         std::find_if(costs.begin(), costs.end(), [&](std::uint64_t cost) { return cost <= budget; });
     const auto plan = dataset_->Plan(request);
@@ -127,7 +127,7 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
       EXPECT_NE(plan.status().message().find(fmt::format("is {};", least)), std::string::npos)
           << plan.status().message();
       ReadRequest again = request;
-      again.max_bytes = least;
+      again.target = WithinBytes{least};
       EXPECT_TRUE(dataset_->Plan(again).ok()) << "the least that was named is enough";
       continue;
     }
@@ -142,13 +142,14 @@ TEST_P(QueryTest, TheFinestLevelThatFitsIsChosenAndCostsWhatItSays) {
 TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
   const std::vector<float> whole = testing::ReadAll(*dataset_, {.field = "pressure"});
   for (int i = 0; i < 100; ++i) {
-    ReadRequest request{.field = "pressure", .box = RandomBox(), .stride = Index3{}};
-    for (std::int64_t& part : *request.stride) part = 1 + static_cast<std::int64_t>(random_() % 9);
-    if (i % 3 == 0) request.stride = Index3{4, 8, 4};
+    AtStride at;
+    for (std::int64_t& part : at.stride) part = 1 + static_cast<std::int64_t>(random_() % 9);
+    if (i % 3 == 0) at.stride = {4, 8, 4};
+    const ReadRequest request{.field = "pressure", .box = RandomBox(), .target = at};
     const ReadPlan plan = *dataset_->Plan(request);
     const LevelExtent& level = plan.levels.at(0);
 
-    EXPECT_EQ(level.spacing, *request.stride);
+    EXPECT_EQ(level.spacing, at.stride);
     std::vector<float> expected;
     for (auto z = request.box->begin[2]; z < request.box->end[2]; ++z) {
       for (auto y = request.box->begin[1]; y < request.box->end[1]; ++y) {
@@ -164,7 +165,7 @@ TEST_P(QueryTest, AStrideGivesTheSamplesAtItsMultiples) {
     ASSERT_EQ(answer.size(), expected.size());
     // Compared by bits: missing samples are NaN.
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(answer)), std::as_bytes(std::span(expected))))
-        << ToString(*request.stride) << " " << ToString(*request.box);
+        << ToString(at.stride) << " " << ToString(*request.box);
   }
 }
 
@@ -175,7 +176,7 @@ TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
   for (int i = 0; i < 200; ++i) {
     ReadRequest request{.field = "pressure", .box = RandomBox()};
     if (i % 3 == 0) request.first_level = recipe_.levels - 1;
-    if (i % 3 == 1) request.level = i % recipe_.levels;
+    if (i % 3 == 1) request.target = AtLevel{i % recipe_.levels};
     const ReadPlan all = *dataset_->Plan(request);
     const double low = valid[random_() % valid.size()];
     request.values = {low, low + (i % 2 == 0 ? 0 : 0.05)};
@@ -231,7 +232,7 @@ TEST_P(QueryTest, ARangeOfValuesLeavesOutWhatHoldsNoneOfThem) {
 
 TEST_P(QueryTest, AStrideIsReadFromTheCoarsestLevelThatHoldsIt) {
   const auto level_of = [&](const Index3& stride) {
-    return dataset_->Plan({.field = "pressure", .stride = stride})->query.level;
+    return dataset_->Plan({.field = "pressure", .target = AtStride{stride}})->query.level;
   };
   const bool filtered = recipe_.coder == CoderId::kWaveletZfp;
   EXPECT_EQ(level_of({1, 1, 1}), 0);
@@ -250,9 +251,9 @@ TEST_P(QueryTest, StatisticsAreThoseOfTheSamplesAndTheirIntervalsHoldTheOriginal
     request.percentiles = percentiles;
     request.bins = 10;
     if (i % 5 == 0) {
-      request.read.stride = Index3{2, 3, 1};
+      request.read.target = AtStride{{2, 3, 1}};
     } else {
-      request.read.level = static_cast<int>(random_() % 4);
+      request.read.target = AtLevel{static_cast<int>(random_() % 4)};
     }
     if (i % 2 == 0) request.range = {-0.5, 2.5};
     const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
@@ -313,7 +314,7 @@ TEST_P(QueryTest, TheRangeOfTheWholeBoxIsBoundedFromCoarseSamples) {
   for (int i = 0; i < 150; ++i) {
     const Box box = i == 0 ? Box{{0, 0, 0}, recipe_.dims} : RandomBox();
     const StatisticsRequest request{
-        {.field = "pressure", .box = box, .level = static_cast<int>(random_() % 4)}, {}, 0, {}};
+        {.field = "pressure", .box = box, .target = AtLevel{static_cast<int>(random_() % 4)}}, {}, 0, {}};
     const ReadPlan plan = *dataset_->Plan(SamplesOf(request));
     const Statistics found = *ComputeStatistics(*dataset_, plan, request, &engine_, kNever);
     const std::vector<double> originals = ValidOf(OriginalsAt({0, 0, box, {1, 1, 1}, 0, 0, 1}));
@@ -502,13 +503,13 @@ TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
   }
 }
 
-TEST_P(QueryTest, QuestionsWithTwoTargetsAreRefused) {
+TEST_P(QueryTest, ImpossibleQuestionsAreRefused) {
   for (const ReadRequest& request :
-       {ReadRequest{.field = "pressure", .level = 1, .max_bytes = 1 << 20},
-        ReadRequest{.field = "pressure", .max_error = 1, .max_bytes = 1 << 20},
-        ReadRequest{.field = "pressure", .max_bytes = 1, .stride = Index3{2, 2, 2}},
-        ReadRequest{.field = "pressure", .stride = Index3{2, 0, 2}},
-        ReadRequest{.field = "pressure", .stride = Index3{2, 2, 2}, .first_level = 3},
+       {ReadRequest{.field = "pressure", .target = AtLevel{-1}},
+        ReadRequest{.field = "pressure", .target = WithinError{-1}},
+        ReadRequest{.field = "pressure", .target = WithinError{NAN}},
+        ReadRequest{.field = "pressure", .target = AtStride{{2, 0, 2}}},
+        ReadRequest{.field = "pressure", .target = AtStride{{2, 2, 2}}, .first_level = 3},
         ReadRequest{.field = "pressure", .focus = Point{0, NAN, 0}}}) {
     EXPECT_EQ(dataset_->Plan(request).status().code(), StatusCode::kInvalidArgument);
   }
@@ -524,6 +525,28 @@ INSTANTIATE_TEST_SUITE_P(Coders, QueryTest,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name + (test.param.missing ? "_missing" : "");
                          });
+
+TEST(MakeTarget, TakesTheOneThatIsGiven) {
+  const TargetNames names{"--level", "--max-error", "--max-bytes", "--stride"};
+  EXPECT_EQ(*MakeTarget({}, names), Target(AtLevel{0}));
+  EXPECT_EQ(*MakeTarget({.level = 3}, names), Target(AtLevel{3}));
+  EXPECT_EQ(*MakeTarget({.max_error = 0.5}, names), Target(WithinError{0.5}));
+  EXPECT_EQ(*MakeTarget({.max_bytes = 100}, names), Target(WithinBytes{100}));
+  EXPECT_EQ(*MakeTarget({.stride = Index3{2, 1, 4}}, names), Target(AtStride{{2, 1, 4}}));
+}
+
+TEST(MakeTarget, RefusesTwoInTheWordsOfTheCaller) {
+  const auto refusal = [](const GivenTargets& given) {
+    const Status status = MakeTarget(given, {"level", "max_error", "max_bytes", "--stride"}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(refusal({.level = 0, .max_error = 1}), "only one of level and max_error can be given");
+  EXPECT_EQ(refusal({.level = 1, .max_bytes = 1 << 20}), "only one of level and max_bytes can be given");
+  EXPECT_EQ(refusal({.max_error = 1, .max_bytes = 1}), "only one of max_error and max_bytes can be given");
+  EXPECT_EQ(refusal({.max_bytes = 1, .stride = Index3{2, 2, 2}}),
+            "only one of max_bytes and --stride can be given");
+}
 
 TEST(SampleCoordinates, FollowOriginSpacingAndCoordinates) {
   GridDescription grid;

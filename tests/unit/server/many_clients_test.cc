@@ -113,10 +113,10 @@ class Questioner {
     const int kind = Below(12);
     if (kind == 9) return Points(dims);
     query::ReadRequest read{.field = "pressure", .box = testing::RandomBox(dims, &random_)};
-    if (kind == 1) read.max_error = Below(100) * 1e-3;
-    if (kind == 2) read.max_bytes = std::uint64_t{1} << Below(18);
-    if (kind == 3) read.stride = Index3{1 + Below(4), 1 + Below(4), 1 + Below(4)};
-    if (kind == 4 || kind == 5) read.level = Below(dataset.grids[0].levels);
+    if (kind == 1) read.target = query::WithinError{Below(100) * 1e-3};
+    if (kind == 2) read.target = query::WithinBytes{std::uint64_t{1} << Below(18)};
+    if (kind == 3) read.target = query::AtStride{{1 + Below(4), 1 + Below(4), 1 + Below(4)}};
+    if (kind == 4 || kind == 5) read.target = query::AtLevel{Below(dataset.grids[0].levels)};
     if (kind == 5) read.first_level = dataset.grids[0].levels - 1;
     if (kind == 6) read.box.reset();
     if (kind == 7) FlattenToAPlane(&*read.box);

@@ -385,7 +385,7 @@ TEST_F(OperationsTest, AReadThatIsTooDearIsRefusedWithWhatToAskInstead) {
   for (const char* part : {"41.3 KiB", "3.91 KiB", "level 2", "960 B"})
     EXPECT_NE(status.message().find(part), std::string::npos) << part << ": " << status.message();
   const auto dataset = *client::Dataset::Open(Target("a"));
-  const auto advised = dataset->Read({.field = "pressure", .level = 2});
+  const auto advised = dataset->Read({.field = "pressure", .target = query::AtLevel{2}});
   ASSERT_TRUE(advised.ok()) << "the advice is good: " << advised.status().message();
   EXPECT_EQ(advised->data.size(), 960u);
   EXPECT_TRUE(dataset->PlanRead({.field = "pressure"}).ok()) << "the cost can be asked for";
@@ -406,7 +406,7 @@ TEST_F(OperationsTest, StatisticsAndPointsAreCheckedLikeReads) {
   EXPECT_TRUE(dataset->ReadPoints(points).ok()) << "the cost can be asked for";
   EXPECT_EQ(dataset->Statistics({.read = {.field = "pressure"}}).status().code(),
             StatusCode::kResourceExhausted);
-  EXPECT_TRUE(dataset->Statistics({.read = {.field = "pressure", .level = 2}}).ok());
+  EXPECT_TRUE(dataset->Statistics({.read = {.field = "pressure", .target = query::AtLevel{2}}}).ok());
 
   pb::GetStatisticsRequest statistics;
   statistics.mutable_query()->set_dataset("a");
@@ -488,7 +488,8 @@ TEST_F(OperationsTest, WithoutTokensAClientIsItsAddress) {
     for (const char* part : {"41.3 KiB", "39.1 KiB", "48.8 KiB", "ipv4:127.0.0.1", "level 1", "5.71 KiB"})
       EXPECT_NE(status.message().find(part), std::string::npos) << part << ": " << status.message();
     const auto dataset = *client::Dataset::Open(Target("a"));
-    EXPECT_TRUE(dataset->Read({.field = "pressure", .level = 1}).ok()) << "the advice is good";
+    EXPECT_TRUE(dataset->Read({.field = "pressure", .target = query::AtLevel{1}}).ok())
+        << "the advice is good";
   }
   EXPECT_TRUE(ReadWith("", "a").ok());
   listener_->Drain(std::chrono::seconds(60));

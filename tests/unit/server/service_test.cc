@@ -23,7 +23,8 @@ TEST_F(ServiceTest, AnswersAreThoseOfTheDirectory) {
       query::ReadRequest request{
           .field = "pressure",
           .box = testing::RandomBox(dataset.grids[0].dims, &random),
-          .level = static_cast<int>(random() % static_cast<unsigned>(dataset.grids[0].levels))};
+          .target =
+              query::AtLevel{static_cast<int>(random() % static_cast<unsigned>(dataset.grids[0].levels))}};
       if (random() % 2 == 0) request.first_level = dataset.grids[0].levels - 1;
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
@@ -42,8 +43,9 @@ TEST_F(ServiceTest, LargestErrorsAreKeptAsTheDirectoryKeepsThem) {
     const auto remote = Remote(name);
     const auto local = Local(name);
     for (double error = 1e-6; error < 100; error *= 2) {
-      const query::ReadRequest request{
-          .field = "pressure", .max_error = error, .first_level = local->description().grids[0].levels - 1};
+      const query::ReadRequest request{.field = "pressure",
+                                       .target = query::WithinError{error},
+                                       .first_level = local->description().grids[0].levels - 1};
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
 
@@ -71,8 +73,8 @@ TEST_F(ServiceTest, EveryKindOfQuestionIsAnsweredAsTheDirectoryAnswersIt) {
     for (int i = 0; i < 60; ++i) {
       query::ReadRequest request{.field = "pressure"};
       request.box = testing::RandomBox(dims, &random);
-      if (i % 3 == 0) request.max_bytes = std::uint64_t{1} << (random() % 18);
-      if (i % 3 == 1) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
+      if (i % 3 == 0) request.target = query::WithinBytes{std::uint64_t{1} << (random() % 18)};
+      if (i % 3 == 1) request.target = query::AtStride{{1 + i % 4, 1 + i % 3, 2}};
       if (i % 2 == 0) request.focus = {1.5, 20, -3};
       const auto expected = local->Read(request);
       const auto answer = remote->Read(request);
@@ -144,12 +146,12 @@ TEST_F(ServiceTest, StepsSayWhatIsMissing) {
   ASSERT_TRUE(remote.at(0).fields.at(0).mask);
   EXPECT_EQ(remote[0].fields[0].mask, local.at(0).fields.at(0).mask);
   EXPECT_EQ(remote[0].fields[0].valid, local[0].fields[0].valid);
-  EXPECT_LT(Remote("c")->Read({.field = "pressure", .level = 2})->coverage, 1);
+  EXPECT_LT(Remote("c")->Read({.field = "pressure", .target = query::AtLevel{2}})->coverage, 1);
 }
 
 TEST_F(ServiceTest, LevelsComeCoarseToFineAndTheCostIsKept) {
   const auto remote = Remote("a");
-  const query::ReadRequest request{.field = "pressure", .level = 0, .first_level = 3};
+  const query::ReadRequest request{.field = "pressure", .target = query::AtLevel{0}, .first_level = 3};
   const query::AnswerHeader plan = *remote->PlanRead(request);
   std::vector<int> levels;
   std::uint64_t received = 0;
@@ -200,22 +202,24 @@ TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
     query::ReadRequest request{.field = "pressure", .box = testing::RandomBox({37, 22, 13}, &random)};
     const int first_layer = static_cast<int>(random() % 3);
     const int layer = first_layer + static_cast<int>(random() % static_cast<unsigned>(3 - first_layer));
-    request.level = static_cast<int>(random() % 3);
+    const int finest = static_cast<int>(random() % 3);
+    request.target = query::AtLevel{finest};
     request.layer = layer;
     std::vector<query::LevelChoice> expected;
-    for (int level = request.level + 1; level >= request.level; --level)
-      expected.push_back({level, first_layer});
-    for (int k = first_layer + 1; k <= layer; ++k) expected.push_back({request.level, k});
+    for (int level = finest + 1; level >= finest; --level) expected.push_back({level, first_layer});
+    for (int k = first_layer + 1; k <= layer; ++k) expected.push_back({finest, k});
     const std::uint64_t alone = local->PlanRead(request)->cost.bytes;
-    request.first_level = request.level + 1;
+    request.first_level = finest + 1;
     request.first_layer = first_layer;
     for (const auto* dataset : {local.get(), remote.get(), patches.get()}) {
       const query::AnswerHeader plan = *dataset->PlanRead(request);
       EXPECT_EQ(plan.cost.bytes, alone);
       std::vector<query::LevelChoice> came;
       const Status status = dataset->ReadLevels(request, [&](LevelSamples* got, const client::ReadCost&) {
-        query::ReadRequest one{
-            .field = "pressure", .box = request.box, .level = got->level, .layer = got->layer};
+        query::ReadRequest one{.field = "pressure",
+                               .box = request.box,
+                               .target = query::AtLevel{got->level},
+                               .layer = got->layer};
         const auto promised = local->Read(one);
         EXPECT_EQ(got->data, promised->data);
         EXPECT_GE(got->max_error, promised->max_error);  // error of all patches of the answer
@@ -233,7 +237,8 @@ TEST_F(ServiceTest, LayersComeOneAfterTheOther) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("from the roughest on"), std::string::npos) << status.message();
     // max_error chooses a rougher layer: it comes alone.
-    const auto rough = dataset->Read({.field = "pressure", .max_error = 0.5, .first_layer = 2});
+    const auto rough =
+        dataset->Read({.field = "pressure", .target = query::WithinError{0.5}, .first_layer = 2});
     ASSERT_TRUE(rough.ok()) << rough.status().message();
     EXPECT_EQ(rough->layer, 0);
   }
@@ -371,9 +376,9 @@ TEST_F(ServiceTest, PatchesAsStoredGiveTheSameSamplesForThePayloadOfTheCost) {
     for (int i = 0; i < 40; ++i) {
       query::ReadRequest request{.field = "pressure"};
       request.box = testing::RandomBox(dims, &random);
-      if (i % 3 == 0) request.stride = Index3{1 + i % 4, 1 + i % 3, 2};
+      if (i % 3 == 0) request.target = query::AtStride{{1 + i % 4, 1 + i % 3, 2}};
       if (i % 3 == 1) request.first_level = 3;
-      if (i % 3 == 2) request.level = i % 4;
+      if (i % 3 == 2) request.target = query::AtLevel{i % 4};
       if (i % 2 == 0) request.focus = {1.5, 20, -3};
       std::vector<Bytes> expected;
       ASSERT_TRUE(samples
@@ -542,14 +547,14 @@ TEST_F(ServiceTest, BadQuestionsAreRefusedAsTheDirectoryRefusesThem) {
   const auto local = Local("a");
   for (const query::ReadRequest& request :
        {query::ReadRequest{.field = "speed"}, query::ReadRequest{.field = "pressure", .step = 9},
-        query::ReadRequest{.field = "pressure", .level = 9},
+        query::ReadRequest{.field = "pressure", .target = query::AtLevel{9}},
         query::ReadRequest{.field = "pressure", .box = Box{{0, 0, 0}, {1000, 1, 1}}},
-        query::ReadRequest{.field = "pressure", .level = 2, .first_level = 0},
-        query::ReadRequest{.field = "pressure", .max_error = -1},
-        query::ReadRequest{.field = "pressure", .max_error = std::nan("")},
-        query::ReadRequest{.field = "pressure", .max_error = 0},
-        query::ReadRequest{.field = "pressure", .max_bytes = 0},
-        query::ReadRequest{.field = "pressure", .stride = Index3{0, 1, 1}},
+        query::ReadRequest{.field = "pressure", .target = query::AtLevel{2}, .first_level = 0},
+        query::ReadRequest{.field = "pressure", .target = query::WithinError{-1}},
+        query::ReadRequest{.field = "pressure", .target = query::WithinError{std::nan("")}},
+        query::ReadRequest{.field = "pressure", .target = query::WithinError{0}},
+        query::ReadRequest{.field = "pressure", .target = query::WithinBytes{0}},
+        query::ReadRequest{.field = "pressure", .target = query::AtStride{{0, 1, 1}}},
         query::ReadRequest{.field = "pressure", .focus = query::Point{0, 0, std::nan("")}}}) {
     EXPECT_FALSE(remote->Read(request).ok());
     EXPECT_EQ(remote->Read(request).status().code(), local->Read(request).status().code());

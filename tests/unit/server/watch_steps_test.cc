@@ -17,7 +17,7 @@ std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::W
   std::vector<std::uint64_t> steps;
   const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
     steps.push_back(step.step);
-    const query::ReadRequest question{.field = "pressure", .step = step.step, .level = 2};
+    const query::ReadRequest question{.field = "pressure", .step = step.step, .target = query::AtLevel{2}};
     // From the watching object, and opened anew, as by another program that was notified.
     const auto read = dataset->Read(question);
     const auto told = client::Dataset::Open(target);

@@ -45,11 +45,10 @@ TEST(ReadQuery, ComesBackWithEverythingThatWasSaid) {
 TEST(ReadQuery, WithoutAnythingAsksForEverythingAtLevelZero) {
   const auto request = FromProto(pb::ReadQuery());
   ASSERT_TRUE(request.ok());
-  EXPECT_FALSE(request->read.step || request->read.box || request->read.max_error ||
-               request->read.max_bytes || request->read.stride || request->read.first_level ||
-               request->read.focus || request->read.values || request->steps);
-  EXPECT_TRUE(request->read.allow_damage) << "unless the question is strict";
-  EXPECT_EQ(request->read.level, 0);
+  EXPECT_FALSE(request->read.step || request->read.box || request->read.first_level || request->read.focus ||
+               request->read.values || request->steps);
+  EXPECT_TRUE(request->read.allow_damage) << "unless the message is strict";
+  EXPECT_EQ(request->read.target, query::Target(query::AtLevel{0}));
 }
 
 TEST(ReadQuery, IsRefusedWithoutThreeAxes) {

@@ -111,12 +111,10 @@ class Field(Described):
                   max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
                   first_level: int | None = None, focus: tuple[float, float, float] | None = None,
                   layer: int | None = None, first_layer: int | None = None) -> _quarry.Question:
-        if sum(given is not None for given in (level, max_error, max_bytes, stride)) > 1:
-            raise ValueError("only one of level, max_error, max_bytes and stride can be given")
         if isinstance(stride, int):
             stride = (stride, stride, stride)
         box = box_of(self.grid, box)
-        return explained(_quarry.Question, self.name, step=step, box=box, level=level or 0, max_error=max_error,
+        return explained(_quarry.Question, self.name, step=step, box=box, level=level, max_error=max_error,
                          max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
                          focus=focus, layer=layer, first_layer=first_layer)
 

@@ -76,8 +76,8 @@ _ARGUMENTS = {
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
 }
 _NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "strict",
-               "physical", "lossless", "break_lock", "accept_range", "memory", "level", "bins", "threads", "retries",
-               "patience", "timeout"}
+               "physical", "lossless", "break_lock", "accept_range", "memory", "bins", "threads", "retries", "patience",
+               "timeout"}
 
 
 def check(**arguments: Any) -> None:
