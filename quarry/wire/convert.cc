@@ -29,7 +29,7 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
   if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   if (request.first_layer) out.set_first_layer(static_cast<std::uint32_t>(*request.first_layer));
-  out.set_strict(!request.allow_damage);
+  out.set_strict(!request.allow_damage);  // the message has the opposite word, and keeps it
   if (request.focus) out.mutable_focus()->Add(request.focus->begin(), request.focus->end());
   if (request.values) {
     out.mutable_values()->set_low(request.values->low);

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         level->extent == SpacedBox(Intersect(request.read.box.value_or(grid), grid), level->spacing),
         "a level is what was asked for");
     fuzz::Require(request.read.allow_damage || level->damaged.empty(),
-                  "a strict question gets nothing damaged");
+                  "nothing damaged comes unless the question allows it");
     return Status::Ok();
   };
   const client::BufferCallback own_buffers;

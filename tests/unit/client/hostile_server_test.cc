@@ -462,8 +462,8 @@ TEST_F(HostileServerTest, PayloadThatDoesNotFitIsRefused) {
 }
 
 TEST_F(HostileServerTest, DamageIsNoAnswerUnlessItIsAllowed) {
-  query::ReadRequest strict = kQuestion;
-  strict.allow_damage = false;
+  query::ReadRequest undamaged = kQuestion;
+  undamaged.allow_damage = false;
   spoiler_->read = [](int, Messages* messages) {
     pb::ReadResponse* message = Carrying(messages, 0).front();
     if (message->has_samples()) message->mutable_samples()->mutable_blocks(0)->set_shown_level(1);
@@ -471,7 +471,7 @@ TEST_F(HostileServerTest, DamageIsNoAnswerUnlessItIsAllowed) {
     return grpc::Status::OK;
   };
   for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches})
-    EXPECT_EQ(Open({.encoding = encoding})->Read(strict).status().code(), StatusCode::kInternal);
+    EXPECT_EQ(Open({.encoding = encoding})->Read(undamaged).status().code(), StatusCode::kInternal);
 }
 
 /// The dataset is in two layers of accuracy.
@@ -548,8 +548,8 @@ TEST_F(HostileServerOfLayersTest, PayloadOfOtherLayersIsRefused) {
 }
 
 TEST_F(HostileServerOfLayersTest, RougherLayersAreNoAnswerUnlessTheyAreAllowed) {
-  query::ReadRequest strict = kQuestion;
-  strict.allow_damage = false;
+  query::ReadRequest undamaged = kQuestion;
+  undamaged.allow_damage = false;
   spoiler_->read = [](int, Messages* messages) {
     pb::ReadResponse* message = Carrying(messages, 0).front();
     if (message->has_samples()) message->mutable_samples()->mutable_blocks(0)->set_shown_layer(0);
@@ -557,7 +557,7 @@ TEST_F(HostileServerOfLayersTest, RougherLayersAreNoAnswerUnlessTheyAreAllowed) 
     return grpc::Status::OK;
   };
   for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
-    EXPECT_EQ(Open({.encoding = encoding})->Read(strict).status().code(), StatusCode::kInternal);
+    EXPECT_EQ(Open({.encoding = encoding})->Read(undamaged).status().code(), StatusCode::kInternal);
     const auto shown = Open({.encoding = encoding})->Read(kQuestion);
     ASSERT_TRUE(shown.ok()) << shown.status().message();
     ASSERT_EQ(shown->damaged.size(), 1u);
