@@ -83,13 +83,20 @@ void BindDescriptions(nb::module_& m) {
       .def_prop_ro(
           "coder", [](const FieldDescription& field) { return std::string(Name(field.coder)); },
           "Name of what compresses its patches.")
-      .def_ro("tolerance", &FieldDescription::tolerance,
-              "Largest error, in the field's unit; None if it was given otherwise.")
-      .def_ro("relative_tolerance", &FieldDescription::relative_tolerance,
-              "Largest error as a fraction of the range of each step; None if it was given otherwise.")
-      .def_ro("pointwise_relative_tolerance", &FieldDescription::pointwise_relative_tolerance,
-              "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
-      .def_ro("lossless", &FieldDescription::lossless, "Whether samples are stored bit by bit.")
+      .def_prop_ro(
+          "tolerance", [](const FieldDescription& field) { return ToleranceAs<AbsoluteBound>(field.bound); },
+          "Largest error, in the field's unit; None if it was given otherwise.")
+      .def_prop_ro(
+          "relative_tolerance",
+          [](const FieldDescription& field) { return ToleranceAs<RelativeBound>(field.bound); },
+          "Largest error as a fraction of the range of each step; None if it was given otherwise.")
+      .def_prop_ro(
+          "pointwise_relative_tolerance",
+          [](const FieldDescription& field) { return ToleranceAs<PointwiseBound>(field.bound); },
+          "Largest error of a sample as a fraction of its magnitude; None if it was given otherwise.")
+      .def_prop_ro(
+          "lossless", [](const FieldDescription& field) { return field.lossless(); },
+          "Whether samples are stored bit by bit.")
       .def_prop_ro(
           "attributes", [](const FieldDescription& field) { return ToPython(field.attributes); },
           nb::for_getter(nb::sig("def attributes(self, /) -> dict[str, typing.Any]")),

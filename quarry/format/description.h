@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "quarry/base/calendar.h"
@@ -130,23 +131,60 @@ struct ComplexPart {
 /// The field with one part of complex samples: "psi.real", "psi.imag".
 std::string ComplexFieldName(const ComplexPart& part);
 
+/// Every sample comes back bit by bit.
+struct Lossless {
+  static constexpr double tolerance = 0;
+
+  friend bool operator==(const Lossless&, const Lossless&) = default;
+};
+
+/// The largest error of any sample.
+struct AbsoluteBound {
+  double tolerance = 0;  ///< [unit of the field]
+
+  friend bool operator==(const AbsoluteBound&, const AbsoluteBound&) = default;
+};
+
+/// The same, as a fraction of the value range of each step.
+struct RelativeBound {
+  double tolerance = 0;
+
+  friend bool operator==(const RelativeBound&, const RelativeBound&) = default;
+};
+
+/// The largest error of a sample as a fraction of its magnitude.
+struct PointwiseBound {
+  double tolerance = 0;
+
+  friend bool operator==(const PointwiseBound&, const PointwiseBound&) = default;
+};
+
+/// Promise of a field about the errors of its samples.
+using Bound = std::variant<Lossless, AbsoluteBound, RelativeBound, PointwiseBound>;
+
+/// The tolerance of a bound of any kind; 0: lossless.
+inline double ToleranceOf(const Bound& bound) {
+  return std::visit([](const auto& kind) { return kind.tolerance; }, bound);
+}
+
+/// The tolerance of a bound of one kind; nothing: it is of another.
+template <typename Kind>
+std::optional<double> ToleranceAs(const Bound& bound) {
+  return std::holds_alternative<Kind>(bound) ? std::optional(ToleranceOf(bound)) : std::nullopt;
+}
+
 struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the format
   std::string name;
   DataType type = DataType::kFloat32;
   std::string units;
   CoderId coder = CoderId::kWaveletZfp;
-  std::optional<double> tolerance;           ///< absolute, [unit of the field]; or
-  std::optional<double> relative_tolerance;  ///< fraction of the value range of each step; or
-  bool lossless = false;
+  Bound bound;  ///< that of the last layer of accuracy
   /// Samples with this value, bit by bit, are missing, besides NaN and infinity.
   std::optional<SampleValue> fill;
-  /// Tolerances of the layers before the last, descending, for a field in several layers of accuracy; the
-  /// last layer has the bound above.
+  /// Tolerances of the layers before the last, descending, for a field in several layers of accuracy.
   std::vector<double> rougher;
   bool rougher_relative = false;  ///< they are fractions of the value range of each step
-  /// Instead of the bounds above: a fraction of the magnitude of each sample.
-  std::optional<double> pointwise_relative_tolerance;
-  int keyframe = 0;  ///< steps may refer to others, but none needs so many; 0: none ever does
+  int keyframe = 0;               ///< steps may refer to others, but none needs so many; 0: none ever does
   GivenType given = GivenType::kStored;
   std::size_t grid = 0;  ///< on which its samples lie: position in DatasetDescription::grids
   Attributes attributes;
@@ -162,6 +200,9 @@ struct FieldDescription {  // NOLINT(clang-analyzer-optin.performance.Padding): 
   }
 
   int layers() const { return static_cast<int>(rougher.size()) + 1; }
+  bool lossless() const { return std::holds_alternative<Lossless>(bound); }
+  /// Whether a tolerance is a fraction of the value range of each step.
+  bool needs_range() const { return std::holds_alternative<RelativeBound>(bound) || rougher_relative; }
 
   /// The bits of the fill value in a sample.
   std::optional<std::uint64_t> fill_bits() const;

@@ -28,18 +28,17 @@ Status CheckGiven(const FieldDescription& field) {
   if (field.given == GivenType::kBool && field.fill)
     return InvalidArgument("field \"{}\" is bool and has the fill value {}; bool has none", field.name,
                            *field.fill);
-  if (field.type == StoredTypeOf(field.given) && field.lossless && field.rougher.empty()) return Status::Ok();
+  if (field.type == StoredTypeOf(field.given) && field.lossless() && field.rougher.empty())
+    return Status::Ok();
   return InvalidArgument("field \"{}\" gives {} back, which needs {} without loss, not {} {}", field.name,
                          Name(field.given), Name(StoredTypeOf(field.given)), Name(field.type),
-                         field.lossless ? "in layers" : "with a tolerance");
+                         field.lossless() ? "in layers" : "with a tolerance");
 }
 
 Status CheckBound(const FieldDescription& field) {
-  for (const auto& bound : {field.tolerance, field.relative_tolerance, field.pointwise_relative_tolerance}) {
-    if (bound && !IsTolerance(*bound))
-      return InvalidArgument("field \"{}\" has the tolerance {}, which is not a positive number", field.name,
-                             *bound);
-  }
+  if (!field.lossless() && !IsTolerance(ToleranceOf(field.bound)))
+    return InvalidArgument("field \"{}\" has the tolerance {}, which is not a positive number", field.name,
+                           ToleranceOf(field.bound));
   for (std::size_t k = 0; k < field.rougher.size(); ++k) {
     if (!IsTolerance(field.rougher[k]) || (k > 0 && !(field.rougher[k] < field.rougher[k - 1])))
       return InvalidArgument(

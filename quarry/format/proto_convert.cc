@@ -30,17 +30,42 @@ Result<std::uint64_t> ParseChecksum(const std::string& text) {
   return value;
 }
 
+/// Sets the bound of a message.
+struct SetBound {
+  pb::FieldDescription* out;
+
+  void operator()(const Lossless& /*bound*/) const { out->set_lossless(true); }
+  void operator()(const AbsoluteBound& bound) const { out->set_tolerance(bound.tolerance); }
+  void operator()(const RelativeBound& bound) const { out->set_relative_tolerance(bound.tolerance); }
+  void operator()(const PointwiseBound& bound) const {
+    out->set_pointwise_relative_tolerance(bound.tolerance);
+  }
+};
+
+Result<Bound> BoundFromProto(const pb::FieldDescription& field) {
+  switch (field.bound_case()) {
+    case pb::FieldDescription::kTolerance:
+      return Bound(AbsoluteBound{field.tolerance()});
+    case pb::FieldDescription::kRelativeTolerance:
+      return Bound(RelativeBound{field.relative_tolerance()});
+    case pb::FieldDescription::kPointwiseRelativeTolerance:
+      return Bound(PointwiseBound{field.pointwise_relative_tolerance()});
+    case pb::FieldDescription::kLossless:
+      if (field.lossless()) return Bound(Lossless{});
+      break;
+    case pb::FieldDescription::BOUND_NOT_SET:
+      break;
+  }
+  return DataLoss("field \"{}\" has no error bound and is not lossless", field.name());
+}
+
 pb::FieldDescription FieldToProto(const FieldDescription& field) {
   pb::FieldDescription out;
   out.set_name(field.name);
   out.set_dtype(static_cast<pb::DataType>(field.type));
   out.set_units(field.units);
   out.set_codec(std::string(Name(field.coder)));
-  if (field.tolerance) out.set_tolerance(*field.tolerance);
-  if (field.relative_tolerance) out.set_relative_tolerance(*field.relative_tolerance);
-  if (field.pointwise_relative_tolerance)
-    out.set_pointwise_relative_tolerance(*field.pointwise_relative_tolerance);
-  if (field.lossless) out.set_lossless(true);
+  std::visit(SetBound{&out}, field.bound);
   if (field.fill && field.fill->is_double()) out.set_fill(field.fill->nearest());
   if (field.fill && !field.fill->is_double()) out.set_fill_integer(ToString(*field.fill));
   if (field.given != GivenType::kStored) out.set_given_type(static_cast<pb::GivenType>(field.given));
@@ -67,12 +92,7 @@ Result<FieldDescription> FieldFromProto(const pb::FieldDescription& field) {
   if (!coder.ok())
     return DataLoss("field \"{}\": {}; use a newer Quarry", out.name, coder.status().message());
   out.coder = *coder;
-  if (field.bound_case() == pb::FieldDescription::kTolerance) out.tolerance = field.tolerance();
-  if (field.bound_case() == pb::FieldDescription::kRelativeTolerance)
-    out.relative_tolerance = field.relative_tolerance();
-  if (field.bound_case() == pb::FieldDescription::kPointwiseRelativeTolerance)
-    out.pointwise_relative_tolerance = field.pointwise_relative_tolerance();
-  out.lossless = field.bound_case() == pb::FieldDescription::kLossless && field.lossless();
+  QUARRY_ASSIGN_OR_RETURN(out.bound, BoundFromProto(field));
   if (field.has_fill()) out.fill = field.fill();
   if (field.has_fill_integer()) {
     out.fill = ParseInteger(field.fill_integer());

@@ -44,9 +44,8 @@ std::uint64_t BytesOfTexts(const DatasetDescription& dataset) {
 FieldDescription AtLayer(FieldDescription field, int layer) {
   const auto k = static_cast<std::size_t>(layer);
   if (k >= field.rougher.size()) return field;
-  field.lossless = false;
-  field.tolerance = field.relative_tolerance = field.pointwise_relative_tolerance = std::nullopt;
-  (field.rougher_relative ? field.relative_tolerance : field.tolerance) = field.rougher[k];
+  field.bound = field.rougher_relative ? Bound(RelativeBound{field.rougher[k]})
+                                       : Bound(AbsoluteBound{field.rougher[k]});
   return field;
 }
 
@@ -56,7 +55,6 @@ FieldContents Show(const DatasetDescription& dataset, std::size_t number, const 
   shown.layer = ShownLayer(field, view.layer);
   shown.rounded = view.float32 && field.type == DataType::kFloat64;
   shown.description = AtLayer(field, shown.layer);
-  if (shown.rounded) shown.description.lossless = false;
   shown.max_errors.resize(static_cast<std::size_t>(dataset.GridOf(number).levels));
   return shown;
 }

@@ -98,11 +98,12 @@ json FieldAttributes(const Contents& contents, const Array& array,
   json attributes = SourceAttributes(said.attributes);
   attributes["coder"] = Name(said.coder);
   if (!said.units.empty()) attributes["units"] = said.units;
-  if (said.lossless) attributes["lossless"] = true;
-  if (said.tolerance) attributes["tolerance"] = *said.tolerance;
-  if (said.relative_tolerance) attributes["relative_tolerance"] = *said.relative_tolerance;
-  if (said.pointwise_relative_tolerance)
-    attributes["pointwise_relative_tolerance"] = *said.pointwise_relative_tolerance;
+  if (said.lossless() && !field.rounded) attributes["lossless"] = true;
+  if (const auto tolerance = ToleranceAs<AbsoluteBound>(said.bound)) attributes["tolerance"] = *tolerance;
+  if (const auto tolerance = ToleranceAs<RelativeBound>(said.bound))
+    attributes["relative_tolerance"] = *tolerance;
+  if (const auto tolerance = ToleranceAs<PointwiseBound>(said.bound))
+    attributes["pointwise_relative_tolerance"] = *tolerance;
   if (field.rounded) attributes["stored_as"] = Name(said.type);
   if (said.layers() > 1) attributes["layer"] = field.layer;
   attributes["max_error"] = Number(field.max_error(array.level));

@@ -13,9 +13,9 @@ inline DatasetDescription AnswerDataset() {
   dataset.grids[0].dims = {20, 12, 6};
   dataset.grids[0].patch = {8, 8, 8};
   dataset.grids[0].levels = 3;
-  dataset.fields = {{"p", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.25, {}},
-                    {"q", DataType::kInt16, "", CoderId::kLossless, {}, {}, true},
-                    {"r", DataType::kFloat32, "Pa", CoderId::kInterpolate, 0.01, {}}};
+  dataset.fields = {{"p", DataType::kFloat32, "Pa", CoderId::kInterpolate, AbsoluteBound{0.25}},
+                    {"q", DataType::kInt16, "", CoderId::kLossless, Lossless{}},
+                    {"r", DataType::kFloat32, "Pa", CoderId::kInterpolate, AbsoluteBound{0.01}}};
   dataset.fields[2].rougher = {0.25};
   return dataset;
 }

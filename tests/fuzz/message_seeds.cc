@@ -156,7 +156,7 @@ bool EncodeAll(const DatasetDescription& dataset, const PatchGrid& grid, const F
                std::vector<EncodedPatch>* payloads) {
   const PatchCoder& coder = *FindCoder(field.coder);
   std::vector<double> tolerances = field.rougher;
-  tolerances.push_back(*field.tolerance);
+  tolerances.push_back(ToleranceOf(field.bound));
   for (std::int64_t patch = 0; patch < grid.patch_count(); ++patch) {
     const PatchLayout layout{DataType::kFloat32, grid.PatchBox(patch).shape(), dataset.grids[0].levels};
     std::vector<float> samples(static_cast<std::size_t>(Volume(layout.shape)));

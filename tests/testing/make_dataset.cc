@@ -220,9 +220,7 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
                               DataType::kFloat32,
                               "Pa",
                               recipe.coder,
-                              recipe.lossless ? std::nullopt : std::optional(recipe.tolerance),
-                              {},
-                              recipe.lossless,
+                              recipe.lossless ? Bound(Lossless{}) : Bound(AbsoluteBound{recipe.tolerance}),
                               {},
                               recipe.rougher});
   if (!recipe.time_unit.units.empty()) dataset.time_unit = recipe.time_unit;

@@ -132,11 +132,12 @@ nlohmann::ordered_json ToJson(const FieldSummary& s) {
     json["complex"] = {{"of", s.field->complex->of},
                        {"part", s.field->complex->imaginary ? "imaginary" : "real"}};
   json["codec"] = Name(s.field->coder);
-  json["lossless"] = s.field->lossless;
+  json["lossless"] = s.field->lossless();
   json["tolerance"] = s.tolerance;
-  if (s.field->relative_tolerance) json["relative_tolerance"] = *s.field->relative_tolerance;
-  if (s.field->pointwise_relative_tolerance)
-    json["pointwise_relative_tolerance"] = *s.field->pointwise_relative_tolerance;
+  if (const auto relative = ToleranceAs<RelativeBound>(s.field->bound))
+    json["relative_tolerance"] = *relative;
+  if (const auto pointwise = ToleranceAs<PointwiseBound>(s.field->bound))
+    json["pointwise_relative_tolerance"] = *pointwise;
   if (s.field->keyframe > 0) json["keyframe"] = s.field->keyframe;
   // JSON has no NaN and no infinity: null stands for them.
   if (s.field->fill) json["fill"] = FillToJson(*s.field);
@@ -337,10 +338,10 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
             s.masks.size() == 1 ? "" : "s", FormatBytes(s.mask_bytes()),
             s.field->fill ? fmt::format(", fill {}", *s.field->fill) : "");
     }
-    if (s.field->lossless) {
+    if (s.field->lossless()) {
       Print("           lossless\n");
     } else {
-      const std::optional<double>& relative = s.field->pointwise_relative_tolerance;
+      const std::optional<double> relative = ToleranceAs<PointwiseBound>(s.field->bound);
       Print("           max error {:.5g}, promised {:.5g}{}, PSNR {:.2f} dB\n", s.max_error, s.tolerance,
             relative ? fmt::format(" ({:.5g} of each sample)", *relative) : "", s.psnr);
     }

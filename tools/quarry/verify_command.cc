@@ -151,7 +151,7 @@ bool Keeps(const FieldDescription& field, std::span<const T> source, std::span<c
   std::vector<std::uint8_t> valid;
   for (const T sample : source) valid.push_back(IsMissing(sample, field.fill_bits()) ? 0 : 1);
   return FindCoder(field.coder)
-      ->Keeps(field.type, std::as_bytes(source), valid, field.pointwise_relative_tolerance.value_or(0),
+      ->Keeps(field.type, std::as_bytes(source), valid, ToleranceAs<PointwiseBound>(field.bound).value_or(0),
               std::as_bytes(decoded));
 }
 
@@ -259,11 +259,11 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
     tolerance = record->tolerance;
   const bool holds = comparison.max_error <= tolerance && comparison.kept &&
-                     comparison.different_missing == 0 && (!field.lossless || comparison.different == 0);
+                     comparison.different_missing == 0 && (!field.lossless() || comparison.different == 0);
   if (options.json) {
     PrintOut("{}\n", nlohmann::ordered_json{{"max_error", comparison.max_error},
                                             {"tolerance", tolerance},
-                                            {"lossless", field.lossless},
+                                            {"lossless", field.lossless()},
                                             {"psnr", comparison.psnr()},
                                             {"valid", comparison.valid},
                                             {"missing", comparison.missing},
@@ -281,7 +281,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   if (FindCoder(field.coder)->traits().has_safeguards)
     Print("guarantees of {} for each sample: {}\n", Name(field.coder),
           comparison.kept ? "holds" : "DOES NOT HOLD");
-  if (field.lossless) {
+  if (field.lossless()) {
     Print("lossless, {} samples differ: {}\n", comparison.different, holds ? "holds" : "DOES NOT HOLD");
   } else {
     Print("largest error {:.6g}, tolerance {:.6g}: {}{}\n", comparison.max_error, tolerance,

@@ -266,7 +266,7 @@ class Run {
     for (const LevelRecord& level : field.levels) report.payload_bytes += level.bytes;
     const DatasetDescription& dataset = writer_->dataset();
     const std::size_t number = *dataset.FindField(field.name);
-    report.lossless = dataset.fields[number].lossless;
+    report.lossless = dataset.fields[number].lossless();
     report.valid_fraction =
         static_cast<double>(field.valid) / static_cast<double>(dataset.GridOf(number).samples());
     report.tolerance = field.tolerance;

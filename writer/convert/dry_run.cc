@@ -136,8 +136,7 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
       QUARRY_ASSIGN_OR_RETURN(const auto wider, FindWider(job.OptionsIn(options), input, field));
       QUARRY_ASSIGN_OR_RETURN(const Estimate estimate,
                               EncodeSomePatches(*open, field, wider, dataset.GridOf(field)));
-      if (estimate.outlying && (field.relative_tolerance || field.rougher_relative) &&
-          !options.pipeline.accept_range)
+      if (estimate.outlying && field.needs_range() && !options.pipeline.accept_range)
         return OutlyingRefusal(*estimate.outlying, field.name, input.source);
       const std::uint64_t raw = static_cast<std::uint64_t>(Volume(input.dims)) * SizeOf(input.type);
       const double share = estimate.raw_bytes == 0 ? 1
@@ -149,7 +148,7 @@ Result<std::string> DescribeRun(const WriteOptions& options, const Jobs& jobs,
           fmt::format("step {:<5} {:<16} {} of {} by {}{}, about {:.0f}% valid, about {} stored\n", step,
                       input.field, FormatBytes(raw),
                       wider ? fmt::format("{} as {}", Name(input.type), Name(field.type)) : Name(input.type),
-                      Name(field.coder), field.lossless ? " without loss" : "", 100 * valid,
+                      Name(field.coder), field.lossless() ? " without loss" : "", 100 * valid,
                       FormatBytes(static_cast<std::uint64_t>(coded)));
       total_raw += raw;
       total_coded += coded;

@@ -43,14 +43,14 @@ Status OutlyingRefusal(const OutlyingSamples& outlying, const std::string& field
 }
 
 std::vector<double> CoderTolerances(const FieldDescription& field, double min, double max) {
-  if (field.pointwise_relative_tolerance) return {*field.pointwise_relative_tolerance};
+  if (const auto* pointwise = std::get_if<PointwiseBound>(&field.bound)) return {pointwise->tolerance};
   const double range = min <= max ? max - min : 0;
   std::vector<double> tolerances = field.rougher;
   if (field.rougher_relative) {
     for (double& tolerance : tolerances) tolerance *= range;
   }
-  const double relative = field.relative_tolerance.value_or(0) * range;
-  tolerances.push_back(field.lossless ? 0 : field.tolerance.value_or(relative));
+  const double unit = std::holds_alternative<RelativeBound>(field.bound) ? range : 1;
+  tolerances.push_back(ToleranceOf(field.bound) * unit);
   return tolerances;
 }
 
@@ -218,7 +218,7 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   d.patches = outcome.stored_bytes.size();
   d.tolerance = run.tolerances().back();
   // The largest sample has the largest error.
-  if (field.pointwise_relative_tolerance)
+  if (std::holds_alternative<PointwiseBound>(field.bound))
     d.tolerance *= d.min <= d.max ? std::max(std::abs(d.min), std::abs(d.max)) : 0;
   for (std::size_t k = 0; k + 1 < run.tolerances().size(); ++k)
     d.rougher.push_back({run.tolerances()[k], {}});

@@ -158,18 +158,26 @@ Index3 PatchFor(const std::optional<Index3>& wanted, const Index3& dims) {
   return patch;
 }
 
+/// The bound of a request without layers; lossless if it gives none.
+Bound BoundOf(const FieldRequest& field) {
+  if (field.tolerance) return AbsoluteBound{*field.tolerance};
+  if (field.relative) return RelativeBound{*field.relative};
+  if (field.pointwise_relative) return PointwiseBound{*field.pointwise_relative};
+  return Lossless{};
+}
+
 std::string BoundText(const FieldDescription& field) {
+  const double tolerance = ToleranceOf(field.bound);
   if (!field.rougher.empty()) {
-    const double last = field.tolerance.value_or(field.relative_tolerance.value_or(0));
     return fmt::format("in layers {}, {}{}", fmt::join(field.rougher, ", "),
-                       field.lossless ? "exact" : fmt::format("{}", last),
+                       field.lossless() ? "exact" : fmt::format("{}", tolerance),
                        field.rougher_relative ? " of the range" : "");
   }
-  if (field.lossless) return "without loss";
-  if (field.tolerance) return fmt::format("with tolerance {}", *field.tolerance);
-  if (field.pointwise_relative_tolerance)
-    return fmt::format("with tolerance {} of each sample", *field.pointwise_relative_tolerance);
-  return fmt::format("with relative tolerance {}", field.relative_tolerance.value_or(0));
+  if (field.lossless()) return "without loss";
+  if (std::holds_alternative<AbsoluteBound>(field.bound)) return fmt::format("with tolerance {}", tolerance);
+  if (std::holds_alternative<PointwiseBound>(field.bound))
+    return fmt::format("with tolerance {} of each sample", tolerance);
+  return fmt::format("with relative tolerance {}", tolerance);
 }
 
 }  // namespace
@@ -205,13 +213,10 @@ Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWor
                           field.type,
                           field.units,
                           coder,
-                          last.tolerance,
-                          last.relative,
-                          lossless || last.lossless,
+                          BoundOf(last),
                           field.fill,
                           std::move(rougher),
                           layered && field.relative_layers,
-                          last.pointwise_relative,
                           field.keyframe.value_or(0) > 1 ? *field.keyframe : 0,
                           GivenTypeOf(field, lossless && !layered),
                           0,
@@ -227,19 +232,15 @@ FieldRequest ContinueField(FieldRequest field, const FieldDescription& existing)
                         field.layers.empty();
   if (no_bound && !existing.rougher.empty()) {
     field.layers = existing.rougher;
-    const double last = existing.tolerance.value_or(existing.relative_tolerance.value_or(0));
-    field.layers.push_back(existing.lossless ? 0 : last);
+    field.layers.push_back(ToleranceOf(existing.bound));
     field.relative_layers = existing.rougher_relative;
   } else if (no_bound) {
-    field.tolerance = existing.tolerance;
-    field.relative = existing.relative_tolerance;
-    field.pointwise_relative = existing.pointwise_relative_tolerance;
-    field.lossless = existing.lossless;
+    field.tolerance = ToleranceAs<AbsoluteBound>(existing.bound);
+    field.relative = ToleranceAs<RelativeBound>(existing.bound);
+    field.pointwise_relative = ToleranceAs<PointwiseBound>(existing.bound);
+    field.lossless = existing.lossless();
   }
-  const bool same_bound = field.tolerance == existing.tolerance &&
-                          field.relative == existing.relative_tolerance &&
-                          field.pointwise_relative == existing.pointwise_relative_tolerance &&
-                          field.lossless == existing.lossless && existing.rougher.empty();
+  const bool same_bound = BoundOf(field) == existing.bound && existing.rougher.empty();
   if (!field.coder && (same_bound || !field.layers.empty())) field.coder = existing.coder;
   if (!field.keyframe) field.keyframe = existing.keyframe;
   // Samples that declare no fill value may still contain that of the field.
@@ -264,9 +265,7 @@ Status CheckSameField(const FieldDescription& wanted, const FieldDescription& ex
         f.fill ? fmt::format("fill value {}", *f.fill) : "no fill value");
   };
   if (wanted.type == existing.type && wanted.given == existing.given && wanted.coder == existing.coder &&
-      wanted.tolerance == existing.tolerance && wanted.relative_tolerance == existing.relative_tolerance &&
-      wanted.pointwise_relative_tolerance == existing.pointwise_relative_tolerance &&
-      wanted.lossless == existing.lossless && wanted.fill_bits() == existing.fill_bits() &&
+      wanted.bound == existing.bound && wanted.fill_bits() == existing.fill_bits() &&
       wanted.rougher == existing.rougher && wanted.rougher_relative == existing.rougher_relative &&
       wanted.keyframe == existing.keyframe && wanted.complex == existing.complex) {
     if (wanted.grid == existing.grid) return Status::Ok();

@@ -169,7 +169,7 @@ Result<EncodedPatchOfGrid> DatasetWriter::FieldRun::EncodeOne(const EncodeSettin
 
 Status DatasetWriter::FieldRun::FindTolerance(const std::string& source_name) {
   tolerances_ = CoderTolerances(field_, 0, 0);
-  if (!field_.relative_tolerance && !field_.rougher_relative) return Status::Ok();
+  if (!field_.needs_range()) return Status::Ok();
   const PhaseTimer timer(&w_.seconds_, Phase::kRead);
   held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
   SampleScan scan;

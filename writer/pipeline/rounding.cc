@@ -51,7 +51,7 @@ Status Float32Rounding::RoundRow(const std::byte* first, std::int64_t stride, co
     auto rounded = static_cast<float>(value);
     if (fill && SampleBits(rounded) == *fill) rounded = Beside(rounded, value);
     const double difference = std::abs(static_cast<double>(rounded) - value);
-    if (difference > 0 && field_.lossless) {
+    if (difference > 0 && field_.lossless()) {
       return InvalidArgument(
           "{} of \"{}\" at sample ({}) is not a value of float32, so --store-as float32 would change it; "
           "leave --lossless out and give --tolerance or --relative, or leave --store-as out",

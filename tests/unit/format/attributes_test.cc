@@ -40,7 +40,7 @@ DatasetDescription Example() {
   DatasetDescription dataset;
   FieldDescription field;
   field.name = "t";
-  field.tolerance = 1;
+  field.bound = AbsoluteBound{1};
   dataset.fields = {field};
   return dataset;
 }

@@ -8,6 +8,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/mask.h"
+#include "quarry/format/proto_convert.h"
 
 namespace quarry::format {
 namespace {
@@ -23,9 +24,9 @@ DatasetDescription ExampleDataset() {
   dataset.grids[0].patch = {32, 32, 4};
   dataset.grids[0].levels = 3;
   dataset.order = PayloadOrder::kLevel;
-  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, 0.25, {}, false, -1e10},
-                    {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, {}, 1e-3, false, {}},
-                    {"count", DataType::kInt16, "", CoderId::kLossless, {}, {}, true, -32768.0}};
+  dataset.fields = {{"pressure", DataType::kFloat32, "Pa", CoderId::kWaveletZfp, AbsoluteBound{0.25}, -1e10},
+                    {"velocity_x", DataType::kFloat64, "m/s", CoderId::kWaveletZfp, RelativeBound{1e-3}, {}},
+                    {"count", DataType::kInt16, "", CoderId::kLossless, Lossless{}, -32768.0}};
   return dataset;
 }
 
@@ -63,11 +64,10 @@ TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   EXPECT_EQ(read->grids[0].levels, 3);
   EXPECT_EQ(read->order, PayloadOrder::kLevel);
   ASSERT_EQ(read->fields.size(), 3u);
-  EXPECT_EQ(read->fields[0].tolerance, 0.25);
+  EXPECT_EQ(read->fields[0].bound, Bound(AbsoluteBound{0.25}));
   EXPECT_EQ(read->fields[0].fill, -1e10);
-  EXPECT_EQ(read->fields[1].relative_tolerance, 1e-3);
-  EXPECT_FALSE(read->fields[1].lossless);
-  EXPECT_TRUE(read->fields[2].lossless);
+  EXPECT_EQ(read->fields[1].bound, Bound(RelativeBound{1e-3}));
+  EXPECT_EQ(read->fields[2].bound, Bound(Lossless{}));
   EXPECT_EQ(read->fields[2].fill_bits(), 0x8000u);
   EXPECT_EQ(EncodeManifest(*read), EncodeManifest(dataset));
 }
@@ -299,7 +299,7 @@ FieldDescription LosslessField(DataType type) {
   field.name = "label";
   field.type = type;
   field.coder = CoderId::kLossless;
-  field.lossless = true;
+  field.bound = Lossless{};
   return field;
 }
 
@@ -345,8 +345,7 @@ TEST(DatasetManifest, WhatSamplesStandForIsKeptAndAgreesWithTheirType) {
   ExpectDamage(with(GivenType::kBool, [](auto* field) { field->fill = 1; }), "bool has none");
   ExpectDamage(with(GivenType::kFloat16,
                     [](auto* field) {
-                      field->lossless = false;
-                      field->tolerance = 0.1;
+                      field->bound = AbsoluteBound{0.1};
                       field->coder = CoderId::kInterpolate;
                     }),
                "gives float16 back, which needs float32 without loss");
@@ -379,8 +378,10 @@ TEST(DatasetManifest, TheCoderOfAFieldCodesIt) {
   ExpectDamage(ErrorOf([](Dataset* d) { d->fields[2].coder = CoderId::kWaveletZfp; }), "does not code");
   ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].rougher = {2, 1}; }), "3 layers");
   ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].keyframe = 8; }), "every 8 steps");
-  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].tolerance = 0; }), "tolerance 0");
-  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].tolerance = std::numeric_limits<double>::quiet_NaN(); }),
+  ExpectDamage(ErrorOf([](Dataset* d) { d->fields[0].bound = AbsoluteBound{0}; }), "tolerance 0");
+  ExpectDamage(ErrorOf([](Dataset* d) {
+                 d->fields[0].bound = RelativeBound{std::numeric_limits<double>::quiet_NaN()};
+               }),
                "tolerance nan");
   const auto layers = [](const std::vector<double>& tolerances) {
     return ErrorOf([&](Dataset* d) {
@@ -391,6 +392,17 @@ TEST(DatasetManifest, TheCoderOfAFieldCodesIt) {
   EXPECT_TRUE(layers({2, 1}).ok());
   ExpectDamage(layers({1, 2}), "layer 1");
   ExpectDamage(layers({1, -1}), "layer 1");
+}
+
+TEST(DatasetManifest, AFieldHasABound) {
+  auto message = ToProto(ExampleDataset());
+  message.mutable_fields(1)->set_pointwise_relative_tolerance(1e-2);
+  EXPECT_EQ(FromProto(message)->fields[1].bound, Bound(PointwiseBound{1e-2}));
+
+  message.mutable_fields(1)->clear_bound();
+  ExpectDamage(FromProto(message).status(), "\"velocity_x\" has no error bound");
+  message.mutable_fields(1)->set_lossless(false);
+  ExpectDamage(FromProto(message).status(), "\"velocity_x\" has no error bound");
 }
 
 TEST(DatasetManifest, TimesHaveAUnitAndACalendarOrNone) {

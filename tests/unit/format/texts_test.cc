@@ -15,7 +15,7 @@ FieldDescription Field(const std::string& name) {
   FieldDescription field;
   field.name = name;
   field.coder = CoderId::kLossless;
-  field.lossless = true;
+  field.bound = Lossless{};
   return field;
 }
 

@@ -44,7 +44,7 @@ class DatasetWriterTest : public ::testing::Test {
     field.name = "f";
     field.type = DataType::kFloat32;
     field.coder = CoderId::kInterpolate;
-    (relative ? field.relative_tolerance : field.tolerance) = 1e-3;
+    field.bound = relative ? Bound(RelativeBound{1e-3}) : Bound(AbsoluteBound{1e-3});
     dataset.fields.push_back(field);
     QUARRY_RETURN_IF_ERROR(writer->Declare(dataset));
     QUARRY_RETURN_IF_ERROR(writer->WriteField(0, 0, "test", source).status());

@@ -18,8 +18,8 @@ DatasetDescription Description() {
   dataset.grids[0].dims = {45, 34, 23};
   dataset.grids[0].patch = {16, 16, 16};
   dataset.grids[0].levels = 5;
-  dataset.fields.push_back({.name = "p", .units = "Pa"});
-  dataset.fields.push_back({.name = "k", .type = DataType::kInt16, .lossless = true, .fill = -999});
+  dataset.fields.push_back({.name = "p", .units = "Pa", .bound = AbsoluteBound{1e-3}});
+  dataset.fields.push_back({.name = "k", .type = DataType::kInt16, .bound = Lossless{}, .fill = -999});
   return dataset;
 }
 
@@ -87,9 +87,10 @@ std::unique_ptr<Hierarchy> MakeStill() {
   single.has_axis = {false, false, false};
   dataset.grids.push_back(map);
   dataset.grids.push_back(single);
-  dataset.fields.push_back({.name = "lat", .lossless = true, .grid = 1, .still = true, .coordinate = true});
   dataset.fields.push_back(
-      {.name = "crs", .type = DataType::kInt32, .lossless = true, .grid = 2, .still = true});
+      {.name = "lat", .bound = Lossless{}, .grid = 1, .still = true, .coordinate = true});
+  dataset.fields.push_back(
+      {.name = "crs", .type = DataType::kInt32, .bound = Lossless{}, .grid = 2, .still = true});
   return MakeOf(dataset, {StepOf(0, {"p", "k", "lat", "crs"}), StepOf(1, {"p", "k"})});
 }
 
@@ -136,7 +137,7 @@ TEST(Hierarchy, HasNoPositionsThatNobodyHasSaid) {
   line.unplaced = {false, false, false};
   line.axis_attributes[0] = {{"long_name", "of the line"}};
   dataset.grids.push_back(line);
-  dataset.fields.push_back({.name = "q", .lossless = true, .grid = 1});
+  dataset.fields.push_back({.name = "q", .bound = Lossless{}, .grid = 1});
   const auto hierarchy = MakeOf(dataset, {StepOf(0, {"p", "k", "q"})});
 
   EXPECT_EQ(Document(*hierarchy, "1/p/zarr.json")["dimension_names"], json({"z", "y", "x"}));
@@ -161,8 +162,8 @@ DatasetDescription WithTexts() {
   few.has_axis = {true, false, false};
   few.axis_names = {"m", "", ""};
   dataset.grids.push_back(few);
-  dataset.fields.push_back({.name = "few", .lossless = true, .grid = 1, .still = true});
-  dataset.fields.push_back({.name = "c", .lossless = true, .still = true, .coordinate = true});
+  dataset.fields.push_back({.name = "few", .bound = Lossless{}, .grid = 1, .still = true});
+  dataset.fields.push_back({.name = "c", .bound = Lossless{}, .still = true, .coordinate = true});
   const auto numbered = [](const char* letter, int count) {
     std::vector<std::string> texts;
     for (int i = 0; i < count; ++i) texts.push_back(fmt::format("{}{}", letter, i));
@@ -315,7 +316,7 @@ TEST(Hierarchy, ListsWhatIsBelowAPath) {
 /// Layers of 1e-2 and 1e-4, the last lossless.
 std::unique_ptr<Hierarchy> MakeLayers(View view) {
   DatasetDescription dataset = Description();
-  dataset.fields[0].lossless = true;
+  dataset.fields[0].bound = Lossless{};
   dataset.fields[0].rougher = {1e-2, 1e-4};
   pb::StepManifest step = StepOf(3, {"p", "k"});
   for (const double error : {0.5, 0.25}) {
@@ -446,10 +447,10 @@ class ChunkBufferTest : public ::testing::Test {
 
   void Open(const char* key, bool missing = false, View view = {}) {
     DatasetDescription dataset = Description();
-    dataset.fields.push_back({.name = "h", .lossless = true, .fill = 9.5, .given = GivenType::kFloat16});
+    dataset.fields.push_back({.name = "h", .bound = Lossless{}, .fill = 9.5, .given = GivenType::kFloat16});
     dataset.fields.push_back(
-        {.name = "b", .type = DataType::kUint8, .lossless = true, .given = GivenType::kBool});
-    dataset.fields.push_back({.name = "d", .type = DataType::kFloat64, .lossless = true, .fill = 1e20});
+        {.name = "b", .type = DataType::kUint8, .bound = Lossless{}, .given = GivenType::kBool});
+    dataset.fields.push_back({.name = "d", .type = DataType::kFloat64, .bound = Lossless{}, .fill = 1e20});
     pb::StepManifest step = StepOf(3, {"p", "k", "h", "b", "d"});
     if (missing)
       for (pb::FieldStep& field : *step.mutable_fields()) field.mutable_mask()->set_name("0");
