@@ -116,7 +116,8 @@ Result<LevelChoice> Choose(const LevelCandidates& all, const WithinError& within
 
 /// Chooses among the finest levels of the layers whose whole answer, with the coarser levels from first_level
 /// on, keeps to the number of bytes: the one with the smallest recorded error, as coarser levels of a layer
-/// show less. The bound holds for payload and for samples, as either may be sent. Levels without samples in the box are skipped.
+/// show less. The bound holds for payload and for samples, as either may be sent. Levels without samples in
+/// the box are skipped.
 /// @errors kNotFound with the least number of bytes that brings samples
 Result<LevelChoice> Choose(const LevelCandidates& all, const WithinBytes& within) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();

@@ -482,9 +482,7 @@ TEST_F(DatasetStorageTest, LittleMemoryReadsMoreOften) {
 TEST_F(DatasetStorageTest, PlansReadThroughGapsThatTheirStorageWouldRatherReadThanSkip) {
   MakeDataset(disk(), {.dims = {70, 60, 50}, .files = 1});
   const query::ReadRequest request{.field = "pressure", .target = query::AtLevel{1}};
-  const auto cost = [&](const Location& location) {
-    return (*Dataset::Open(location))->Plan(request)->cost;
-  };
+  const auto cost = [&](const Location& location) { return (*Dataset::Open(location))->Plan(request)->cost; };
   const query::Cost each = cost(CopyOfDisk(0));
   const query::Cost disk_like = cost(CopyOfDisk(8 << 10));
   const query::Cost all = cost(CopyOfDisk(1 << 30));
