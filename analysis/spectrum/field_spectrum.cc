@@ -8,6 +8,7 @@
 #include "analysis/spectrum/pencil_transform.h"
 #include "clients/cpp/client.h"
 #include "quarry/base/progress.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/query/series_choice.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "clients/cpp/transport.h"
+#include "quarry/base/status.h"
 
 namespace quarry::client {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "quarry/base/bytes.h"
 #include "quarry/base/cancel_token.h"
-#include "quarry/base/endian.h"
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
 #include "quarry/format/description.h"
 #include "quarry/query/points_question.h"
 #include "quarry/query/question.h"

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "quarry/base/status.h"
+
 namespace quarry::client::internal {
 
 std::size_t LevelAssembler::IndexHash::operator()(const Index3& index) const {

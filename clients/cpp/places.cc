@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/dimension_names.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "quarry/base/data_type.h"
+#include "quarry/format/attribute_rules.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

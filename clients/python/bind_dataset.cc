@@ -8,6 +8,7 @@
 #include "clients/python/bind.h"
 #include "clients/python/dataset.h"
 #include "clients/python/translate.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/query/coordinate_fields.h"
 #include "quarry/query/region.h"

@@ -3,6 +3,7 @@
 #include "clients/python/dataset.h"
 #include "clients/python/translate.h"
 #include "quarry/codec/coder.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 
 namespace nb = nanobind;

@@ -13,6 +13,7 @@
 #include "clients/python/translate.h"
 #include "quarry/base/calendar.h"
 #include "quarry/base/version.h"
+#include "quarry/format/attribute_rules.h"
 #include "quarry/format/manifest.h"
 #include "writer/pipeline/publish.h"
 #include "writer/pipeline/replace.h"

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "quarry/base/calendar_text.h"
+#include "quarry/base/status.h"
 
 namespace quarry {
 namespace {

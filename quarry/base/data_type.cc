@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "quarry/base/status.h"
+
 namespace quarry {
 namespace {
 

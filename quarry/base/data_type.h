@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
 
 namespace quarry {
 

@@ -4,20 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
-#include "quarry/base/memory.h"
+#include "quarry/base/bytes.h"
 
 namespace quarry {
 
 static_assert(std::endian::native == std::endian::little || std::endian::native == std::endian::big,
               "mixed-endian machines are not supported");
-
-/// A byte string. resize() to a larger size leaves the new bytes unset.
-using Bytes = std::vector<std::byte, BufferAllocator<std::byte>>;
-using ByteSpan = std::span<const std::byte>;
 
 /// `value` with its bytes in reverse order.
 template <typename T>

@@ -12,6 +12,8 @@
 #include <malloc.h>
 #endif
 
+#include "quarry/base/bytes.h"
+
 namespace quarry {
 
 namespace {

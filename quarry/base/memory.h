@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <utility>
 
 namespace quarry {
 
@@ -26,34 +24,5 @@ std::uint64_t PrivateMemory();
 /// Asks the system for huge pages when this memory is first touched. No effect if the system has none, or the
 /// range holds none.
 void AdviseHugePages(void* begin, std::size_t bytes);
-
-/// Large buffers come in huge pages where the system has them: touching fresh memory page by page took a
-/// fifth of the time of a large read.
-/// @errors throws std::bad_alloc
-void* AllocateBuffer(std::size_t bytes);
-void FreeBuffer(void* buffer);
-
-/// Allocator of byte strings and sample arrays. Leaves new elements uninitialized instead of writing zeros: a
-/// read or a decoder fills nearly every buffer at once.
-template <typename T>
-struct BufferAllocator {
-  using value_type = T;
-
-  BufferAllocator() = default;
-  template <typename U>
-  BufferAllocator(const BufferAllocator<U>&) {}  // NOLINT: allocators convert implicitly
-
-  T* allocate(std::size_t count) {
-    if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
-    return static_cast<T*>(AllocateBuffer(count * sizeof(T)));
-  }
-  void deallocate(T* buffer, std::size_t) { FreeBuffer(buffer); }
-
-  template <typename U, typename... Args>
-  void construct(U* p, Args&&... args) {
-    if constexpr (sizeof...(Args) > 0) ::new (static_cast<void*>(p)) U(std::forward<Args>(args)...);
-  }
-  friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
-};
 
 }  // namespace quarry

@@ -10,21 +10,11 @@
 #include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
+#include "quarry/codec/coder_id.h"
 #include "quarry/geometry/box.h"
 #include "quarry/geometry/sample_place.h"
 
 namespace quarry {
-
-/// How the samples of a patch become bytes. The numbers are stored in subfiles and never change.
-enum class CoderId : std::uint8_t {
-  kWaveletZfp = 1,
-  kInterpolate = 2,
-  kLossless = 3,
-  kValidity = 4,  ///< masks: uint8 samples that are 0 or 1
-  kInterpolateZeros = 5,
-  kInterpolateSigns = 6,
-  kInterpolateRelative = 7,
-};
 
 /// Validity of the samples of an array, in their order: 1 for valid, 0 for missing. Empty: all are valid.
 using Validity = std::span<const std::uint8_t>;
@@ -208,11 +198,5 @@ const PatchCoder* FindCoder(CoderId id);
 
 /// The coders that a field may name, in the order of their ids.
 std::span<const PatchCoder* const> FieldCoders();
-
-/// Name of the coder with this id, "unknown" when this version does not know it.
-std::string_view Name(CoderId id);
-
-/// Id of the coder that `--codec` or a manifest names. @errors kInvalidArgument that lists the known names
-Result<CoderId> ParseCoder(std::string_view name);
 
 }  // namespace quarry

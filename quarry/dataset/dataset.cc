@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
 #include "quarry/query/make_plan.h"

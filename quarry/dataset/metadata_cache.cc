@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "quarry/format/attribute_rules.h"
+
 namespace quarry {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/geometry/morton.h"

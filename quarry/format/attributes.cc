@@ -7,7 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "quarry/base/missing.h"
+#include "quarry/base/status.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/attribute_rules.h"
 
 namespace quarry {
 namespace {

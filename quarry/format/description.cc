@@ -6,7 +6,11 @@
 #include <limits>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/status.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
+#include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quarry/base/utf8.h"
+#include "quarry/format/description_rules.h"
 
 namespace quarry {
 namespace {

@@ -9,9 +9,14 @@
 
 #include "quarry/base/checked_math.h"
 #include "quarry/base/missing.h"
+#include "quarry/base/status.h"
 #include "quarry/base/utf8.h"
+#include "quarry/codec/coder.h"
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
+#include "quarry/geometry/patch_grid.h"
 
 namespace quarry::format {
 namespace {

@@ -15,6 +15,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/proto_convert.h"
+#include "quarry/format/subfile.h"
 
 namespace quarry::format {
 namespace {

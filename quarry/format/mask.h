@@ -5,6 +5,7 @@
 #include <string>
 
 #include "quarry/format/description.h"
+#include "quarry/format/subfile.h"
 
 /// Masks: which samples of a field and step are missing. A mask is a set of subfiles with the samples 1
 /// (valid) and 0 (missing). Its name follows from its contents, so fields and steps with the same missing

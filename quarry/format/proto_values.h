@@ -1,5 +1,7 @@
 #pragma once
 
+#include "quarry/base/status.h"
+#include "quarry/format/attribute_rules.h"
 #include "quarry/format/description.h"
 #include "quarry/v1/dataset.pb.h"
 

@@ -10,6 +10,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
 #include "quarry/codec/coder.h"
+#include "quarry/format/payload_order.h"
 #include "quarry/geometry/patch_grid.h"
 
 /// Bytes and structs of a subfile. Nothing here opens a file. docs/format.md is the specification.
@@ -20,12 +21,6 @@ inline constexpr std::uint16_t kMajorVersion = 4;
 inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;
-
-enum class PayloadOrder : std::uint8_t {
-  kPatch = 1,  ///< in each layer patch by patch, levels coarse to fine: random access first
-  kLevel = 2,  ///< in each layer level by level from the coarsest, patches in Morton order: whole-domain
-               ///< previews first
-};
 
 /// Bytes of the header in a subfile of this version; the payload follows.
 constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_version == 1 ? 136 : 144; }

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <vector>
 
+#include "quarry/base/status.h"
+
 namespace quarry {
 namespace {
 

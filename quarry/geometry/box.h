@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
 
 namespace quarry {
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "quarry/base/checked_math.h"
+#include "quarry/base/status.h"
 #include "quarry/geometry/morton.h"
 
 namespace quarry {

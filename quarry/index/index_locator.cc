@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/geometry/morton.h"

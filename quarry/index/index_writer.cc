@@ -10,6 +10,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/directory_lock.h"
 #include "quarry/base/file.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/lmdb.h"

@@ -9,7 +9,9 @@
 #include "quarry/base/float16.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/description.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/subfile.h"
 #include "quarry/input/formats.h"
 
 namespace quarry::input {

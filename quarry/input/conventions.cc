@@ -13,6 +13,8 @@
 #include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
 
 namespace quarry::input {
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "quarry/base/utf8.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 
 namespace quarry::input::internal {

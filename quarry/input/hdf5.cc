@@ -4,6 +4,7 @@
 #include <map>
 
 #include "quarry/base/file.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
 #include "quarry/input/hdf5_attributes.h"

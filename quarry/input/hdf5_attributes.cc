@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/conventions.h"
 #include "quarry/input/hdf5_types.h"
 

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "quarry/base/file.h"
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/array_file.h"
 #include "quarry/input/conventions.h"
 #include "quarry/input/hdf5_parts.h"

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "quarry/base/file.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/array_file.h"
 
 namespace quarry::input::internal {

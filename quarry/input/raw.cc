@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "quarry/base/file.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/dense.h"
 #include "quarry/input/records.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/query/choose_level.h"
 #include "quarry/query/fetch.h"

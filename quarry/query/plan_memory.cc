@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::query {

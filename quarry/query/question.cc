@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "quarry/base/status.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::query {

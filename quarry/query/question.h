@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quarry/base/data_type.h"
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
 #include "quarry/geometry/box.h"
 
 /// Questions to datasets and their answers, in the same terms for disk, network and clients.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/proto_convert.h"
 
 namespace quarry::zarr {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "quarry/format/description_rules.h"
+
 namespace quarry::zarr {
 namespace {
 

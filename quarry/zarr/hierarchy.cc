@@ -10,6 +10,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/endian.h"
+#include "quarry/geometry/patch_grid.h"
 #include "quarry/zarr/documents.h"
 #include "quarry/zarr/keys.h"
 

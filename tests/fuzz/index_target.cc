@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/seal.h"

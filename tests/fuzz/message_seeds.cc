@@ -6,6 +6,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/wire/convert.h"

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
+#include "quarry/format/subfile.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/output_file.h"
 

@@ -1,8 +1,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "quarry/base/missing.h"
 #include "quarry/base/units.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/geometry/patch_grid.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {

@@ -11,6 +11,7 @@
 #include "quarry/base/value_range.h"
 #include "quarry/base/wide_integer.h"
 #include "quarry/dataset/verify.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/input/input.h"
 #include "tools/quarry/command.h"
 

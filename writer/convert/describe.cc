@@ -12,6 +12,7 @@
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
 #include "quarry/base/version.h"
+#include "quarry/format/attribute_rules.h"
 #include "quarry/format/invariants.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/rounding.h"

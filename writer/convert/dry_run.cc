@@ -6,6 +6,7 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/units.h"
+#include "quarry/format/description_rules.h"
 #include "writer/convert/describe.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/dataset_writer.h"

@@ -11,6 +11,7 @@
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/format/description_rules.h"
 #include "writer/convert/convert.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/declare.h"

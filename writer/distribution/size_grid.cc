@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "quarry/base/status.h"
 #include "writer/distribution/decomposition.h"
 
 namespace quarry::distribution {

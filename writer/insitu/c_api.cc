@@ -1,6 +1,7 @@
 #include <cmath>
 #include <new>
 
+#include "quarry/format/attribute_rules.h"
 #include "writer/insitu/c_object.h"
 
 namespace {

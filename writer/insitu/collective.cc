@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/phases.h"
 #include "writer/redistribute/mapping.h"

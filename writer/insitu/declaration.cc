@@ -4,6 +4,7 @@
 #include <set>
 
 #include "quarry/base/version.h"
+#include "quarry/format/attribute_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/invariants.h"
 #include "writer/pipeline/source_grid.h"

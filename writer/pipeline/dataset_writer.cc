@@ -10,6 +10,7 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "writer/pipeline/comm.h"

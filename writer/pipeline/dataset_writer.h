@@ -11,6 +11,7 @@
 
 #include "quarry/base/value_range.h"
 #include "quarry/format/description.h"
+#include "quarry/format/subfile.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/earlier_patches.h"

@@ -6,9 +6,13 @@
 #include <cmath>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/status.h"
 #include "quarry/base/utf8.h"
+#include "quarry/codec/coder.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
+#include "quarry/geometry/patch_grid.h"
 
 namespace quarry::writer {
 namespace {

@@ -8,6 +8,8 @@
 
 #include "quarry/base/file.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/attribute_rules.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"

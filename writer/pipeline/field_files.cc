@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "writer/pipeline/comm.h"

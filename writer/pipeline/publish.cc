@@ -1,5 +1,6 @@
 #include "writer/pipeline/publish.h"
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/format/subfile_table.h"

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "quarry/format/description_rules.h"
 #include "writer/pipeline/declare.h"
 
 /// Which grid of a dataset the samples of a source lie on: the same for dump files, the memory of a

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/query/patch_part.h"
 
 namespace quarry::client::internal {

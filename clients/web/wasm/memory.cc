@@ -1,5 +1,7 @@
 #include "quarry/base/memory.h"
 
+#include "quarry/base/bytes.h"
+
 // Buffers come from the module's own heap: there are no huge pages, and no system to return memory to.
 namespace quarry {
 

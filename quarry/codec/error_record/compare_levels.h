@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/memory.h"
+#include "quarry/base/bytes.h"
 #include "quarry/codec/error_record/lanes.h"
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/geometry/box.h"

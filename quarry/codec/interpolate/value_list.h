@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "quarry/base/memory.h"
+#include "quarry/base/bytes.h"
 #include "quarry/codec/lossless/arithmetic.h"
 
 namespace quarry::interpolate {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "quarry/base/memory.h"
+#include "quarry/base/bytes.h"
 #include "quarry/geometry/box.h"
 
 /// The arrays of a pass, which doubles the resolution along one axis. Known samples become the even ones

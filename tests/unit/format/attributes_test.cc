@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/proto_convert.h"
 

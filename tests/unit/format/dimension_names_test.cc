@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "quarry/base/status.h"
+
 namespace quarry {
 namespace {
 

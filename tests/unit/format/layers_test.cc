@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "quarry/format/description.h"
+#include "quarry/format/description_rules.h"
 
 namespace quarry {
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/mask.h"
 #include "quarry/format/proto_convert.h"

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"

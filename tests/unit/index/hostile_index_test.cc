@@ -6,6 +6,7 @@
 #include <random>
 
 #include "quarry/base/checksum.h"
+#include "quarry/format/description_rules.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/lmdb_reader.h"

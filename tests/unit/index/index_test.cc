@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "quarry/format/description_rules.h"
 #include "quarry/geometry/morton.h"
 #include "quarry/index/box_tree.h"
 #include "quarry/index/index_locator.h"
