@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "quarry/command_line/command_line.h"
+#include "writer/redistribute/copy_part.h"
 #include "writer/redistribute/redistribute.h"
 
 namespace quarry::redistribute {

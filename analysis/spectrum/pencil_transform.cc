@@ -9,6 +9,7 @@
 
 #include "writer/redistribute/mpi_status.h"
 #include "writer/redistribute/redistribute.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::spectrum {
 namespace {
@@ -85,7 +86,7 @@ Result<Redistribution> Transpose(MPI_Comm comm, const Index3& dims, const Pencil
   QUARRY_MPI(MPI_Comm_rank, comm, &rank);
   const redistribute::Layout layout{dims, distribution::OneBoxEach(Pencils(dims, grid, from_axis)),
                                     distribution::OneBoxEach(Pencils(dims, grid, from_axis + 1))};
-  transpose.Use(ScheduleForRank(layout, rank));
+  redistribute::Schedules::Use(ScheduleForRank(layout, rank), &transpose);
   return transpose;
 }
 

@@ -6,6 +6,8 @@
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/query/coordinate_fields.h"
+#include "quarry/query/curvilinear.h"
 
 namespace quarry::client {
 namespace {
@@ -57,71 +59,89 @@ Result<std::shared_ptr<const query::CurvilinearGrid>> ReadCurvilinear(const Data
 
 }  // namespace
 
+struct Places::State {
+  Status Outside(std::size_t number, const query::Point& position, std::size_t axis) const;
+
+  GridDescription grid;
+  std::string field;
+  query::PositionTitles titles;
+  std::optional<query::CoordinateFields> fields;
+  std::optional<std::uint64_t> step;  ///< the step, if coordinates change with time
+  std::shared_ptr<const query::CurvilinearGrid> curvilinear;
+};
+
 Result<Places> Places::Of(const Dataset& dataset, const std::string& field, std::optional<std::uint64_t> step,
                           const CallOptions& call, const Places& known) {
   const DatasetDescription& description = dataset.description();
   const std::optional<std::size_t> number = description.FindField(field);
   if (!number) return Places();
-  Places places;
-  places.grid_ = description.GridOf(*number);
-  places.field_ = field;
-  places.titles_ = query::TitlesOfPositions(description, *number, true);
-  QUARRY_ASSIGN_OR_RETURN(places.fields_, query::FindCoordinateFields(description, *number));
-  if (!places.fields_) return places;
-  const query::CoordinateFields& fields = *places.fields_;
-  if (!description.fields[fields.x].still || !description.fields[fields.y].still) {
-    places.step_ = step;
-    if (!step) {
-      QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, dataset.PlanRead({.field = field}, call));
-      places.step_ = header.step;
+  State state;
+  state.grid = description.GridOf(*number);
+  state.field = field;
+  state.titles = query::TitlesOfPositions(description, *number, true);
+  QUARRY_ASSIGN_OR_RETURN(state.fields, query::FindCoordinateFields(description, *number));
+  if (state.fields) {
+    const query::CoordinateFields& fields = *state.fields;
+    if (!description.fields[fields.x].still || !description.fields[fields.y].still) {
+      state.step = step;
+      if (!step) {
+        QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader header, dataset.PlanRead({.field = field}, call));
+        state.step = header.step;
+      }
+    }
+    if (known.state_ && known.state_->fields == state.fields && known.state_->step == state.step) {
+      state.curvilinear = known.state_->curvilinear;
+    } else {
+      QUARRY_ASSIGN_OR_RETURN(state.curvilinear, ReadCurvilinear(dataset, fields, state.step, call));
     }
   }
-  if (known.fields_ == places.fields_ && known.step_ == places.step_) {
-    places.curvilinear_ = known.curvilinear_;
-    return places;
-  }
-  QUARRY_ASSIGN_OR_RETURN(places.curvilinear_, ReadCurvilinear(dataset, fields, places.step_, call));
+  Places places;
+  places.state_ = std::make_shared<const State>(std::move(state));
   return places;
 }
 
-Status Places::Outside(std::size_t number, const query::Point& position, std::size_t axis) const {
+std::uint64_t Places::bytes() const {
+  return state_ && state_->curvilinear ? state_->curvilinear->bytes() : 0;
+}
+
+Status Places::State::Outside(std::size_t number, const query::Point& position, std::size_t axis) const {
   const std::string point =
       fmt::format("point {} ({}, {}, {})", number, position[0], position[1], position[2]);
   const auto range = [&](std::size_t a, double low, double high) {
-    const std::string& units = titles_.units[a];
-    return fmt::format("\"{}\" runs from {} to {}{}", Printable(titles_.names[a]), low, high,
+    const std::string& units = titles.units[a];
+    return fmt::format("\"{}\" runs from {} to {}{}", Printable(titles.names[a]), low, high,
                        units.empty() ? "" : " " + Printable(units));
   };
   if (axis == 2) {
-    return InvalidArgument("{} is outside the grid of \"{}\": {}", point, Printable(field_),
-                           range(2, PositionOf(grid_, 2, 0), PositionOf(grid_, 2, grid_.dims[2] - 1)));
+    return InvalidArgument("{} is outside the grid of \"{}\": {}", point, Printable(field),
+                           range(2, PositionOf(grid, 2, 0), PositionOf(grid, 2, grid.dims[2] - 1)));
   }
-  const auto& ranges = curvilinear_->ranges();
+  const auto& ranges = curvilinear->ranges();
   if (!ranges) {
     return InvalidArgument("{} is outside the grid of \"{}\": \"{}\" and \"{}\" have no valid position",
-                           point, Printable(field_), Printable(titles_.names[0]),
-                           Printable(titles_.names[1]));
+                           point, Printable(field), Printable(titles.names[0]), Printable(titles.names[1]));
   }
   return InvalidArgument(
       "{} is outside the grid of \"{}\": no four samples with positions enclose it; {}, and {}", point,
-      Printable(field_), range(0, (*ranges)[0].low, (*ranges)[0].high),
+      Printable(field), range(0, (*ranges)[0].low, (*ranges)[0].high),
       range(1, (*ranges)[1].low, (*ranges)[1].high));
 }
 
 Result<std::vector<query::Point>> Places::SampleCoordinatesOf(std::span<const query::Point> positions,
                                                               const CancelToken& cancel) const {
+  if (!state_) return std::vector<query::Point>(positions.begin(), positions.end());
   std::vector<query::Point> points;
   points.reserve(positions.size());
   for (std::size_t p = 0; p < positions.size(); ++p) {
     const query::Point& position = positions[p];
-    query::Point point = query::ToSampleCoordinates(grid_, position);
-    if (curvilinear_) {
+    query::Point point = query::ToSampleCoordinates(state_->grid, position);
+    if (state_->curvilinear) {
       if (p % kPointsOfALook == 0 && cancel.cancelled())
         return Status(StatusCode::kCancelled, "the search for positions was cancelled");
-      const auto found = curvilinear_->Find(position[0], position[1]);
-      if (!found) return Outside(p, position, 0);
-      if (!(point[2] >= 0 && point[2] <= static_cast<double>(grid_.dims[2] - 1)))
-        return Outside(p, position, 2);
+      const auto found = state_->curvilinear->Find(position[0], position[1]);
+      if (!found) return state_->Outside(p, position, 0);
+      if (!(point[2] >= 0 && point[2] <= static_cast<double>(state_->grid.dims[2] - 1)))
+        return state_->Outside(p, position, 2);
       point[0] = (*found)[0];
       point[1] = (*found)[1];
     }

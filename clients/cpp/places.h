@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "clients/cpp/client.h"
-#include "quarry/query/coordinate_fields.h"
 
 namespace quarry::client {
 
@@ -16,7 +15,8 @@ namespace quarry::client {
 inline constexpr std::uint64_t kMaxPlaces = std::uint64_t{64} << 20;
 
 /// Where the samples of a field lie, for points that are given by positions: on its axes, or where two other
-/// fields say, as longitudes and latitudes of a curvilinear grid (query::FindCoordinateFields).
+/// fields say, as longitudes and latitudes of a curvilinear grid: fields along the axes x and y that the
+/// source marks as coordinates.
 ///
 ///   auto places = quarry::client::Places::Of(*dataset, "temp");
 ///   auto points = places->SampleCoordinatesOf(positions);       // longitude, latitude, depth
@@ -31,7 +31,8 @@ class Places {
   /// has the places of Places(): reading it says so.
   /// @param step   of coordinates that change with time; left out: the first step that has the field
   /// @param known  of a field of the same dataset: coordinates that it has are not read again
-  /// @errors those of FindCoordinateFields and Dataset::Read; kResourceExhausted: beyond kMaxPlaces
+  /// @errors those of Dataset::Read; kInvalidArgument, with all candidates: the fields with the coordinates
+  /// are none or several; kResourceExhausted: beyond kMaxPlaces
   static Result<Places> Of(const Dataset& dataset, const std::string& field,
                            std::optional<std::uint64_t> step = {}, const CallOptions& call = {},
                            const Places& known = {});
@@ -44,17 +45,12 @@ class Places {
                                                         const CancelToken& cancel = {}) const;
 
   /// [bytes] of the coordinates that were read.
-  std::uint64_t bytes() const { return curvilinear_ ? curvilinear_->bytes() : 0; }
+  std::uint64_t bytes() const;
 
  private:
-  Status Outside(std::size_t number, const query::Point& position, std::size_t axis) const;
+  struct State;
 
-  GridDescription grid_;
-  std::string field_;
-  query::PositionTitles titles_;
-  std::optional<query::CoordinateFields> fields_;
-  std::optional<std::uint64_t> step_;  ///< the step, if coordinates change with time
-  std::shared_ptr<const query::CurvilinearGrid> curvilinear_;
+  std::shared_ptr<const State> state_;  ///< null: sample coordinates
 };
 
 }  // namespace quarry::client

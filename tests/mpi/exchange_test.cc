@@ -8,6 +8,7 @@
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::writer {
 namespace {

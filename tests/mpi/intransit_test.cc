@@ -19,6 +19,7 @@
 
 #include "tests/testing/make_dataset.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::intransit {
 namespace {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "writer/redistribute/datatype.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::redistribute {
 namespace {
@@ -186,7 +187,7 @@ Status CheckRandomMapping(MPI_Comm comm, int number) {
   const bool use_plan = Below(&random, 3) == 0;
   QUARRY_ASSIGN_OR_RETURN(auto redistribution, Redistribution::Describe(comm, description));
   if (use_plan) {
-    redistribution.Use(ScheduleForRank(layout, RankOf(comm)));
+    Schedules::Use(ScheduleForRank(layout, RankOf(comm)), &redistribution);
   } else {
     QUARRY_RETURN_IF_ERROR(redistribution.Map(layout.owned[rank], layout.needed[rank]));
   }

@@ -1,5 +1,6 @@
 #include "writer/intransit/staging.h"
 
+#include "writer/redistribute/copy_part.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::intransit::internal {

@@ -4,6 +4,8 @@
 
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/phases.h"
+#include "writer/redistribute/copy_part.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::writer {
 namespace {
@@ -122,7 +124,7 @@ Status PatchGathering::Exchange(MPI_Comm comm, redistribute::Redistribution* red
           received.push_back(
               redistribute::MutableBoxView::Dense(target.patch.samples.data(), target.box, sample_bytes_));
         }
-        redistribution->Use(Messages());
+        redistribute::Schedules::Use(Messages(), redistribution);
         return Status::Ok();
       })));
   QUARRY_RETURN_IF_ERROR(redistribution->Exchange(sent, received));

@@ -11,6 +11,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/placement.h"
+#include "writer/redistribute/mapping.h"
 #include "writer/redistribute/redistribute.h"
 
 namespace quarry::writer {

@@ -7,6 +7,7 @@
 
 #include "quarry/base/missing.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::writer {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "writer/redistribute/copy_part.h"
+
 namespace quarry::redistribute {
 namespace {
 

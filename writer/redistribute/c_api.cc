@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/base/checked_math.h"
+#include "quarry/base/status.h"
 #include "writer/redistribute/quarry_redistribute.h"
 #include "writer/redistribute/redistribute.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "writer/redistribute/copy_part.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::redistribute {

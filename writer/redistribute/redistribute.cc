@@ -6,9 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "writer/redistribute/copy_part.h"
 #include "writer/redistribute/datatype.h"
 #include "writer/redistribute/messages.h"
 #include "writer/redistribute/mpi_status.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::redistribute {
 namespace {
@@ -355,7 +357,9 @@ Status Redistribution::Map(const std::vector<Box>& owned, const std::vector<Box>
   return Status::Ok();
 }
 
-void Redistribution::Use(RankSchedule schedule) { state_->SetSchedule(std::move(schedule), 0); }
+void Schedules::Use(RankSchedule schedule, Redistribution* redistribution) {
+  redistribution->state_->SetSchedule(std::move(schedule), 0);
+}
 
 Status Redistribution::Exchange(std::span<const BoxView> owned, std::span<const MutableBoxView> needed) {
   State& state = *state_;
@@ -368,8 +372,9 @@ Status Redistribution::Exchange(std::span<const BoxView> owned, std::span<const 
 
 Status Redistribution::Agree(const Status& local) const { return AgreeOnStatus(state_->comm.get(), local); }
 
-const RankSchedule* Redistribution::schedule() const {
-  return state_->schedule ? &*state_->schedule : nullptr;
+const RankSchedule* Schedules::Of(const Redistribution& redistribution) {
+  const std::optional<RankSchedule>& schedule = redistribution.state_->schedule;
+  return schedule ? &*schedule : nullptr;
 }
 Method Redistribution::method() const { return state_->method; }
 std::int64_t Redistribution::messages_sent() const { return static_cast<std::int64_t>(state_->sends.size()); }

@@ -8,20 +8,20 @@
 #include <span>
 #include <vector>
 
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
+#include "quarry/geometry/box.h"
 #include "writer/redistribute/box_view.h"
-#include "writer/redistribute/mapping.h"
 
 namespace quarry::redistribute {
 
 /// How samples travel.
 enum class Method {
   /// kAlltoallw if at least half of the slots of its calls carry something: pairs of ranks that share samples
-  /// in a round, over all rounds, are at least rounds * ranks * (ranks - 1) / 2. Otherwise kPointToPoint, and
-  /// always after Use: no rank then knows what the others send.
+  /// in a round, over all rounds, are at least rounds * ranks * (ranks - 1) / 2. Otherwise kPointToPoint.
+  /// Round i moves the i-th owned box of every rank.
   kAutomatic,
   kPointToPoint,  ///< non-blocking messages between the ranks that share samples
-  kAlltoallw,     ///< one MPI_Alltoallw for each round of the mapping
+  kAlltoallw,     ///< one MPI_Alltoallw for each round
 };
 
 /// How many parts travel in one message of kPointToPoint.
@@ -53,7 +53,8 @@ struct Description {
 class Redistribution {
  public:
   /// @param comm  duplicated: messages here never meet those of the caller
-  /// @errors kInvalidArgument: CheckDomain, a negative batch, or ranks with different descriptions
+  /// @errors kInvalidArgument: a dimension below 1, no bytes in a sample, 2^63 bytes and more in the domain,
+  /// a negative batch, or ranks with different descriptions
   /// @collective over `comm`
   static Result<Redistribution> Describe(MPI_Comm comm, const Description& description);
 
@@ -64,18 +65,15 @@ class Redistribution {
 
   /// @param owned   boxes of this rank: any number, none included. Those of all ranks cover the domain once.
   /// @param needed  boxes of this rank: any number, inside the domain; may overlap and leave gaps
-  /// @errors kInvalidArgument as CheckLayout, with the ranks and the box. The previous mapping is lost.
+  /// @errors kInvalidArgument, with the ranks and the box: a box outside the domain, owned boxes that
+  /// overlap, a sample that no rank owns. The previous mapping is lost.
   /// @collective
   Status Map(const std::vector<Box>& owned, const std::vector<Box>& needed);
-
-  /// Instead of Map, where every rank knows all boxes: no communication, and no checks.
-  /// @param schedule  from ScheduleForRank, with the same layout on every rank; one that CheckLayout accepts
-  void Use(RankSchedule schedule);
 
   /// Fills the needed boxes. Datatypes are reused while the views stay the same.
   /// @param owned   one view for each owned box, in the order of Map; ignored for empty boxes
   /// @param needed  one view for each needed box; memory that overlaps no other view
-  /// @errors kFailedPrecondition before Map or Use; kInvalidArgument: wrong number of views, or no memory for
+  /// @errors kFailedPrecondition before Map; kInvalidArgument: wrong number of views, or no memory for
   /// a box; kInternal: MPI. After kInternal the needed boxes have undefined samples.
   /// @collective
   Status Exchange(std::span<const BoxView> owned, std::span<const MutableBoxView> needed);
@@ -83,9 +81,6 @@ class Redistribution {
   /// Success if every rank brings success, else the error of the lowest failing rank: for callers that have
   /// errors of their own to agree on. @collective
   Status Agree(const Status& local) const;
-
-  /// Schedule of this rank: boxes sent, received and kept; null before Map or Use.
-  const RankSchedule* schedule() const;
 
   /// kPointToPoint or kAlltoallw: what Exchange uses.
   Method method() const;
@@ -98,6 +93,7 @@ class Redistribution {
   double seconds() const;
 
  private:
+  friend class Schedules;
   struct State;
   explicit Redistribution(std::unique_ptr<State> state);
 

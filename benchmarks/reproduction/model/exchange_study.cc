@@ -10,6 +10,7 @@
 #include "quarry/base/progress.h"
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/comm.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::reproduction {
 namespace {
@@ -94,9 +95,9 @@ class ShapeStudy {
       result.packed = e.packed.has_value();
       QUARRY_ASSIGN_OR_RETURN(result.setup_seconds, writer::MaxOverRanks(comm_, e.setup_seconds));
       QUARRY_ASSIGN_OR_RETURN(result.seconds, GatherTiming(comm_, e.seconds));
-      QUARRY_ASSIGN_OR_RETURN(
-          const MovedTraffic moved,
-          CountMoved(comm_, *e.exchange.redistribution().schedule(), options_.type, e.batch));
+      QUARRY_ASSIGN_OR_RETURN(const MovedTraffic moved,
+                              CountMoved(comm_, *redistribute::Schedules::Of(e.exchange.redistribution()),
+                                         options_.type, e.batch));
       result.bytes_moved = moved.bytes;
       result.messages = moved.messages;
       result.patches_per_rank = iobench::Spread::Of(
@@ -116,8 +117,8 @@ class ShapeStudy {
           if (target->patches.empty()) target->patches = e.exchange.Allocate();
           if (!packed) return Status::Ok();
           QUARRY_ASSIGN_OR_RETURN(
-              e.packed,
-              PackedExchange::Plan(comm_, *e.exchange.redistribution().schedule(), SizeOf(options_.type)));
+              e.packed, PackedExchange::Plan(comm_, *redistribute::Schedules::Of(e.exchange.redistribution()),
+                                             SizeOf(options_.type)));
           return Status::Ok();
         })));
     e.setup_seconds = MPI_Wtime() - start;

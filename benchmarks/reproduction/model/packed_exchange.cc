@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "writer/redistribute/copy_part.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::reproduction {

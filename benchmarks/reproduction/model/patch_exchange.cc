@@ -1,5 +1,7 @@
 #include "benchmarks/reproduction/model/patch_exchange.h"
 
+#include "writer/redistribute/schedules.h"
+
 namespace quarry::reproduction {
 
 Result<PatchExchange> PatchExchange::Plan(MPI_Comm comm, const PatchGrid& grid, DataType type,
@@ -14,7 +16,7 @@ Result<PatchExchange> PatchExchange::Plan(MPI_Comm comm, const PatchGrid& grid, 
   MPI_Comm_rank(comm, &rank);
   const redistribute::Layout layout{grid.dims(), owned,
                                     distribution::PatchesOfRanks(grid, placement, owned.size())};
-  redistribution.Use(redistribute::ScheduleForRank(layout, rank));
+  redistribute::Schedules::Use(redistribute::ScheduleForRank(layout, rank), &redistribution);
   std::vector<std::int64_t> patches;
   for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
     if (placement[static_cast<std::size_t>(p)] == rank) patches.push_back(p);

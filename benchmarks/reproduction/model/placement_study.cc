@@ -10,6 +10,7 @@
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/encode.h"
+#include "writer/redistribute/schedules.h"
 
 namespace quarry::reproduction {
 namespace {
@@ -102,9 +103,9 @@ class Study {
     result.placement = p.strategy;
     result.patches_of_ranks = distribution::CountPerRank(p.placement, static_cast<int>(boxes_.size()));
     result.contained_of_ranks = CountContained(p);
-    QUARRY_ASSIGN_OR_RETURN(
-        const MovedTraffic moved,
-        CountMoved(comm_, *p.exchange.redistribution().schedule(), options_.type, writer::kExchangePerPatch));
+    QUARRY_ASSIGN_OR_RETURN(const MovedTraffic moved,
+                            CountMoved(comm_, *redistribute::Schedules::Of(p.exchange.redistribution()),
+                                       options_.type, writer::kExchangePerPatch));
     result.bytes_moved = moved.bytes;
     result.messages = moved.messages;
     QUARRY_ASSIGN_OR_RETURN(result.exchange, GatherTiming(comm_, p.exchange_seconds));

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "quarry/base/status.h"
+
 namespace quarry::client {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "quarry/base/file.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::writer {
 namespace {
