@@ -1,5 +1,7 @@
 #include "insitu.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>

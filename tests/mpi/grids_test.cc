@@ -17,6 +17,7 @@
 
 #include "quarry/format/manifest.h"
 #include "tests/testing/make_dataset.h"
+#include "writer/insitu/declaration.h"
 #include "writer/insitu/insitu.h"
 #include "writer/insitu/setup.h"
 #include "writer/pipeline/comm.h"

@@ -4,14 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "writer/distribution/strategies.h"
+
 /// Which patch goes to which subfile, and which rank writes it. Pure functions, as in placement.h.
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV.C
 namespace quarry::distribution {
-
-enum class AggregationStrategy {
-  kBalanced,  ///< subfiles of nearly equal bytes
-  kEqual,     ///< subfiles of equally many patches
-};
 
 /// Cuts patches, in Morton order, into `files` runs: run f is [begin[f], begin[f + 1]). begin has files + 1
 /// entries.

@@ -5,16 +5,12 @@
 
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/ownership.h"
+#include "writer/distribution/strategies.h"
 
 /// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer
 /// from the boxes alone, and so can a program without MPI for any number of ranks.
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV.A
 namespace quarry::distribution {
-
-enum class PlacementStrategy {
-  kBalanced,  ///< every rank ends up with floor(M/N) or floor(M/N) + 1 of M patches on N ranks
-  kGreedy,    ///< each patch goes to the rank that owns most of it
-};
 
 /// The rank of every patch, by patch index.
 using Placement = std::vector<int>;

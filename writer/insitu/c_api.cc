@@ -3,6 +3,7 @@
 
 #include "quarry/format/attribute_rules.h"
 #include "writer/insitu/c_object.h"
+#include "writer/pipeline/phases.h"
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/description_rules.h"
+#include "writer/insitu/declaration.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/phases.h"
 #include "writer/redistribute/mapping.h"

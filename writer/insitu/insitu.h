@@ -2,17 +2,18 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "writer/insitu/collective.h"
-#include "writer/insitu/declaration.h"
-#include "writer/insitu/setup.h"
+#include "quarry/base/data_type.h"
+#include "quarry/base/result.h"
+#include "writer/insitu/insitu_setup.h"
 
 /// A running simulation writes its steps into a dataset, without a dump in between.
 namespace quarry::insitu {
@@ -107,35 +108,13 @@ class Dataset {
   Status Close();
 
   /// Seconds of this rank in each phase of the pipeline.
-  const writer::PhaseSeconds& seconds() const { return writer_ ? writer_->seconds() : seconds_; }
+  const writer::PhaseSeconds& seconds() const;
 
  private:
-  struct Step : OpenStep {
-    std::set<std::string> published;  ///< fields that were there before
-    bool written = false;             ///< whether anything is staged
-  };
+  class Run;
+  Dataset();
 
-  Dataset(MPI_Comm own, const Setup& setup, const std::vector<OwnedBox>& boxes);
-
-  Status Start(const Status& found);
-  /// The start of every collective call: success if all ranks make it, with the same arguments, and accept
-  /// it.
-  Status Agree(Call call, const Status& local, const std::string& arguments = "");
-  const OpenStep* open() const { return step_ ? &*step_ : nullptr; }
-  /// Whether a field of the open step may be put. @errors kAlreadyExists: it is published
-  Status CheckNew(const std::string& field) const;
-  Status WriteViews(std::size_t field, std::vector<BoxView> views);
-  void Release();
-
-  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
-  int rank_;
-  Setup setup_;
-  std::vector<OwnedBox> boxes_;
-  CallAgreement agreement_;
-  distribution::Ownership owned_;
-  std::unique_ptr<writer::DatasetWriter> writer_;
-  writer::PhaseSeconds seconds_{};  ///< when closed
-  std::optional<Step> step_;
+  std::unique_ptr<Run> run_;
 };
 
 }  // namespace quarry::insitu

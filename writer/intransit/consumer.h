@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/status.h"
-#include "writer/insitu/setup.h"
+#include "quarry/base/data_type.h"
+#include "quarry/base/result.h"
+#include "quarry/geometry/box.h"
+#include "writer/insitu/insitu_setup.h"
 
 namespace quarry::intransit {
 

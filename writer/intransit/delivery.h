@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "quarry/base/bytes.h"
 #include "writer/insitu/declaration.h"
 #include "writer/intransit/consumer.h"
 #include "writer/redistribute/redistribute.h"

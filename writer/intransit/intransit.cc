@@ -6,7 +6,11 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
+#include "writer/insitu/collective.h"
 #include "writer/intransit/groups.h"
+#include "writer/intransit/link.h"
+#include "writer/intransit/protocol.h"
+#include "writer/intransit/staging.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
 
@@ -53,43 +57,100 @@ Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
 
 }  // namespace
 
-Dataset::Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
-                 const std::vector<OwnedBox>& boxes, const Transport& transport)
-    : link_(std::move(link)),
-      comm_(own),
-      rank_(writer::Rank(own)),
-      setup_(setup),
-      boxes_(boxes),
-      transport_(transport),
-      agreement_(own, setup.path) {
-  setup_.pipeline.progress = false;
-}
-
-Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
-                                               const std::vector<OwnedBox>& boxes, const Transport& transport,
-                                               const Status& found) {
-  QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
-  if (roles.writes())
-    return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
-  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link()));
-  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, redistribute::DuplicateQuietly(comm));
-  std::unique_ptr<Dataset> dataset;
-  const Status status = Guarded([&]() -> Status {
-    dataset.reset(new Dataset(roles.link(), own, setup, boxes, transport));
-    const Timer timer(&dataset->seconds_.opening);
-    return dataset->Start(std::move(ranks), found);
-  });
-  if (status.ok()) return dataset;
-  if (dataset) {
-    (void)dataset->agreement_.Keep(status);
-    dataset->Release();
-  } else {
-    MPI_Comm_free(&own);
+class Dataset::Run {
+ public:
+  /// @param own  freed when the run ends
+  Run(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
+      const std::vector<OwnedBox>& boxes, const Transport& transport)
+      : link_(std::move(link)),
+        comm_(own),
+        rank_(writer::Rank(own)),
+        setup_(setup),
+        boxes_(boxes),
+        transport_(transport),
+        agreement_(own, setup.path) {
+    setup_.pipeline.progress = false;
   }
-  return status;
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  Status Open(std::vector<int> ranks, const Status& found);
+  /// Ends it after an error of Open.
+  void GiveUp(const Status& status);
+  Status BeginStep(std::int64_t step, std::optional<double> time);
+  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
+  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
+  Status EndStep();
+  Status AbandonStep();
+  Status Close();
+
+  const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
+  const SimulationSeconds& seconds() const { return seconds_; }
+  std::uint64_t waits() const { return waits_; }
+  std::uint64_t most_in_flight() const { return most_in_flight_; }
+  std::uint64_t staging_bytes() const { return staging_bytes_; }
+
+ private:
+  Status Start(std::vector<int> ranks, const Status& found);
+  bool root() const { return rank_ == 0; }
+  std::uint64_t in_flight() const { return handed_over_ - answered_; }
+  /// Where the step that is open, or the next one, is staged.
+  std::size_t place() const { return handed_over_ % staging_->places(); }
+
+  const insitu::OpenStep* open() const { return step_ ? &*step_ : nullptr; }
+  /// The start of every collective call: success if all ranks make it, with the same arguments, and accept
+  /// it.
+  Status Agree(insitu::Call call, const Status& local, const std::string& arguments = "");
+  Status CheckTransport() const;
+  Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
+  Status WaitForPlace(std::uint64_t step);
+  Status HandOver(const insitu::OpenStep& step);
+  Result<std::vector<internal::Answer>> ReceiveAnswers(bool wait);
+  Result<std::vector<internal::Answer>> FinishAtWriters(double waiting);
+  Status ShareAnswers(const Result<std::vector<internal::Answer>>& of_root);
+  Status TakeLosses();
+  void Release();
+
+  std::shared_ptr<internal::Link> link_;
+  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
+  int rank_;
+  Setup setup_;
+  std::vector<OwnedBox> boxes_;
+  Transport transport_;
+  insitu::CallAgreement agreement_;
+  std::unique_ptr<internal::Staging> staging_;
+  int writer_ = 0;   ///< that this rank sends to, in link_->all
+  int number_ = -1;  ///< number of the dataset at the writers; -1 where it is not open
+  std::optional<insitu::OpenStep> step_;
+  // All of these are the same on every rank.
+  std::uint64_t handed_over_ = 0;
+  std::uint64_t answered_ = 0;
+  std::vector<std::uint64_t> lost_;
+  Status unsure_;             ///< the first kUnknown that the simulation has not seen yet
+  std::uint64_t untold_ = 0;  ///< lost steps that the simulation does not know of yet
+  std::uint64_t first_untold_step_ = 0;
+  Status first_untold_;
+  Status ended_;   ///< the error of a consumer: no more steps
+  Status closed_;  ///< the writers' answer to the closing
+  Status broken_;  ///< messages did not leave, or did not arrive: no more steps
+  std::uint64_t waits_ = 0;
+  std::uint64_t most_in_flight_ = 0;
+  std::uint64_t staging_bytes_ = 0;
+  SimulationSeconds seconds_;
+};
+
+Status Dataset::Run::Open(std::vector<int> ranks, const Status& found) {
+  const Timer timer(&seconds_.opening);
+  return Start(std::move(ranks), found);
 }
 
-Status Dataset::CheckTransport() const {
+void Dataset::Run::GiveUp(const Status& status) {
+  (void)agreement_.Keep(status);
+  Release();
+}
+
+Status Dataset::Run::CheckTransport() const {
   if (transport_.steps_in_flight < 1)
     return InvalidArgument("{} steps in flight are not possible; give at least 1",
                            transport_.steps_in_flight);
@@ -99,7 +160,7 @@ Status Dataset::CheckTransport() const {
                          kMost);
 }
 
-Status Dataset::Start(std::vector<int> ranks, const Status& found) {
+Status Dataset::Run::Start(std::vector<int> ranks, const Status& found) {
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
   // The writers check it against what is on the disk.
@@ -121,7 +182,7 @@ Status Dataset::Start(std::vector<int> ranks, const Status& found) {
   return OpenAtWriters(owned, std::move(ranks));
 }
 
-Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
+Status Dataset::Run::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
   Answer answer;
   Status status = !root() ? Status::Ok() : Guarded([&]() -> Status {
     const Bytes setup = insitu::EncodeSetup(setup_);
@@ -144,7 +205,7 @@ Status Dataset::OpenAtWriters(const distribution::Ownership& owned, std::vector<
   return Status::Ok();
 }
 
-Dataset::~Dataset() {
+Dataset::Run::~Run() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (comm_ == MPI_COMM_NULL || finalized != 0) return;
@@ -152,13 +213,13 @@ Dataset::~Dataset() {
   (void)status;  // callers that need the status call Close
 }
 
-Status Dataset::Agree(Call call, const Status& local, const std::string& arguments) {
+Status Dataset::Run::Agree(Call call, const Status& local, const std::string& arguments) {
   if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
   QUARRY_RETURN_IF_ERROR(broken_);
   return agreement_.Reach(call, local, arguments);
 }
 
-Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
+Status Dataset::Run::BeginStep(std::int64_t step, std::optional<double> time) {
   return agreement_.Keep(Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kBeginStep, insitu::CheckBegin(step, time, open()), insitu::BeginArguments(step, time)));
@@ -171,7 +232,7 @@ Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
   }));
 }
 
-Status Dataset::WaitForPlace(std::uint64_t step) {
+Status Dataset::Run::WaitForPlace(std::uint64_t step) {
   using Answers = std::vector<Answer>;
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
   if (in_flight() == staging_->places()) {
@@ -190,7 +251,7 @@ Status Dataset::WaitForPlace(std::uint64_t step) {
 }
 
 /// On rank 0: answers from the writers; with `wait` at least one.
-Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
+Result<std::vector<Answer>> Dataset::Run::ReceiveAnswers(bool wait) {
   const int writer = link_->first_writer();
   const int tag = internal::DatasetTag(number_);
   std::vector<Answer> answers;
@@ -206,7 +267,7 @@ Result<std::vector<Answer>> Dataset::ReceiveAnswers(bool wait) {
 }
 
 /// Passes the answers that rank 0 received to every rank.
-Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
+Status Dataset::Run::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
   const Status received = writer::BroadcastStatus(comm_, of_root.status());
   if (!received.ok()) {
     broken_ = received;
@@ -241,7 +302,7 @@ Status Dataset::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
 }
 
 /// The losses that the simulation has not seen yet, and the error that ended everything.
-Status Dataset::TakeLosses() {
+Status Dataset::Run::TakeLosses() {
   if (untold_ == 0) return unsure_.ok() ? ended_ : std::exchange(unsure_, Status::Ok());
   const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);
   untold_ = 0;
@@ -249,11 +310,11 @@ Status Dataset::TakeLosses() {
       .Annotate(fmt::format("the writers have lost step {}{}", first_untold_step_, others));
 }
 
-Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
+Status Dataset::Run::Put(const std::string& field, DataType type, std::span<const void* const> address) {
   return Guarded([&] { return PutViews(field, type, insitu::ViewsOf(boxes_, type, address)); });
 }
 
-Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
+Status Dataset::Run::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
@@ -265,7 +326,7 @@ Status Dataset::PutViews(const std::string& field, DataType type, std::span<cons
   });
 }
 
-Status Dataset::EndStep() {
+Status Dataset::Run::EndStep() {
   return agreement_.Keep(Guarded([&]() -> Status {
     const Status status = Agree(Call::kEndStep, insitu::CheckEnd(open()));
     if (!agreement_.broken().ok() || !step_) return status;
@@ -279,7 +340,7 @@ Status Dataset::EndStep() {
 
 /// All ranks send their samples before the writers hear of the step: the writers never wait for samples that
 /// do not come.
-Status Dataset::HandOver(const insitu::OpenStep& step) {
+Status Dataset::Run::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
       comm_, Guarded([&] {
@@ -296,7 +357,7 @@ Status Dataset::HandOver(const insitu::OpenStep& step) {
   return Status::Ok();
 }
 
-Status Dataset::AbandonStep() {
+Status Dataset::Run::AbandonStep() {
   return Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, insitu::CheckAbandon(open())));
     step_.reset();
@@ -305,7 +366,7 @@ Status Dataset::AbandonStep() {
 }
 
 /// On rank 0: waits for all outstanding answers, and the one to the closing.
-Result<std::vector<Answer>> Dataset::FinishAtWriters(double waiting) {
+Result<std::vector<Answer>> Dataset::Run::FinishAtWriters(double waiting) {
   std::vector<Answer> answers;
   const auto more = [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> some, ReceiveAnswers(true));
@@ -319,7 +380,7 @@ Result<std::vector<Answer>> Dataset::FinishAtWriters(double waiting) {
   return answers;
 }
 
-Status Dataset::Close() {
+Status Dataset::Run::Close() {
   return Guarded([&]() -> Status {
     if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
     const Timer timer(&seconds_.closing);
@@ -342,7 +403,7 @@ Status Dataset::Close() {
   });
 }
 
-void Dataset::Release() {
+void Dataset::Run::Release() {
   if (comm_ == MPI_COMM_NULL) return;
   step_.reset();
   if (staging_ && (!broken_.ok() || redistribute::CannotAgree(agreement_.broken()))) {
@@ -359,5 +420,50 @@ void Dataset::Release() {
   agreement_.Free(&comm_);
   link_.reset();
 }
+
+Dataset::Dataset() = default;
+Dataset::~Dataset() = default;
+
+Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
+                                               const std::vector<OwnedBox>& boxes, const Transport& transport,
+                                               const Status& found) {
+  QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(comm));
+  if (roles.writes())
+    return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
+  QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link_));
+  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, redistribute::DuplicateQuietly(comm));
+  std::unique_ptr<Dataset> dataset;
+  const Status status = Guarded([&]() -> Status {
+    dataset.reset(new Dataset);
+    dataset->run_ = std::make_unique<Run>(roles.link_, own, setup, boxes, transport);
+    return dataset->run_->Open(std::move(ranks), found);
+  });
+  if (status.ok()) return dataset;
+  if (dataset && dataset->run_) {
+    dataset->run_->GiveUp(status);
+  } else {
+    MPI_Comm_free(&own);
+  }
+  return status;
+}
+
+Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
+  return run_->BeginStep(step, time);
+}
+Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
+  return run_->Put(field, type, address);
+}
+Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
+  return run_->PutViews(field, type, views);
+}
+Status Dataset::EndStep() { return run_->EndStep(); }
+Status Dataset::AbandonStep() { return run_->AbandonStep(); }
+Status Dataset::Close() { return run_->Close(); }
+
+const std::vector<std::uint64_t>& Dataset::lost_steps() const { return run_->lost_steps(); }
+const SimulationSeconds& Dataset::seconds() const { return run_->seconds(); }
+std::uint64_t Dataset::waits() const { return run_->waits(); }
+std::uint64_t Dataset::most_in_flight() const { return run_->most_in_flight(); }
+std::uint64_t Dataset::staging_bytes() const { return run_->staging_bytes(); }
 
 }  // namespace quarry::intransit

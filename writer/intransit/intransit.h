@@ -2,19 +2,21 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "writer/insitu/collective.h"
+#include "quarry/base/data_type.h"
+#include "quarry/base/result.h"
 #include "writer/insitu/insitu.h"
-#include "writer/intransit/protocol.h"
+#include "writer/insitu/insitu_setup.h"
 #include "writer/intransit/roles.h"
 #include "writer/intransit/serve.h"
-#include "writer/intransit/staging.h"
 
 /// A running simulation hands its steps over to ranks that only write, and continues meanwhile.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.B
@@ -107,66 +109,23 @@ class Dataset {
 
   /// Steps that were handed over and are known to be lost, for any reason, in this order. The same on every
   /// rank.
-  const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
+  const std::vector<std::uint64_t>& lost_steps() const;
 
   /// Seconds of this rank; also after Close.
-  const SimulationSeconds& seconds() const { return seconds_; }
+  const SimulationSeconds& seconds() const;
   /// How often BeginStep had to wait.
-  std::uint64_t waits() const { return waits_; }
+  std::uint64_t waits() const;
   /// Most steps that were handed over and not known to be published at a time: at most
   /// Transport::steps_in_flight.
-  std::uint64_t most_in_flight() const { return most_in_flight_; }
+  std::uint64_t most_in_flight() const;
   /// Memory of this rank for the copies.
-  std::uint64_t staging_bytes() const { return staging_bytes_; }
+  std::uint64_t staging_bytes() const;
 
  private:
-  Dataset(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
-          const std::vector<OwnedBox>& boxes, const Transport& transport);
+  class Run;
+  Dataset();
 
-  bool root() const { return rank_ == 0; }
-  std::uint64_t in_flight() const { return handed_over_ - answered_; }
-  /// Where the step that is open, or the next one, is staged.
-  std::size_t place() const { return handed_over_ % staging_->places(); }
-
-  const insitu::OpenStep* open() const { return step_ ? &*step_ : nullptr; }
-  Status Agree(insitu::Call call, const Status& local, const std::string& arguments = "");
-  Status Start(std::vector<int> ranks, const Status& found);
-  Status CheckTransport() const;
-  Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
-  Status WaitForPlace(std::uint64_t step);
-  Status HandOver(const insitu::OpenStep& step);
-  Result<std::vector<internal::Answer>> ReceiveAnswers(bool wait);
-  Result<std::vector<internal::Answer>> FinishAtWriters(double waiting);
-  Status ShareAnswers(const Result<std::vector<internal::Answer>>& of_root);
-  Status TakeLosses();
-  void Release();
-
-  std::shared_ptr<internal::Link> link_;
-  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
-  int rank_;
-  Setup setup_;
-  std::vector<OwnedBox> boxes_;
-  Transport transport_;
-  insitu::CallAgreement agreement_;
-  std::unique_ptr<internal::Staging> staging_;
-  int writer_ = 0;   ///< that this rank sends to, in link_->all
-  int number_ = -1;  ///< number of the dataset at the writers; -1 where it is not open
-  std::optional<insitu::OpenStep> step_;
-  // All of these are the same on every rank.
-  std::uint64_t handed_over_ = 0;
-  std::uint64_t answered_ = 0;
-  std::vector<std::uint64_t> lost_;
-  Status unsure_;             ///< the first kUnknown that the simulation has not seen yet
-  std::uint64_t untold_ = 0;  ///< lost steps that the simulation does not know of yet
-  std::uint64_t first_untold_step_ = 0;
-  Status first_untold_;
-  Status ended_;   ///< the error of a consumer: no more steps
-  Status closed_;  ///< the writers' answer to the closing
-  Status broken_;  ///< messages did not leave, or did not arrive: no more steps
-  std::uint64_t waits_ = 0;
-  std::uint64_t most_in_flight_ = 0;
-  std::uint64_t staging_bytes_ = 0;
-  SimulationSeconds seconds_;
+  std::unique_ptr<Run> run_;
 };
 
 }  // namespace quarry::intransit

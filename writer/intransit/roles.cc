@@ -1,6 +1,10 @@
 #include "writer/intransit/roles.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "writer/insitu/collective.h"
+#include "writer/intransit/link.h"
 #include "writer/intransit/protocol.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
@@ -40,6 +44,13 @@ Status Connect(MPI_Comm world, bool writes, internal::Link* link) {
 }
 
 }  // namespace
+
+Roles::Roles(std::shared_ptr<internal::Link> link) : link_(std::move(link)) {}
+
+bool Roles::writes() const { return link_->writes; }
+MPI_Comm Roles::comm() const { return link_->same; }
+int Roles::simulation_ranks() const { return link_->simulation_ranks; }
+int Roles::writer_ranks() const { return link_->writer_ranks; }
 
 Result<Roles> Roles::SplitByRole(MPI_Comm world, bool writes) {
   QUARRY_RETURN_IF_ERROR(insitu::CheckCommunicator(world));

@@ -4,29 +4,15 @@
 
 #include <memory>
 
-#include "quarry/base/status.h"
+#include "quarry/base/result.h"
 
 namespace quarry::intransit {
 
+class Dataset;
+struct ServeOptions;
+struct Served;
 namespace internal {
-
-/// The communicators between and among the two kinds of ranks. When the last owner on a simulation rank is
-/// gone, the writers learn that nothing more comes from it.
-struct Link {
-  Link() = default;
-  ~Link();
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-
-  int first_writer() const { return simulation_ranks; }
-
-  MPI_Comm all = MPI_COMM_NULL;   ///< simulation ranks, then writer ranks
-  MPI_Comm same = MPI_COMM_NULL;  ///< ranks with the same role
-  bool writes = false;
-  int simulation_ranks = 0;
-  int writer_ranks = 0;
-};
-
+struct Link;
 }  // namespace internal
 
 /// The ranks of a job, divided into those that simulate and those that write.
@@ -53,16 +39,17 @@ class Roles {
   /// @collective over `world`
   static Result<Roles> SplitByRole(MPI_Comm world, bool writes);
 
-  bool writes() const { return link_->writes; }
+  bool writes() const;
   /// The ranks with the same role as this one: the simulation's replacement for MPI_COMM_WORLD.
-  MPI_Comm comm() const { return link_->same; }
-  int simulation_ranks() const { return link_->simulation_ranks; }
-  int writer_ranks() const { return link_->writer_ranks; }
-
-  const std::shared_ptr<internal::Link>& link() const { return link_; }
+  MPI_Comm comm() const;
+  int simulation_ranks() const;
+  int writer_ranks() const;
 
  private:
-  explicit Roles(std::shared_ptr<internal::Link> link) : link_(std::move(link)) {}
+  friend class Dataset;
+  friend Result<Served> Serve(const Roles& roles, const ServeOptions& options);
+
+  explicit Roles(std::shared_ptr<internal::Link> link);
 
   std::shared_ptr<internal::Link> link_;
 };

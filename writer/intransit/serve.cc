@@ -9,6 +9,7 @@
 #include "writer/insitu/insitu.h"
 #include "writer/intransit/delivery.h"
 #include "writer/intransit/groups.h"
+#include "writer/intransit/link.h"
 #include "writer/intransit/protocol.h"
 #include "writer/intransit/staging.h"
 #include "writer/pipeline/comm.h"
@@ -61,8 +62,8 @@ struct SentAnswer {
 
 class Server {
  public:
-  Server(const Roles& roles, const ServeOptions& options, MPI_Comm comm)
-      : link_(*roles.link()), options_(options), comm_(comm), rank_(writer::Rank(comm)) {}
+  Server(const internal::Link& link, const ServeOptions& options, MPI_Comm comm)
+      : link_(link), options_(options), comm_(comm), rank_(writer::Rank(comm)) {}
 
   Status Run() {
     ended_ = CheckOptions();
@@ -346,7 +347,7 @@ Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, redistribute::DuplicateQuietly(roles.comm()));
   Served served;
   const Status status = Guarded([&] {
-    Server server(roles, options, comm);
+    Server server(*roles.link_, options, comm);
     const Status ran = server.Run();
     served = server.served();
     return ran;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "quarry/base/result.h"
 #include "writer/intransit/consumer.h"
 #include "writer/intransit/roles.h"
 
@@ -36,10 +37,10 @@ struct Served {
 };
 
 /// Writes what the simulation hands over, or brings it to consumers, or both, until every simulation rank has
-/// destroyed its Roles. Each writer receives one field at a time from the simulation ranks of its group (see
-/// groups.h); then all writers write it as insitu::Dataset does, and redistribute it to the boxes that the
-/// consumers need. A step is published before the consumers get it, and they get it also if it cannot be
-/// published.
+/// destroyed its Roles. Each writer receives one field at a time from the simulation ranks of its group,
+/// which are neighbours; then all writers write it as insitu::Dataset does, and redistribute it to the boxes
+/// that the consumers need. A step is published before the consumers get it, and they get it also if it
+/// cannot be published.
 ///
 /// Errors of datasets and steps go to the simulation; here they are only counted. An error of a consumer ends
 /// everything, see Consumer: steps that come later are received, dropped, and answered with that error.

@@ -17,38 +17,10 @@
 #include "writer/pipeline/earlier_patches.h"
 #include "writer/pipeline/field_source.h"
 #include "writer/pipeline/phases.h"
+#include "writer/pipeline/pipeline_options.h"
 #include "writer/pipeline/publish.h"
 
 namespace quarry::writer {
-
-/// Names, in the caller's language, of the ways out of a refused range.
-struct RangeWords {
-  const char* fill = "--fill ";  ///< before the value
-  const char* tolerance = "--tolerance";
-  const char* accept = "--accept-range";
-};
-
-/// How the pipeline works. None of this changes the bytes written; only `files` cuts them differently.
-struct PipelineOptions {
-  std::optional<int> files;  ///< subfiles per field and step; default: one for every 8 ranks
-  distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
-  distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
-  ExchangeBatch exchange = kExchangePerPatch;
-  /// Bytes of samples and payload that a rank holds at a time; a larger field is processed in parts. Unset:
-  /// no limit, one part.
-  std::optional<std::uint64_t> memory_per_rank;
-  /// Takes tolerances relative to a range that few outlying samples make, see FindOutlying.
-  bool accept_range = false;
-  RangeWords range_words;
-  bool progress = false;    ///< a progress bar on rank 0
-  bool break_lock = false;  ///< removes the owner file of a writer that has ended, see LockOptions
-};
-
-enum class OpenMode {
-  kCreate,  ///< the dataset must not exist
-  kAppend,  ///< it must
-  kResume,  ///< either
-};
 
 /// The result of writing one field of one step.
 struct FieldOutcome {

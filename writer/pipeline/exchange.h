@@ -11,6 +11,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/distribution/placement.h"
+#include "writer/pipeline/pipeline_options.h"
 #include "writer/redistribute/mapping.h"
 #include "writer/redistribute/redistribute.h"
 
@@ -24,12 +25,6 @@ struct PatchSamples {
 };
 
 using redistribute::BoxView;
-
-/// How many parts of patches travel in one message between two ranks: 1 is one message for each part, 0 a
-/// single message for all of them.
-using ExchangeBatch = redistribute::Batch;
-inline constexpr ExchangeBatch kExchangePerPatch = redistribute::kOnePerPart;
-inline constexpr ExchangeBatch kExchangePerRank = redistribute::kOnePerRankPair;
 
 /// Whole patches of a region, from what each rank loads of it, piece by piece. What stays on a rank is copied
 /// while it is at hand, and a patch that is contained in the boxes of its rank is whole with its last piece.

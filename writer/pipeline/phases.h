@@ -2,21 +2,14 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <cstddef>
+#include <exception>
+#include <new>
 
 #include "quarry/base/status.h"
+#include "writer/pipeline/pipeline_options.h"
 
 namespace quarry::writer {
-
-/// Phases of the pipeline, in order. The seconds are those of the thread that reads, exchanges and writes,
-/// which together are the whole run. Others encode at the same time: kEncode is how long it waits for them.
-enum class Phase { kRead, kExchange, kEncode, kAssign, kTransfer, kWrite };
-inline constexpr std::array kPhaseNames = {"read", "exchange", "encode", "assign", "transfer", "write"};
-inline constexpr std::size_t kPhases = kPhaseNames.size();
-
-/// Seconds that a rank has spent in each phase.
-using PhaseSeconds = std::array<double, kPhases>;
 
 /// Adds the time of a scope to a phase.
 class PhaseTimer {
