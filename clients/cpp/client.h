@@ -29,8 +29,7 @@
 ///
 // clang-format on
 /// A server's datasets open the same way, "grpc://127.0.0.1:50051/run42", in programs that link
-/// quarry::client_grpc
-/// and have called EnableGrpc (clients/cpp/grpc/client_grpc.h).
+/// quarry::client_grpc and have called EnableGrpc (clients/cpp/grpc/client_grpc.h).
 ///
 /// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.

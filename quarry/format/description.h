@@ -201,19 +201,21 @@ struct DatasetDescription {
   std::uint32_t NextNumber() const { return fields.empty() ? 0 : NumberOf(fields.size() - 1) + 1; }
 };
 
+/// One subfile of a field and step, or of a mask.
 struct SubfileDescription {
-  std::string name;
+  std::string name;  ///< file name in the folder of the field or mask
   std::uint64_t bytes = 0;
   std::uint64_t patches = 0;
-  Box bounds;  ///< level-0 samples
-  std::uint64_t table_checksum = 0;
+  Box bounds;                        ///< bounding box of its patches, level-0 samples
+  std::uint64_t table_checksum = 0;  ///< XXH3 of its patch table
 
   friend bool operator==(const SubfileDescription&, const SubfileDescription&) = default;
 };
 
-/// A mask: the subfiles in its folder.
+/// A mask, which says which samples are missing: the subfiles in its folder. Fields and steps with the same
+/// missing samples share one.
 struct MaskDescription {
-  std::uint64_t name = 0;
+  std::uint64_t name = 0;  ///< from the contents
   std::vector<SubfileDescription> subfiles;
   std::size_t grid = 0;  ///< that of its fields; follows from them
 
@@ -222,31 +224,32 @@ struct MaskDescription {
   friend bool operator==(const MaskDescription&, const MaskDescription&) = default;
 };
 
+/// The error of one level: its samples, interpolated multilinearly to full resolution, against the original.
 struct LevelRecord {
   double max_error = 0;
   double rmse = 0;
   std::uint64_t bytes = 0;  ///< payload of this level alone, without masks
-  double coverage = 1;
+  double coverage = 1;      ///< share of the valid level-0 samples that it can show, and the errors cover
 };
 
 /// A layer of accuracy before the last.
 struct LayerRecord {
-  double tolerance = 0;
+  double tolerance = 0;             ///< largest absolute error promised for level 0 of the layer
   std::vector<LevelRecord> levels;  ///< finest first; bytes of this layer alone
 };
 
-/// Tolerance, errors and levels are those of the last layer.
+/// One field at one step. Tolerance, errors and levels are those of the last layer.
 struct FieldStepDescription {
   std::string name;
-  std::string source;
-  double tolerance = 0;
-  double min = 0;  ///< minimum of the valid samples; +infinity when there is none
-  double max = 0;  ///< -infinity when there is none
-  double max_error = 0;
+  std::string source;    ///< name of the source input
+  double tolerance = 0;  ///< largest absolute error promised for level 0, [unit of the field]
+  double min = 0;        ///< minimum of the valid samples; +infinity when there is none
+  double max = 0;        ///< -infinity when there is none
+  double max_error = 0;  ///< largest absolute error measured at level 0
   double rmse = 0;
-  double psnr = 0;
+  double psnr = 0;  ///< [dB]; infinite when nothing was lost
   std::uint64_t raw_bytes = 0;
-  std::uint64_t stored_bytes = 0;
+  std::uint64_t stored_bytes = 0;  ///< bytes of all subfiles, without those of the mask
   std::uint64_t patches = 0;
   std::uint64_t valid = 0;          ///< samples that are not missing
   std::vector<LevelRecord> levels;  ///< finest first

@@ -15,7 +15,7 @@ using Index3 = std::array<std::int64_t, 3>;
 
 inline constexpr std::array<char, 3> kAxisNames = {'x', 'y', 'z'};
 
-/// Number of samples in an array of this shape. The caller keeps the product below 2^63 (see GridGeometry).
+/// Number of samples in an array of this shape. The caller keeps the product below 2^63.
 constexpr std::int64_t Volume(const Index3& shape) { return shape[0] * shape[1] * shape[2]; }
 
 /// A half-open box [begin, end) of grid samples, x, y, z.
