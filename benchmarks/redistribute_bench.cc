@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "quarry/command_line/command_line.h"
+#include "quarry/redistribute.h"
 #include "writer/redistribute/copy_part.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::redistribute {
 namespace {

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <thread>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/file.h"
 #include "quarry/base/memory.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/codec/wavelet_zfp/lifting.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/dataset/dataset.h"

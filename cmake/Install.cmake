@@ -1,11 +1,10 @@
 # Contents of "cmake --install" (docs/decisions/build-and-ci.md). Nothing here names a room that another room uses: the
-# shared libraries, the headers and the libraries that they need follow from the rooms' own dependencies.
+# shared libraries and the libraries that they need follow from the rooms' own dependencies.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Until 1.0 a minor version may change the binary interface.
 set(QUARRY_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-set(QUARRY_INSTALL_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/quarry)
 set(QUARRY_INSTALL_CMAKE ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
 set(QUARRY_INSTALL_FORTRAN ${CMAKE_INSTALL_LIBDIR}/quarry/fortran)
 
@@ -103,7 +102,7 @@ function(quarry_add_shared_library component name)
   foreach(need ${arg_NEEDS})
     target_link_libraries(${target} INTERFACE $<INSTALL_INTERFACE:${need}>)
   endforeach()
-  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${QUARRY_INSTALL_HEADERS}>)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} EXPORT_NAME ${component} VERSION ${PROJECT_VERSION} SOVERSION ${QUARRY_SOVERSION}
     LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
@@ -133,16 +132,6 @@ function(quarry_add_component component library)
   endif()
 endfunction()
 
-# Headers that programs include; the headers that these include are found at installation.
-function(quarry_install_headers)
-  install(CODE "set(QUARRY_SOURCE_DIR [[${PROJECT_SOURCE_DIR}]])
-                set(QUARRY_GENERATED_DIR [[${PROJECT_BINARY_DIR}/generated]])
-                set(QUARRY_HEADERS [[${ARGN}]])
-                set(QUARRY_DESTINATION [[${QUARRY_INSTALL_HEADERS}]])
-                include([[${PROJECT_SOURCE_DIR}/cmake/InstallHeaders.cmake]])"
-          COMPONENT libquarry-dev)
-endfunction()
-
 # quarry_install_pkg_config(COMPONENT DESCRIPTION LIBS [REQUIRES])
 function(quarry_install_pkg_config component description libs requires)
   if(NOT TARGET quarry_shared_${component})
@@ -157,7 +146,7 @@ function(quarry_install_pkg_config component description libs requires)
   file(WRITE ${PROJECT_BINARY_DIR}/pkgconfig/${name}.pc
 "prefix=\${pcfiledir}/${up}
 libdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}
-includedir=\${prefix}/${QUARRY_INSTALL_HEADERS}
+includedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
 fortrandir=\${prefix}/${QUARRY_INSTALL_FORTRAN}
 
 Name: ${name}
@@ -302,31 +291,22 @@ function(quarry_install)
             DESTINATION ${QUARRY_INSTALL_FORTRAN} COMPONENT libquarry-dev)
   endif()
 
-  set(headers quarry/base/version.h)
-  if(TARGET quarry_client)
-    list(APPEND headers clients/cpp/client.h clients/cpp/places.h)
-  endif()
-  if(TARGET quarry_client_grpc)
-    list(APPEND headers clients/cpp/grpc/client_grpc.h)
-  endif()
-  if(TARGET quarry_redistribute)
-    list(APPEND headers writer/redistribute/redistribute.h writer/redistribute/quarry_redistribute.h
-         writer/insitu/insitu.h writer/insitu/quarry_insitu.h writer/intransit/intransit.h
-         writer/intransit/quarry_intransit.h)
-  endif()
-  quarry_install_headers(${headers})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/quarry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libquarry-dev
+          FILES_MATCHING PATTERN "*.h")
+  install(FILES ${PROJECT_BINARY_DIR}/generated/quarry/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/quarry
+          COMPONENT libquarry-dev)
 
   configure_package_config_file(${PROJECT_SOURCE_DIR}/packaging/quarry-config.cmake.in
                                 ${PROJECT_BINARY_DIR}/quarry-config.cmake INSTALL_DESTINATION ${QUARRY_INSTALL_CMAKE})
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/quarry-config-version.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/quarry-config.cmake ${PROJECT_BINARY_DIR}/quarry-config-version.cmake
           DESTINATION ${QUARRY_INSTALL_CMAKE} COMPONENT libquarry-dev)
-  quarry_install_pkg_config(client "Reads datasets in directories" "-lquarry -lquarry_base" "fmt")
+  quarry_install_pkg_config(client "Reads datasets in directories" "-lquarry -lquarry_base" "")
   quarry_install_pkg_config(client_grpc "Reads datasets in directories and from servers" "-lquarry_grpc" "quarry-client")
   quarry_install_pkg_config(redistribute "Moves arrays between the ranks of MPI (compile with mpicc or mpicxx)"
-                            "-lquarry_redistribute -lquarry_base" "fmt")
+                            "-lquarry_redistribute -lquarry_base" "")
   quarry_install_pkg_config(insitu "A simulation writes its steps (compile with mpicc or mpicxx)"
-                            "-lquarry_insitu -lquarry_redistribute -lquarry -lquarry_base" "fmt")
+                            "-lquarry_insitu -lquarry_redistribute -lquarry -lquarry_base" "")
   quarry_install_pkg_config(insitu_fortran "A simulation in Fortran writes its steps (compile with mpif90)"
                             "-lquarry_insitu_fortran -lquarry_insitu" "")
 

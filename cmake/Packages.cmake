@@ -72,6 +72,6 @@ whole it is under the GNU General Public License, version 2 or later."
 endif()
 list(TRANSFORM development APPEND " ${same}")
 quarry_package(libquarry-dev libquarry-dev "headers of the Quarry libraries, for CMake and pkg-config"
-  DEPENDS ${development} libfmt-dev RECOMMENDS libopenmpi-dev)
+  DEPENDS ${development} RECOMMENDS libopenmpi-dev)
 
 include(CPack)

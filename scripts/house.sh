@@ -19,7 +19,7 @@ done < <(git ls-files -z -- '*.cc' '*.h' '*.inl' '*.c' '*.py' '*.ts' '*.sh' ':!t
          { xargs -0 --no-run-if-empty wc -l || true; } | sed '/ total$/d')
 
 # tsort names the members of each circle.
-circles=$({ git grep -E '^#include "' -- '*.h' || true; } | sed -E 's/^([^:]*):#include "([^"]*)".*/\1 \2/' |
+circles=$({ git grep -E '^#include "' -- '*.h' || true; } | sed -E 's/^([^:]*):#include "([^"]*)".*/\1 \2/; s/^include\///' |
           tsort 2>&1 >/dev/null | sed 's/^tsort: //') || true
 if [ -n "$circles" ]; then
   printf '%s\n' "headers that include each other:" "$circles" "move what both need to a header below them"

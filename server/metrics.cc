@@ -10,7 +10,7 @@
 #include <exception>
 
 #include "quarry/base/address.h"
-#include "quarry/base/version.h"
+#include "quarry/version.h"
 
 namespace quarry::server {
 namespace {

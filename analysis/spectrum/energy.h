@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// From the transform of a real field to its energy in shells of wave numbers: pure functions, no MPI.
 namespace quarry::spectrum {

@@ -6,8 +6,8 @@
 
 #include "analysis/spectrum/energy.h"
 #include "analysis/spectrum/pencil_transform.h"
-#include "clients/cpp/client.h"
 #include "quarry/base/progress.h"
+#include "quarry/client.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/query/series_choice.h"
 #include "writer/pipeline/comm.h"

@@ -9,7 +9,7 @@
 
 #include "analysis/spectrum/pencils.h"
 #include "quarry/base/status.h"
-#include "quarry/query/question.h"
+#include "quarry/question.h"
 
 /// Energy spectra of the fields of a dataset.
 namespace quarry::spectrum {

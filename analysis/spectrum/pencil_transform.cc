@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/redistribute.h"
 #include "writer/redistribute/mpi_status.h"
-#include "writer/redistribute/redistribute.h"
 #include "writer/redistribute/schedules.h"
 
 namespace quarry::spectrum {

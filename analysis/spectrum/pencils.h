@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// Which rank has which lines of a domain: pure functions, no MPI.
 namespace quarry::spectrum {

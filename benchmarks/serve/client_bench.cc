@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "benchmarks/serve/conversation.h"
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/memory.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"

@@ -1,4 +1,4 @@
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 
 #include <algorithm>
 #include <map>

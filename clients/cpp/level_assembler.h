@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 #include "quarry/geometry/sample_place.h"
 
 namespace quarry::client::internal {

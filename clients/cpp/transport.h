@@ -1,6 +1,6 @@
 #pragma once
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 
 /// The places where a dataset can be. The interface in client.h depends on neither disk nor network.
 namespace quarry::client::internal {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "quarry/base/data_type.h"
+#include "quarry/data_type.h"
 #include "quarry/format/attribute_rules.h"
 
 namespace nb = nanobind;

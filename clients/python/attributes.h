@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/attributes.h"
+#include "quarry/attributes.h"
 
 /// Attributes as Python has them, and back.
 namespace quarry::python {

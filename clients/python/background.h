@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include "quarry/base/cancel_token.h"
 #include "quarry/base/status.h"
+#include "quarry/cancel_token.h"
 
 /// Calls that run beside the interpreter: its lock is not held, and Ctrl-C ends them.
 namespace quarry::python {

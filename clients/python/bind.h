@@ -13,7 +13,7 @@
 #include <string>
 #include <tuple>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// The parts of the module, and all type casters: without one, a function refuses its arguments at run time.
 namespace quarry::python {

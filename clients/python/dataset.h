@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/places.h"
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
+#include "quarry/client.h"
+#include "quarry/places.h"
 
 /// An open dataset, as Python holds it.
 namespace quarry::python {

@@ -11,8 +11,6 @@
 #include <cmath>
 #include <utility>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "clients/python/answer.h"
 #include "clients/python/attributes.h"
 #include "clients/python/background.h"
@@ -21,8 +19,10 @@
 #include "clients/python/translate.h"
 #include "clients/python/write.h"
 #include "clients/python/zarr.h"
-#include "quarry/base/version.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/query/region.h"
+#include "quarry/version.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// Between the words of Python and those of the library. Axes are z, y, x in Python and x, y, z here, and are
 /// turned around in this file and nowhere else.

@@ -11,10 +11,10 @@
 
 #include "clients/python/background.h"
 #include "clients/python/translate.h"
-#include "quarry/base/calendar.h"
-#include "quarry/base/version.h"
+#include "quarry/calendar.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/manifest.h"
+#include "quarry/version.h"
 #include "writer/pipeline/publish.h"
 #include "writer/pipeline/replace.h"
 

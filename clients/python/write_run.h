@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "writer/pipeline/dataset_writer.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/source_grid.h"

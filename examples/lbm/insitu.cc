@@ -9,8 +9,8 @@
 
 #include "dump.h"
 #include "pictures.h"
-#include "writer/insitu/insitu.h"
-#include "writer/intransit/intransit.h"
+#include "quarry/insitu.h"
+#include "quarry/intransit.h"
 
 namespace lbm {
 namespace {

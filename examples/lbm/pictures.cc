@@ -11,7 +11,7 @@
 #include "quarry/base/file.h"
 #include "quarry/picture/colormap.h"
 #include "quarry/picture/png_file.h"
-#include "writer/redistribute/redistribute.h"
+#include "quarry/redistribute.h"
 
 namespace lbm {
 namespace {

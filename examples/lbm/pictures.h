@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lattice.h"
+#include "quarry/intransit_consumer.h"
 #include "solver.h"
-#include "writer/intransit/consumer.h"
 
 namespace lbm {
 

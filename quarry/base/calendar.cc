@@ -1,4 +1,4 @@
-#include "quarry/base/calendar.h"
+#include "quarry/calendar.h"
 
 #include <algorithm>
 #include <array>

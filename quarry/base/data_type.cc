@@ -1,4 +1,4 @@
-#include "quarry/base/data_type.h"
+#include "quarry/data_type.h"
 
 #include <array>
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "quarry/base/bytes.h"
+#include "quarry/bytes.h"
 
 namespace quarry {
 

@@ -12,7 +12,7 @@
 #include <malloc.h>
 #endif
 
-#include "quarry/base/bytes.h"
+#include "quarry/bytes.h"
 
 namespace quarry {
 

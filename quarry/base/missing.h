@@ -9,8 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/sample_value.h"
+#include "quarry/data_type.h"
+#include "quarry/sample_value.h"
 
 /// Which samples are missing: those that are not finite, and those equal to the fill value of their field,
 /// bit by bit.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "quarry/base/result.h"
+#include "quarry/result.h"
 
 /// Errors with a message in the style of fmt, and those of the system.
 namespace quarry {

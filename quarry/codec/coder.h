@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/codec/coder_id.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/coder_id.h"
+#include "quarry/data_type.h"
 #include "quarry/geometry/sample_place.h"
 
 namespace quarry {

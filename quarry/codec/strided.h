@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry {
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "quarry/base/numbers.h"
-#include "quarry/base/version.h"
+#include "quarry/version.h"
 
 namespace quarry::command_line {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "quarry/dataset/metadata_cache.h"
 #include "quarry/dataset/table_locator.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/query/points.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/storage/location.h"

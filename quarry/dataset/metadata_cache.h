@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/subfile_table.h"
 #include "quarry/store/patch_store.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "quarry/dataset/metadata_cache.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/subfile_table.h"
 #include "quarry/query/patch_locator.h"
 #include "quarry/storage/location.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "quarry/attributes.h"
 #include "quarry/base/status.h"
-#include "quarry/format/attributes.h"
 
 /// Rules of attributes, for all who make them, and all who read them.
 namespace quarry {

@@ -1,4 +1,4 @@
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "quarry/base/status.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/geometry/patch_grid.h"
 
 /// Rules of descriptions, for all who make one, and all who read one.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// Names of axes, for all who show a dataset as arrays with named dimensions: Python, xarray, Zarr,
 /// exports.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// Invariants of descriptions that every reader assumes, and that no single value shows. The writer refuses
 /// to make a dataset that breaks it, and FromProto one that was found on a disk or came over the network.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 namespace quarry::format {
 

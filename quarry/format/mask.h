@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/subfile.h"
 
 /// Masks: which samples of a field and step are missing. A mask is a set of subfiles with the samples 1

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "quarry/base/status.h"
+#include "quarry/description.h"
 #include "quarry/format/attribute_rules.h"
-#include "quarry/format/description.h"
 #include "quarry/v1/dataset.pb.h"
 
 /// Parts of descriptions to protobuf messages and back: boxes, attributes, grids. FromProto as in

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
 #include "quarry/codec/coder.h"
-#include "quarry/format/payload_order.h"
+#include "quarry/data_type.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/payload_order.h"
 
 /// Bytes and structs of a subfile. Nothing here opens a file. docs/format.md is the specification.
 namespace quarry::format {

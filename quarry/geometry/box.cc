@@ -1,4 +1,4 @@
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 #include <algorithm>
 #include <charconv>

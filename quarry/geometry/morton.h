@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry {
 

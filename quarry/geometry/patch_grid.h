@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry {
 

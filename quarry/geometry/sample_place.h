@@ -6,7 +6,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/stream_bytes.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// Destination of decoded samples: the caller's array, without a copy in between.
 namespace quarry {

@@ -6,7 +6,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// A packed R-tree of boxes, as records of the index: a question reads the nodes that meet its box, wherever
 /// the boxes lie. Level 0 has the leaves, in the order of the Morton codes of their middles; a node above has

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/index/box_tree.h"
 #include "quarry/query/patch_locator.h"
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
+#include "quarry/data_type.h"
 #include "quarry/input/axes.h"
 #include "quarry/input/formats.h"
 

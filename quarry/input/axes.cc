@@ -6,7 +6,7 @@
 #include <charconv>
 #include <set>
 
-#include "quarry/base/calendar.h"
+#include "quarry/calendar.h"
 #include "quarry/input/formats.h"
 
 namespace quarry::input {

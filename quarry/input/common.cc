@@ -8,7 +8,7 @@
 
 #include "quarry/base/float16.h"
 #include "quarry/base/utf8.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/subfile.h"

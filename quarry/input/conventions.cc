@@ -10,9 +10,9 @@
 #include <iterator>
 #include <limits>
 
-#include "quarry/base/calendar.h"
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
+#include "quarry/calendar.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/description_rules.h"
 

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/calendar.h"
-#include "quarry/base/data_type.h"
+#include "quarry/attributes.h"
 #include "quarry/base/endian.h"
 #include "quarry/base/missing.h"
 #include "quarry/base/status.h"
-#include "quarry/format/attributes.h"
-#include "quarry/format/description.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/calendar.h"
+#include "quarry/data_type.h"
+#include "quarry/description.h"
 
 /// Dumps in foreign formats, read box by box. Nothing here knows MPI: every rank reads its own boxes.
 namespace quarry::input {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <span>
 
-#include "quarry/base/data_type.h"
+#include "quarry/data_type.h"
 
 namespace quarry::input::internal {
 namespace {

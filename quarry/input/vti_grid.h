@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// The tags of VTK's XML files, and the grids that they describe.
 namespace quarry::input::internal {

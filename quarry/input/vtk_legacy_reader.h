@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/file.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/data_type.h"
 
 /// The keywords of VTK's older files.
 namespace quarry::input::internal {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <string>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/file.h"
+#include "quarry/data_type.h"
 #include "quarry/input/formats.h"
 
 /// The parts of reading VTK's files that the XML formats and the older one share, or that do not depend on

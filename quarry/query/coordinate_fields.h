@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/query/curvilinear.h"
 
 /// Which fields of a dataset say where the samples of another one lie, and what positions are called then.

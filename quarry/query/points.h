@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "quarry/codec/coder.h"
-#include "quarry/query/points_question.h"
+#include "quarry/points_question.h"
 #include "quarry/query/read_plan.h"
 
 /// The field between its samples: trilinear interpolation of level 0 at points.

@@ -1,4 +1,4 @@
-#include "quarry/query/question.h"
+#include "quarry/question.h"
 
 #include <fmt/ranges.h>
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "quarry/codec/coder.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/query/patch_locator.h"
-#include "quarry/query/question.h"
+#include "quarry/question.h"
 
 /// A question and the patches that answer it, before any payload is read.
 namespace quarry::query {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// Boxes by positions on the axes, for all who take them.
 namespace quarry::query {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 namespace quarry::query {
 

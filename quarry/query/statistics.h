@@ -7,7 +7,7 @@
 #include "quarry/codec/coder.h"
 #include "quarry/query/fine_bins.h"
 #include "quarry/query/read_plan.h"
-#include "quarry/query/statistics_question.h"
+#include "quarry/statistics_question.h"
 
 /// Statistics of a box at a level, and how far from them those of the original samples can be.
 namespace quarry::query {

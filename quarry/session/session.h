@@ -12,8 +12,8 @@
 #include "quarry/dataset/read_payload.h"
 #include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/step_follower.h"
-#include "quarry/query/points_question.h"
-#include "quarry/query/statistics_question.h"
+#include "quarry/points_question.h"
+#include "quarry/statistics_question.h"
 
 /// All questions to datasets, implemented once, for callers in this process and for servers behind any
 /// transport.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "quarry/query/points.h"
-#include "quarry/query/question.h"
 #include "quarry/query/statistics.h"
+#include "quarry/question.h"
 #include "quarry/v1/service.pb.h"
 
 /// Questions and answers as messages of the service. FromProto checks shapes; the planner checks whether a

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/v1/dataset.pb.h"
 
 /// A dataset as a Zarr hierarchy: plain data and pure functions. Nothing here asks a server or a file.

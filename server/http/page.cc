@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
-#include "quarry/base/version.h"
 #include "quarry/storage/location.h"
+#include "quarry/version.h"
 #include "server/http/request.h"
 
 namespace quarry::server::http {

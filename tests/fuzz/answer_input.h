@@ -1,7 +1,7 @@
 #pragma once
 
-#include "quarry/format/description.h"
-#include "quarry/query/question.h"
+#include "quarry/description.h"
+#include "quarry/question.h"
 
 namespace quarry::fuzz {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 namespace quarry::fuzz {
 

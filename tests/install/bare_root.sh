@@ -63,7 +63,7 @@ for program in quarry-write-mpi quarry-iobench quarry-spectrum; do
   inside "$program" --version
 done
 inside quarry-write /data/$volume --dims 91x91x91 --type float32 --lossless --output /data/again.quarry | tail -1
-inside dpkg -S /usr/include/quarry/clients/cpp/client.h | grep -q ^libquarry-dev || fail "libquarry-dev has no client.h"
+inside dpkg -S /usr/include/quarry/client.h | grep -q ^libquarry-dev || fail "libquarry-dev has no client.h"
 inside apt-get purge -y --autoremove 'quarry*' 'libquarry*' >"$work/log" 2>&1 || { tail -20 "$work/log"; fail "apt-get purge"; }
 ! inside dpkg -l 'quarry*' 'libquarry*' 2>/dev/null | grep -q '^[a-z][a-z]' || fail "dpkg still knows the packages"
 ! (cd "$root" && find . -xdev \( -path ./packages -o -path ./data -o -path ./proc -o -path ./var/cache \) -prune -o -iname '*quarry*' -print) |

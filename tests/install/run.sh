@@ -60,19 +60,28 @@ lacks "$libdir/libquarry_insitu.so" libgrpc liblmdb libhdf5 libnetcdf
   fail "the protobuf messages are in two libraries"
 
 echo "== headers"
-# Each compiles alone, and none brings a library that only the inside of Quarry uses.
-(cd "$prefix/include/quarry" && find . -name '*.h' | sort) >"$work/headers"
+# They are those of include/quarry and the version, and no others. Each compiles alone, and includes the standard library,
+# MPI and other public headers.
+(cd "$here/../../include/quarry" && { ls ./*.h && echo ./version.h; } | sort) >"$work/public"
+(cd "$prefix/include" && find . -type f | sed 's|^\./quarry/|./|' | sort) >"$work/headers"
+diff "$work/public" "$work/headers" || fail "the installed headers are not those of include/quarry"
 while read -r header; do
-  case $(basename "$header") in
+  header=${header#./}
+  case $header in
     quarry_*) compiler="mpicc -std=c11 -x c" ;;
     *) compiler="mpicxx -std=c++20 -x c++ -DOMPI_SKIP_MPICXX" ;;
   esac
-  echo "#include \"$header\"" >"$work/alone"
-  $compiler -Wall -Wextra -Werror -I"$prefix/include/quarry" -fsyntax-only "$work/alone" || fail "$header does not compile alone"
-  included=$($compiler -I"$prefix/include/quarry" -M "$work/alone" | tr ' ' '\n' | grep -v "^$prefix")
-  private='google/protobuf|grpc|zfp|zstd|xxhash|nlohmann|spdlog|lmdb|CLI/'
-  [[ $header == ./writer/* ]] || private+='|mpi\.h'
-  ! grep -E "/($private)" <<<"$included" || fail "$header includes a private library"
+  ! grep -E '^ *# *include' "$prefix/include/quarry/$header" | grep -vE '<([a-z_]+|mpi\.h|std(def|int)\.h)>$|"quarry/[a-z_]+\.h"$' ||
+    fail "$header includes what is neither public nor of the standard library nor MPI"
+  echo "#include <quarry/$header>" >"$work/alone"
+  $compiler -Wall -Wextra -Werror -I"$prefix/include" -fsyntax-only "$work/alone" || fail "$header does not compile alone"
+  $compiler -I"$prefix/include" -E "$work/alone" >"$work/text"
+  ! grep -E '(class|struct) (DatasetWriter|LittleEndianReader|PatchCoder|PatchGrid|RankSchedule|Staging|SubfileHeader|CurvilinearGrid)\b' \
+    "$work/text" || fail "$header shows an internal struct"
+  case $header in
+    client*|places.h|*question.h)
+      ! grep -E '^# [0-9]+ "[^"]*/mpi\.h"' "$work/text" || fail "$header includes MPI"
+  esac
 done <"$work/headers"
 echo "$(wc -l <"$work/headers") headers"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "writer/intransit/quarry_intransit.h"
+#include "quarry/quarry_intransit.h"
 
 static int failures = 0;
 static int rank;

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "quarry/intransit.h"
 #include "tests/testing/make_dataset.h"
-#include "writer/intransit/intransit.h"
 #include "writer/pipeline/comm.h"
 
 namespace quarry::intransit {

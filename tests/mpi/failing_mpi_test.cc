@@ -13,9 +13,9 @@
 #include <limits>
 #include <map>
 
+#include "quarry/insitu.h"
 #include "tests/testing/make_dataset.h"
 #include "writer/convert/convert.h"
-#include "writer/insitu/insitu.h"
 #include "writer/pipeline/comm.h"
 
 namespace quarry {

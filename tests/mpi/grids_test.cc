@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "quarry/format/manifest.h"
+#include "quarry/insitu.h"
 #include "tests/testing/make_dataset.h"
 #include "writer/insitu/declaration.h"
-#include "writer/insitu/insitu.h"
 #include "writer/insitu/setup.h"
 #include "writer/pipeline/comm.h"
 

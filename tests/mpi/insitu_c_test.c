@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "writer/insitu/quarry_insitu.h"
+#include "quarry/quarry_insitu.h"
 
 static int failures = 0;
 static int rank;

@@ -1,6 +1,6 @@
 // The in-situ writer over real ranks: the data read back, byte for byte, for arrays of any arrangement and
 // any number of ranks; and errors that all ranks must report, without harm to published data.
-#include "writer/insitu/insitu.h"
+#include "quarry/insitu.h"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,7 +1,7 @@
 // In-transit writing over real ranks, split between simulation and writers in many ways: the bytes are those
 // of in-situ writing; steps in flight are bounded; errors of the writers reach the simulation, and neither
 // side waits for ever.
-#include "writer/intransit/intransit.h"
+#include "quarry/intransit.h"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "writer/redistribute/quarry_redistribute.h"
+#include "quarry/quarry_redistribute.h"
 
 static int failures = 0;
 

@@ -1,6 +1,6 @@
 // Redistribution over real ranks: random mappings between arrays of any layout, with samples that encode
 // their own position; errors that all ranks must report.
-#include "writer/redistribute/redistribute.h"
+#include "quarry/redistribute.h"
 
 #include <mpi.h>
 

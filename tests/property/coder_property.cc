@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "quarry/base/memory.h"
+#include "quarry/box.h"
 #include "quarry/command_line/command_line.h"
-#include "quarry/geometry/box.h"
 #include "tests/property/patch_check.h"
 #include "tests/testing/generated_patch.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/data_type.h"
 
 namespace quarry::tools {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// The ranks of a measuring program.
 namespace quarry::iobench {

@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/data_type.h"
 #include "tools/plan/arguments.h"
 
 /// The subcommands of `quarry-plan`. Each declares its options on an app and returns what to run when it was

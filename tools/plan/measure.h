@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "quarry/base/data_type.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/data_type.h"
 #include "writer/model/machine.h"
 
 /// Measurements behind `quarry-plan calibrate`. Each takes up to a second or two, repeats itself, and keeps

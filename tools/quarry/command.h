@@ -8,9 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "clients/cpp/client.h"
 #include "quarry/base/output.h"
 #include "quarry/base/utf8.h"
+#include "quarry/client.h"
 #include "quarry/command_line/command_line.h"
 
 /// The subcommands of `quarry`. Each declares its options on an app and returns the function to run when it

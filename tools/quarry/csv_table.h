@@ -1,6 +1,6 @@
 #pragma once
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 #include "quarry/query/coordinate_fields.h"
 
 /// Tables as text that spreadsheets and pandas read: RFC 4180 with lines that end as text here does. A

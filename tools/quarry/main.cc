@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/memory.h"
+#include "quarry/client_grpc.h"
 #include "tools/quarry/command.h"
 
 int main(int argc, char** argv) {

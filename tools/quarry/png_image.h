@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 
 namespace quarry::tools {
 

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "clients/cpp/places.h"
 #include "quarry/base/file.h"
 #include "quarry/input/input.h"
+#include "quarry/places.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/csv_table.h"
 

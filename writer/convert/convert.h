@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/input/input.h"
 #include "writer/convert/report.h"
 #include "writer/distribution/decomposition.h"

@@ -11,9 +11,9 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
-#include "quarry/base/version.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/invariants.h"
+#include "quarry/version.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/rounding.h"
 #include "writer/pipeline/source_grid.h"

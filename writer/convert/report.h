@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 #include "writer/pipeline/phases.h"
 
 namespace quarry::writer {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "writer/distribution/strategies.h"
+#include "quarry/strategies.h"
 
 /// Which patch goes to which subfile, and which rank writes it. Pure functions, as in placement.h.
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV.C

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/strategies.h"
 #include "writer/distribution/ownership.h"
-#include "writer/distribution/strategies.h"
 
 /// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer
 /// from the boxes alone, and so can a program without MPI for any number of ranks.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 /// How unevenly a real dataset loads the ranks, at any scale, without its samples. Pure functions, as in
 /// placement.h.

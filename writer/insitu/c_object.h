@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "writer/insitu/insitu.h"
-#include "writer/insitu/quarry_insitu.h"
+#include "quarry/insitu.h"
+#include "quarry/quarry_insitu.h"
 
 /// The object behind a quarry_insitu of the C interface: datasets of any kind.
 namespace quarry::insitu::internal {

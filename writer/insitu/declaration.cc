@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "quarry/base/version.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/invariants.h"
+#include "quarry/version.h"
 #include "writer/pipeline/source_grid.h"
 
 namespace quarry::insitu {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "quarry/format/description.h"
-#include "writer/insitu/insitu_setup.h"
+#include "quarry/description.h"
+#include "quarry/insitu_setup.h"
 
 /// Rules of declarations.
 namespace quarry::insitu {

@@ -1,4 +1,4 @@
-#include "writer/insitu/insitu.h"
+#include "quarry/insitu.h"
 
 #include <set>
 #include <utility>

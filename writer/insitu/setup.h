@@ -1,8 +1,8 @@
 #pragma once
 
 #include "quarry/base/endian.h"
-#include "quarry/base/result.h"
-#include "writer/insitu/insitu_setup.h"
+#include "quarry/insitu_setup.h"
+#include "quarry/result.h"
 
 namespace quarry::insitu {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "quarry/intransit.h"
+#include "quarry/quarry_intransit.h"
 #include "writer/insitu/c_object.h"
 #include "writer/insitu/collective.h"
-#include "writer/intransit/intransit.h"
-#include "writer/intransit/quarry_intransit.h"
 #include "writer/pipeline/phases.h"
 
 namespace {

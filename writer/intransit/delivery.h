@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "quarry/base/bytes.h"
+#include "quarry/bytes.h"
+#include "quarry/intransit_consumer.h"
+#include "quarry/redistribute.h"
 #include "writer/insitu/declaration.h"
-#include "writer/intransit/consumer.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::intransit::internal {
 

@@ -1,4 +1,4 @@
-#include "writer/intransit/intransit.h"
+#include "quarry/intransit.h"
 
 #include <algorithm>
 #include <limits>

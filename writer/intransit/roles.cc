@@ -1,8 +1,7 @@
-#include "writer/intransit/roles.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "quarry/intransit_roles.h"
 #include "writer/insitu/collective.h"
 #include "writer/intransit/link.h"
 #include "writer/intransit/protocol.h"

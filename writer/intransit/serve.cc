@@ -1,12 +1,11 @@
-#include "writer/intransit/serve.h"
-
 #include <algorithm>
 #include <array>
 #include <list>
 #include <map>
 
+#include "quarry/insitu.h"
+#include "quarry/intransit_serve.h"
 #include "writer/insitu/collective.h"
-#include "writer/insitu/insitu.h"
 #include "writer/intransit/delivery.h"
 #include "writer/intransit/groups.h"
 #include "writer/intransit/link.h"

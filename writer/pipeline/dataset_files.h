@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// The files of a dataset on a disk, for writers. docs/format.md, "Publishing", is the protocol.
 namespace quarry::writer {

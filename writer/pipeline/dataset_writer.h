@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "quarry/base/value_range.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/subfile.h"
+#include "quarry/pipeline_options.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/earlier_patches.h"
 #include "writer/pipeline/field_source.h"
 #include "writer/pipeline/phases.h"
-#include "writer/pipeline/pipeline_options.h"
 #include "writer/pipeline/publish.h"
 
 namespace quarry::writer {

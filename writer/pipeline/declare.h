@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
-#include "writer/pipeline/field_request.h"
+#include "quarry/description.h"
+#include "quarry/field_request.h"
 
 /// Turns the declaration of a dataset into its dataset.json: the same for dump files and for the memory of a
 /// simulation.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quarry/codec/patch_codec.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/storage/location.h"
 
 /// References for patches of a new step: the same patches of steps that are published, as readers have them.

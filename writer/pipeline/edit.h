@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "quarry/base/directory_lock.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 /// Changes of an existing dataset that read and write no samples. Each one takes the writing lock, and
 /// survives a crash at any moment: a removal has then happened or not, and calling again completes it.

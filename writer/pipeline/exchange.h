@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/data_type.h"
 #include "quarry/base/endian.h"
+#include "quarry/data_type.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/pipeline_options.h"
+#include "quarry/redistribute.h"
 #include "writer/distribution/placement.h"
-#include "writer/pipeline/pipeline_options.h"
 #include "writer/redistribute/mapping.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::writer {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/own_patches.h"

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "quarry/base/status.h"
-#include "writer/pipeline/pipeline_options.h"
+#include "quarry/pipeline_options.h"
 
 namespace quarry::writer {
 

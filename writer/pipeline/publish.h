@@ -6,7 +6,7 @@
 #include <set>
 
 #include "quarry/base/directory_lock.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 
 namespace quarry::writer {
 

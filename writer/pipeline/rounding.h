@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/geometry/patch_grid.h"
 #include "writer/pipeline/encode.h"
 #include "writer/pipeline/field_source.h"

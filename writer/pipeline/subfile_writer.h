@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "quarry/base/file.h"
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/subfile.h"
 #include "writer/pipeline/encode.h"
 

@@ -1,4 +1,4 @@
-#include "writer/redistribute/box_view.h"
+#include "quarry/box_view.h"
 
 #include <cstring>
 

@@ -7,8 +7,8 @@
 
 #include "quarry/base/checked_math.h"
 #include "quarry/base/status.h"
-#include "writer/redistribute/quarry_redistribute.h"
-#include "writer/redistribute/redistribute.h"
+#include "quarry/quarry_redistribute.h"
+#include "quarry/redistribute.h"
 
 struct quarry_redistribution {
   std::size_t axes = 3;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "writer/redistribute/box_view.h"
+#include "quarry/box_view.h"
 
 /// Parts of boxes in memory.
 namespace quarry::redistribute {

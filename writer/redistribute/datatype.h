@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry::redistribute {
 

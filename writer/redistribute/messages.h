@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "writer/redistribute/box_view.h"
+#include "quarry/box_view.h"
 #include "writer/redistribute/datatype.h"
 #include "writer/redistribute/mapping.h"
 

@@ -1,4 +1,4 @@
-#include "writer/redistribute/redistribute.h"
+#include "quarry/redistribute.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "quarry/redistribute.h"
 #include "writer/redistribute/mapping.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::redistribute {
 

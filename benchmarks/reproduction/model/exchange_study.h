@@ -3,7 +3,7 @@
 #include <mpi.h>
 
 #include "benchmarks/reproduction/model/timing.h"
-#include "quarry/base/data_type.h"
+#include "quarry/data_type.h"
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/exchange.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "quarry/base/endian.h"
+#include "quarry/redistribute.h"
 #include "writer/redistribute/messages.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::reproduction {
 

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/data_type.h"
+#include "quarry/data_type.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/redistribute.h"
 #include "writer/distribution/placement.h"
 #include "writer/pipeline/exchange.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace quarry::reproduction {
 

@@ -4,9 +4,9 @@
 #include "benchmarks/reproduction/model/stack_model.h"
 #include "benchmarks/reproduction/model/stack_traffic.h"
 #include "quarry/base/checked_math.h"
-#include "quarry/base/data_type.h"
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
+#include "quarry/data_type.h"
 #include "tools/plan/arguments.h"
 
 namespace quarry::reproduction {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "clients/cpp/client.h"
 #include "clients/cpp/grpc/remote_call.h"
+#include "quarry/client.h"
 
 namespace quarry::client::internal {
 

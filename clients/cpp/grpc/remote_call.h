@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "quarry/base/cancel_token.h"
+#include "quarry/cancel_token.h"
 
 namespace quarry::client::internal {
 

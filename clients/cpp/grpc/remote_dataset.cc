@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "clients/cpp/grpc/answer_receiver.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "clients/cpp/grpc/connection.h"
 #include "clients/cpp/grpc/pages.h"
 #include "clients/cpp/transport.h"
+#include "quarry/client_grpc.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
 

@@ -1,6 +1,6 @@
 #include "quarry/base/memory.h"
 
-#include "quarry/base/bytes.h"
+#include "quarry/bytes.h"
 
 // Buffers come from the module's own heap: there are no huge pages, and no system to return memory to.
 namespace quarry {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/bytes.h"
+#include "quarry/box.h"
+#include "quarry/bytes.h"
 #include "quarry/codec/error_record/lanes.h"
 #include "quarry/codec/instruction_sets.h"
-#include "quarry/geometry/box.h"
 #include "quarry/geometry/patch_grid.h"
 
 /// Compares coarser levels, interpolated to full resolution, with the original samples, tile by tile.

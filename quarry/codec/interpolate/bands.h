@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::interpolate {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "quarry/base/bytes.h"
+#include "quarry/bytes.h"
 #include "quarry/codec/lossless/arithmetic.h"
 
 namespace quarry::interpolate {

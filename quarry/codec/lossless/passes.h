@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "quarry/base/bytes.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/bytes.h"
 
 /// The arrays of a pass, which doubles the resolution along one axis. Known samples become the even ones
 /// along that axis, new samples the odd ones. Arrays are dense, x fastest; `shape` is always that of the

@@ -6,7 +6,7 @@
 
 #include "quarry/base/checked_math.h"
 #include "quarry/base/endian.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry::mask {
 

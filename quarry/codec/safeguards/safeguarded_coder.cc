@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "quarry/box.h"
 #include "quarry/codec/safeguards/patch_form.h"
-#include "quarry/geometry/box.h"
 
 namespace quarry {
 namespace {

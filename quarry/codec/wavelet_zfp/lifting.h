@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry::wavelet_zfp {
 

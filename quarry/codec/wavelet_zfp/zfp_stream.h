@@ -4,7 +4,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry::wavelet_zfp {
 

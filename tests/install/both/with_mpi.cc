@@ -1,5 +1,5 @@
 // In-situ writing with MPI, in a program that has the converter without MPI too: it must not link.
-#include "writer/insitu/quarry_insitu.h"
+#include "quarry/quarry_insitu.h"
 
 int WithoutMpi();
 

@@ -1,9 +1,8 @@
 /* Every rank owns a part of the z axis of 13x7x6 samples, each x + 100 y + 10000 z:
  * tests/install/cpp/expected.h. */
 #include <mpi.h>
+#include <quarry/quarry_insitu.h>
 #include <stdio.h>
-
-#include "writer/insitu/quarry_insitu.h"
 
 enum { kX = 13, kY = 7, kZ = 6 };
 

@@ -1,8 +1,7 @@
 /* Four ranks own rows of 8x8 samples, and each gets a quadrant. */
 #include <mpi.h>
+#include <quarry/quarry_redistribute.h>
 #include <stdio.h>
-
-#include "writer/redistribute/quarry_redistribute.h"
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

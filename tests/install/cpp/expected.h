@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstdio>
+#include <quarry/client.h>
 
-#include "clients/cpp/client.h"
+#include <cstdio>
 
 /// The field of the writers of this folder: 13x7x6 samples, each x + 100 y + 10000 z.
 inline int CheckHeights(const quarry::client::Dataset& dataset) {

@@ -1,10 +1,9 @@
 // Every rank owns a part of the z axis of 13x7x6 samples, each x + 100 y + 10000 z: expected.h.
-#include "writer/insitu/insitu.h"
+#include <quarry/insitu.h>
+#include <quarry/intransit.h>
+#include <quarry/redistribute.h>
 
 #include <cstdio>
-
-#include "writer/intransit/intransit.h"
-#include "writer/redistribute/redistribute.h"
 
 namespace {
 

@@ -1,5 +1,6 @@
 // Reads a dataset from a server.
-#include "clients/cpp/grpc/client_grpc.h"
+#include <quarry/client_grpc.h>
+
 #include "expected.h"
 
 int main(int, char** argv) {

@@ -9,10 +9,10 @@
 #include <random>
 #include <thread>
 
-#include "clients/cpp/client.h"
 #include "clients/cpp/grpc/answer_receiver.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/file.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "server/grpc/listener.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 #include "quarry/dataset/dataset.h"
 #include "tests/testing/make_dataset.h"
 

@@ -1,4 +1,4 @@
-#include "clients/cpp/places.h"
+#include "quarry/places.h"
 
 #include <gtest/gtest.h>
 

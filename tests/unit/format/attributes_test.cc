@@ -1,4 +1,4 @@
-#include "quarry/format/attributes.h"
+#include "quarry/attributes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The layer of accuracy of a call for several fields.
 #include <gtest/gtest.h>
 
-#include "quarry/format/description.h"
+#include "quarry/description.h"
 #include "quarry/format/description_rules.h"
 
 namespace quarry {

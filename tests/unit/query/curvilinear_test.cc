@@ -8,7 +8,7 @@
 #include <numbers>
 #include <random>
 
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
 
 namespace quarry::query {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <variant>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "quarry/base/checksum.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/query/statistics.h"
 #include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"

@@ -9,9 +9,9 @@
 #include <sstream>
 #include <thread>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
 #include "google/rpc/status_details.pb.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"

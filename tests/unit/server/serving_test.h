@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "clients/cpp/client.h"
-#include "clients/cpp/grpc/client_grpc.h"
+#include "quarry/client.h"
+#include "quarry/client_grpc.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "server/grpc/listener.h"
 #include "tests/testing/make_dataset.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "writer/distribution/strategies.h"
-#include "writer/redistribute/redistribute.h"
+#include "quarry/redistribute.h"
+#include "quarry/strategies.h"
 
 /// Options of the writing pipeline, and its times.
 namespace quarry::writer {

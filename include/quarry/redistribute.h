@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "quarry/base/result.h"
-#include "quarry/geometry/box.h"
-#include "writer/redistribute/box_view.h"
+#include "quarry/box.h"
+#include "quarry/box_view.h"
+#include "quarry/result.h"
 
 namespace quarry::redistribute {
 

@@ -9,13 +9,13 @@
 #include <variant>
 #include <vector>
 
-#include "quarry/base/calendar.h"
-#include "quarry/base/data_type.h"
-#include "quarry/base/sample_value.h"
-#include "quarry/codec/coder_id.h"
-#include "quarry/format/attributes.h"
-#include "quarry/format/payload_order.h"
-#include "quarry/geometry/box.h"
+#include "quarry/attributes.h"
+#include "quarry/box.h"
+#include "quarry/calendar.h"
+#include "quarry/coder_id.h"
+#include "quarry/data_type.h"
+#include "quarry/payload_order.h"
+#include "quarry/sample_value.h"
 
 /// Description of a dataset, as plain structs: the same for files, service and clients. The meaning of each
 /// value is written once, in proto/quarry/v1/dataset.proto.

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/result.h"
-#include "quarry/geometry/box.h"
+#include "quarry/box.h"
+#include "quarry/data_type.h"
+#include "quarry/result.h"
 
 /// Questions to datasets and their answers, in the same terms for disk, network and clients.
 namespace quarry::query {

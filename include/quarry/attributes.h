@@ -5,8 +5,8 @@
 #include <variant>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/sample_value.h"
+#include "quarry/data_type.h"
+#include "quarry/sample_value.h"
 
 /// Attributes from the source, of a dataset, a field, an axis or the time: kept as they are, and not
 /// interpreted.

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/result.h"
-#include "quarry/geometry/box.h"
-#include "writer/insitu/insitu_setup.h"
+#include "quarry/box.h"
+#include "quarry/data_type.h"
+#include "quarry/insitu_setup.h"
+#include "quarry/result.h"
 
 namespace quarry::intransit {
 

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/calendar.h"
-#include "quarry/format/attributes.h"
-#include "quarry/format/description.h"
-#include "quarry/format/payload_order.h"
-#include "quarry/geometry/box.h"
-#include "writer/pipeline/field_request.h"
-#include "writer/pipeline/pipeline_options.h"
-#include "writer/redistribute/box_view.h"
+#include "quarry/attributes.h"
+#include "quarry/box.h"
+#include "quarry/box_view.h"
+#include "quarry/calendar.h"
+#include "quarry/description.h"
+#include "quarry/field_request.h"
+#include "quarry/payload_order.h"
+#include "quarry/pipeline_options.h"
 
 /// Declaration of a simulation's data, before the first step.
 namespace quarry::insitu {

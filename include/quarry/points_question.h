@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "quarry/format/description.h"
-#include "quarry/query/question.h"
+#include "quarry/description.h"
+#include "quarry/question.h"
 
 /// Questions about single points of a field, and their answers.
 namespace quarry::query {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/sample_value.h"
-#include "quarry/codec/coder_id.h"
-#include "quarry/format/attributes.h"
-#include "quarry/format/description.h"
+#include "quarry/attributes.h"
+#include "quarry/coder_id.h"
+#include "quarry/data_type.h"
+#include "quarry/description.h"
+#include "quarry/sample_value.h"
 
 namespace quarry::writer {
 

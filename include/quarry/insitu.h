@@ -11,9 +11,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/result.h"
-#include "writer/insitu/insitu_setup.h"
+#include "quarry/data_type.h"
+#include "quarry/insitu_setup.h"
+#include "quarry/result.h"
 
 /// A running simulation writes its steps into a dataset, without a dump in between.
 namespace quarry::insitu {

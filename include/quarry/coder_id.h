@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quarry/base/result.h"
+#include "quarry/result.h"
 
 namespace quarry {
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
-#include "quarry/base/result.h"
-#include "writer/intransit/consumer.h"
-#include "writer/intransit/roles.h"
+#include "quarry/intransit_consumer.h"
+#include "quarry/intransit_roles.h"
+#include "quarry/result.h"
 
 namespace quarry::intransit {
 

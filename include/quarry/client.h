@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/bytes.h"
-#include "quarry/base/cancel_token.h"
-#include "quarry/base/result.h"
-#include "quarry/format/description.h"
-#include "quarry/query/points_question.h"
-#include "quarry/query/question.h"
-#include "quarry/query/statistics_question.h"
+#include "quarry/bytes.h"
+#include "quarry/cancel_token.h"
+#include "quarry/description.h"
+#include "quarry/points_question.h"
+#include "quarry/question.h"
+#include "quarry/result.h"
+#include "quarry/statistics_question.h"
 
 // clang-format off
 /// Any box of a simulation, at any resolution, from C++:
@@ -29,7 +29,7 @@
 ///
 // clang-format on
 /// A server's datasets open the same way, "grpc://127.0.0.1:50051/run42", in programs that link
-/// quarry::client_grpc and have called EnableGrpc (clients/cpp/grpc/client_grpc.h).
+/// quarry::client_grpc and have called EnableGrpc (quarry/client_grpc.h).
 ///
 /// Boxes are half-open, in level-0 samples, x, y, z; samples are dense, x fastest, in native byte order.
 /// Errors are values: every function returns a Status or a Result, nothing throws except std::bad_alloc.

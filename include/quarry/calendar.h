@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/base/result.h"
+#include "quarry/result.h"
 
 /// Times as the CF conventions have them: a number, a unit and a calendar.
 /// @source CF conventions 1.11, section 4.4, "Time Coordinate"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "quarry/query/question.h"
+#include "quarry/question.h"
 
 /// Questions about the distribution of samples, and their answers.
 namespace quarry::query {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/cpp/client.h"
+#include "quarry/client.h"
 
 namespace quarry::client {
 

@@ -30,7 +30,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-#include "writer/insitu/quarry_insitu.h"
+#include "quarry/quarry_insitu.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/data_type.h"
-#include "quarry/base/result.h"
-#include "writer/insitu/insitu.h"
-#include "writer/insitu/insitu_setup.h"
-#include "writer/intransit/roles.h"
-#include "writer/intransit/serve.h"
+#include "quarry/data_type.h"
+#include "quarry/insitu.h"
+#include "quarry/insitu_setup.h"
+#include "quarry/intransit_roles.h"
+#include "quarry/intransit_serve.h"
+#include "quarry/result.h"
 
 /// A running simulation hands its steps over to ranks that only write, and continues meanwhile.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.B

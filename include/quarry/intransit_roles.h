@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "quarry/base/result.h"
+#include "quarry/result.h"
 
 namespace quarry::intransit {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "quarry/base/result.h"
+#include "quarry/result.h"
 
 namespace quarry {
 
