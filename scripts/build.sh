@@ -8,6 +8,7 @@
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
+source scripts/progress.sh
 [ "${1:-}" != web ] || exec scripts/web.sh
 preset=${1:-release}
 [ $# -gt 0 ] && shift
@@ -43,11 +44,4 @@ if [ -t 1 ]; then
   exit
 fi
 # Every line that is not the progress of a step is a warning or an error, and is shown.
-NINJA_STATUS="@%f/%t@ " build | awk -v preset="$preset" '
-  match($0, /^@[0-9]+\/[0-9]+@ /) {
-    split(substr($0, 2, RLENGTH - 3), step, "/")
-    tenth = int(10 * step[1] / step[2])
-    if (tenth > shown) { shown = tenth; print "building " preset ": " 10 * tenth " %, step " step[1] " of " step[2]; fflush() }
-    next
-  }
-  { print; fflush() }'
+NINJA_STATUS="@%f/%t@ " build | show_progress "$preset" '^@([0-9]+)/([0-9]+)@' others

@@ -6,6 +6,7 @@
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
+source scripts/progress.sh
 
 # The first interpreter that has the stable interface; nothing if there is none.
 stable_python() {
@@ -36,23 +37,13 @@ command -v ccache >/dev/null && launcher=(--config-settings=cmake.define.CMAKE_C
 rm -rf build/wheel
 mkdir -p build/wheel/raw
 
-# Shows every tenth of the steps of ninja.
-show_progress() {
-  awk -v name="$1" '
-    match($0, /\[[0-9]+\/[0-9]+\]/) {
-      split(substr($0, RSTART + 1, RLENGTH - 2), step, "/")
-      tenth = int(10 * step[1] / step[2])
-      if (tenth > shown) { shown = tenth; print "building " name ": " 10 * tenth " %, step " step[1] " of " step[2]; fflush() }
-    }'
-}
-
 for python in "${pythons[@]}"; do
   version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   log=build/wheel/build-$version.log
   echo "building the wheel with Python $version"
   "$python" -m pip wheel --verbose --disable-pip-version-check --no-deps --wheel-dir build/wheel/raw "${launcher[@]}" \
     --config-settings=build-dir="$PWD/build/wheel/tree-$version" ./clients/python 2>&1 | tee "$log" |
-    show_progress "with Python $version" || { tail -20 "$log"; exit 1; }
+    show_progress "with Python $version" '\[([0-9]+)/([0-9]+)\]' || { tail -20 "$log"; exit 1; }
 done
 echo "adding libraries"
 for wheel in build/wheel/raw/*.whl; do
