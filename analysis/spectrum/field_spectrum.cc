@@ -9,6 +9,7 @@
 #include "quarry/base/progress.h"
 #include "quarry/client.h"
 #include "quarry/format/description_rules.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/query/series_choice.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"

@@ -8,6 +8,7 @@
 #include "analysis/spectrum/field_spectrum.h"
 #include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/query/question_rules.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
 

@@ -12,6 +12,7 @@
 #include "quarry/client.h"
 #include "quarry/client_grpc.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/v1/service.grpc.pb.h"
 #include "quarry/wire/convert.h"
 

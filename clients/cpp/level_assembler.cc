@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quarry/base/status.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry::client::internal {
 

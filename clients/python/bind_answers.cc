@@ -1,6 +1,7 @@
 #include "clients/python/answer.h"
 #include "clients/python/bind.h"
 #include "clients/python/translate.h"
+#include "quarry/query/question_rules.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

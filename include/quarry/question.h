@@ -4,13 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "quarry/box.h"
 #include "quarry/data_type.h"
-#include "quarry/result.h"
 
 /// Questions to datasets and their answers, in the same terms for disk, network and clients.
 namespace quarry::query {
@@ -67,32 +65,6 @@ struct AtStride {
 /// Which samples of the box an answer shows.
 using Target = std::variant<AtLevel, WithinError, WithinBytes, AtStride>;
 
-/// The level that a target names; nothing: the plan chooses it.
-std::optional<int> NamedLevel(const Target& target);
-
-/// Level-0 samples between neighbours of an answer at one of its levels.
-Index3 SpacingAt(const Target& target, int level);
-
-/// Targets as options or arguments give them, one by one. Left out: not given.
-struct GivenTargets {
-  std::optional<int> level;
-  std::optional<double> max_error;
-  std::optional<std::uint64_t> max_bytes;
-  std::optional<Index3> stride;
-};
-
-/// Names of these options or arguments, for the message.
-struct TargetNames {
-  std::string_view level;
-  std::string_view max_error;
-  std::string_view max_bytes;
-  std::string_view stride;
-};
-
-/// The target that is given; without any, level 0.
-/// @errors kInvalidArgument: more than one
-Result<Target> MakeTarget(const GivenTargets& given, const TargetNames& names);
-
 /// A question as it is asked, by names.
 struct ReadRequest {
   std::string field;
@@ -120,12 +92,6 @@ struct ReadRequest {
   bool allow_damage = false;
 };
 
-/// @param field   that is asked for, for the message
-/// @param levels  of its grid
-/// @errors kInvalidArgument with the existing levels; an error negative or NaN; a stride below 1; a
-/// first_level with a stride; a focus that is not finite; values that are no interval
-Status CheckLevels(const ReadRequest& request, const std::string& field, int levels);
-
 /// Most answers to one request.
 inline constexpr std::size_t kMaxAnswers = 1000;
 
@@ -149,9 +115,6 @@ struct SeriesRequest {
 
   bool single() const { return fields.empty() && !steps; }
 };
-
-/// @errors kInvalidArgument: a stride of 0; an empty range; a field twice; both a field and fields
-Status CheckSeries(const SeriesRequest& request);
 
 /// A level of the answer, in one layer of accuracy.
 struct LevelExtent {
@@ -197,12 +160,5 @@ struct AnswerHeader {
   std::uint64_t number = 0;  ///< number of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< number of these answers
 };
-
-/// Where a level has no samples, for lack of the requested values: [level samples], none empty.
-/// @param left_out  level-0 samples, see AnswerHeader
-std::vector<Box> LeftOutAt(const std::vector<Box>& left_out, const Index3& spacing);
-
-/// Samples of an answer with this spacing between neighbours.
-std::uint64_t SampleCount(const Box& box, const std::vector<Box>& left_out, const Index3& spacing);
 
 }  // namespace quarry::query

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/question.h"
+#include "quarry/result.h"
 
 /// Questions about the distribution of samples, and their answers.
 namespace quarry::query {
@@ -112,9 +113,5 @@ struct Totals {
   Bounded mean;
 };
 Totals Together(std::span<const Statistics> parts);
-
-/// @errors kInvalidArgument: a percentile outside 0 .. 100, too many of them or of bins, a range that is
-/// empty or not finite, a scale without bins, logarithmic bins from 0 or below, quantile bins with a range
-Status CheckStatistics(const StatisticsRequest& request);
 
 }  // namespace quarry::query

@@ -9,6 +9,7 @@
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
 #include "quarry/query/make_plan.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry {
 

@@ -2,6 +2,7 @@
 
 #include "quarry/dataset/read_samples.h"
 #include "quarry/query/patch_part.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry {
 namespace {

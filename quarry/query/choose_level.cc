@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "quarry/query/patch_rows.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry::query {
 namespace {

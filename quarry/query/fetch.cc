@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "quarry/query/patch_rows.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry::query {
 namespace {

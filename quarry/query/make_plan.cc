@@ -11,6 +11,7 @@
 #include "quarry/query/choose_level.h"
 #include "quarry/query/fetch.h"
 #include "quarry/query/patch_rows.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/query/references.h"
 
 namespace quarry::query {

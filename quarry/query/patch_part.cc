@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quarry/query/question_rules.h"
+
 namespace quarry::query {
 namespace {
 

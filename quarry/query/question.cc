@@ -9,6 +9,7 @@
 
 #include "quarry/base/status.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry::query {
 namespace {

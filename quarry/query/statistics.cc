@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "quarry/base/wide_integer.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry::query {
 namespace {

@@ -8,6 +8,7 @@
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/statistics.h"
 #include "quarry/query/plan_memory.h"
+#include "quarry/query/question_rules.h"
 
 namespace quarry {
 

@@ -9,6 +9,7 @@
 #include "quarry/format/description_rules.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 #include "tests/fuzz/answer_input.h"
 #include "tests/fuzz/seeds.h"

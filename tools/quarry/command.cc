@@ -9,6 +9,7 @@
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 #include "quarry/format/dimension_names.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/query/region.h"
 
 namespace quarry::tools {

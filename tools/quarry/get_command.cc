@@ -4,6 +4,7 @@
 
 #include "quarry/base/units.h"
 #include "quarry/format/subfile.h"
+#include "quarry/query/question_rules.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/output_file.h"
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
+#include "quarry/query/question_rules.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {

@@ -13,6 +13,7 @@
 #include "quarry/dataset/verify.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/input/input.h"
+#include "quarry/query/question_rules.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {

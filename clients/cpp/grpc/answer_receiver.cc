@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 
 namespace quarry::client::internal {

@@ -12,6 +12,7 @@
 #include "clients/cpp/transport.h"
 #include "quarry/client_grpc.h"
 #include "quarry/format/proto_convert.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 
 namespace quarry::client::internal {

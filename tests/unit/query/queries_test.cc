@@ -11,6 +11,7 @@
 #include "quarry/dataset/points.h"
 #include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/statistics.h"
+#include "quarry/query/question_rules.h"
 #include "tests/testing/make_dataset.h"
 
 namespace quarry::query {

@@ -12,6 +12,8 @@
 #include <tuple>
 #include <type_traits>
 
+#include "quarry/query/question_rules.h"
+
 namespace quarry::query {
 namespace {
 
