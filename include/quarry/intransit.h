@@ -64,8 +64,7 @@ class Dataset {
   /// @param comm   of the ranks that own data: roles.comm() or a part of it
   /// @param found  an earlier error of this rank: then all ranks get it
   /// @errors as insitu::Dataset::Open; kInvalidArgument: `comm` has writer ranks; kFailedPrecondition: this
-  /// is
-  ///         one
+  ///         rank is one
   static Result<std::unique_ptr<Dataset>> Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Transport& transport = {},
