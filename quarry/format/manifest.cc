@@ -163,10 +163,7 @@ Status TakeOneGrid(std::string_view text, const Cancelled& cancelled, pb::Datase
   pb::OneGrid one;
   QUARRY_RETURN_IF_ERROR(Parse(text, cancelled, &one));
   if (!one.has_grid()) return DataLoss("there is no grid");
-  pb::Grid* grid = manifest->add_grids();
-  grid->Swap(one.mutable_grid());
-  grid->mutable_patch()->Swap(one.mutable_patch());
-  grid->set_levels(one.levels());
+  *manifest->add_grids() = GridOf(std::move(one));
   return Status::Ok();
 }
 

@@ -271,10 +271,25 @@ Result<std::vector<GridDescription>> GridsFromProto(const pb::DatasetManifest& m
   for (const pb::Grid& grid : manifest.grids()) {
     QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), FromProto(grid));
   }
+  if (grids.empty()) {
+    // A server from before there were several grids sends the only one in fields that the message no longer
+    // knows.
+    pb::OneGrid one;
+    if (!one.ParseFromString(manifest.SerializeAsString()) || !one.has_grid())
+      return DataLoss("there is no grid");
+    QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), FromProto(GridOf(std::move(one))));
+  }
   return grids;
 }
 
 }  // namespace
+
+pb::Grid GridOf(pb::OneGrid one) {
+  pb::Grid grid = std::move(*one.mutable_grid());
+  *grid.mutable_patch() = std::move(*one.mutable_patch());
+  grid.set_levels(one.levels());
+  return grid;
+}
 
 pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
   pb::DatasetManifest out;

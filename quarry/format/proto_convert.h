@@ -9,6 +9,9 @@ namespace quarry::format {
 pb::DatasetManifest ToProto(const DatasetDescription& dataset);
 pb::StepManifest ToProto(const StepDescription& step);
 
+/// The grid of a manifest from before there were several.
+pb::Grid GridOf(pb::OneGrid one);
+
 /// @errors kDataLoss: a value is missing or impossible
 Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest);
 Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset);

@@ -376,6 +376,12 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const 
     for (const pb::DatasetSummary& summary : response.datasets()) {
       std::vector<GridDescription> grids;
       for (const pb::Grid& grid : summary.grids()) {
+        if (grid.patch().empty())
+          return Status(
+              StatusCode::kUnimplemented,
+              fmt::format("the server {0} is of an older release, whose lists this program cannot read; name "
+                          "the dataset, as {1}{0}/NAME, or use a program of that release",
+                          remote.server.address, remote.scheme()));
         QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), format::FromProto(grid));
       }
       QUARRY_RETURN_IF_ERROR(pages.TakeItem(summary.name()));

@@ -873,6 +873,7 @@ class EndlessLister final : public pb::QuarryService::Service {
  public:
   std::function<int(int page)> next = [](int page) { return page; };
   bool empty = false;
+  bool old = false;  ///< from before there were several grids
   std::size_t padding = 0;
   grpc_compression_algorithm compression = GRPC_COMPRESS_NONE;
   std::atomic<int> pages = 0;
@@ -884,6 +885,7 @@ class EndlessLister final : public pb::QuarryService::Service {
     if (!empty) {
       response->add_datasets()->set_name(name);
       *response->mutable_datasets(0)->add_grids() = format::ToProto(GridDescription{});
+      if (old) response->mutable_datasets(0)->mutable_grids(0)->clear_patch();
     }
     response->set_next_page_token(name);
     return grpc::Status::OK;
@@ -967,6 +969,13 @@ TEST_F(EndlessListTest, EmptyPagesAreNotFollowed) {
   EXPECT_NE(List().message().find("an empty page"), std::string::npos) << List().message();
   EXPECT_NE(Steps().message().find("an empty page"), std::string::npos) << Steps().message();
   EXPECT_LE(lister_.pages, 4);
+}
+
+TEST_F(EndlessListTest, AnOlderServersListIsRefusedWithAWay) {
+  lister_.old = true;
+
+  EXPECT_EQ(List().code(), StatusCode::kUnimplemented);
+  EXPECT_NE(List().message().find("of an older release"), std::string::npos) << List().message();
 }
 
 TEST_F(EndlessListTest, OnePageOfTooManyBytesIsNotParsed) {

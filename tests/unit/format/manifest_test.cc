@@ -406,6 +406,23 @@ TEST(DatasetManifest, AFieldHasABound) {
   ExpectDamage(FromProto(message).status(), "\"velocity_x\" has no error bound");
 }
 
+TEST(DatasetManifest, TheOnlyGridOfAnOlderServerIsTaken) {
+  auto message = ToProto(ExampleDataset());
+  quarry::v1::OneGrid one;  // its fields once were in the message
+  *one.mutable_grid() = message.grids(0);
+  one.mutable_patch()->Swap(one.mutable_grid()->mutable_patch());
+  one.set_levels(one.grid().levels());
+  one.mutable_grid()->clear_levels();
+  message.clear_grids();
+  ExpectDamage(FromProto(message).status(), "there is no grid");
+  ASSERT_TRUE(message.MergeFromString(one.SerializeAsString()));
+
+  const Result<DatasetDescription> read = FromProto(message);
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(EncodeManifest(*read), EncodeManifest(ExampleDataset()));
+}
+
 TEST(DatasetManifest, TimesHaveAUnitAndACalendarOrNone) {
   DatasetDescription dataset = ExampleDataset();
   const std::string without = EncodeManifest(dataset);
