@@ -50,6 +50,15 @@ void ReturnFreedMemoryOfThread() {
 #endif
 }
 
+void WarmMemoryOfThread(std::size_t bytes) {
+  constexpr std::size_t kPage = 4 << 10;
+  auto* const block =
+      static_cast<volatile char*>(std::malloc(bytes));  // volatile: compilers drop unused writes
+  if (block == nullptr) return;
+  for (std::size_t at = 0; at < bytes; at += kPage) block[at] = 0;
+  std::free(const_cast<char*>(block));
+}
+
 std::uint64_t PrivateMemory() {
   std::ifstream statm("/proc/self/statm");  // pages: total, resident, file-backed
   std::uint64_t addresses = 0;

@@ -18,6 +18,10 @@ void ReturnFreedMemory();
 /// for each of many threads, and ReturnFreedMemory leaves the free end of each as it is. Takes microseconds.
 void ReturnFreedMemoryOfThread();
 
+/// Touches memory of this thread's arena, for the first large buffers of the thread. Does nothing if there is
+/// no memory.
+void WarmMemoryOfThread(std::size_t bytes);
+
 /// [bytes] of memory private to this process, without files; 0 where the system does not say.
 std::uint64_t PrivateMemory();
 

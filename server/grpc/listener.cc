@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "quarry/base/memory.h"
 #include "server/grpc/grpc_call.h"
 
 namespace quarry::server {
@@ -20,6 +21,9 @@ constexpr int kSpareWorkers = Health::kMostCalls + 16;
 /// Threads that wait for calls while nothing happens. Of two, one goes on waiting while the other answers,
 /// and none has to be woken for that.
 constexpr int kReceivers = 2;
+/// [bytes] Room for a message of samples. Each of these threads has an arena of the C library: the second
+/// answer of a connection comes from another thread than the first, and would touch fresh memory again.
+constexpr std::size_t kWarmMemory = 3 << 19;
 
 /// gRPC does not hold a client to its streams that never acknowledges the number.
 ConnectionRules RulesOf(const ListenOptions& options) {
@@ -106,7 +110,11 @@ Status Listener::Listen(const ListenOptions& options) {
   workers_ = std::make_unique<Workers>(ThreadsFor(service_->operations()->limits.calls) + kSpareWorkers);
   for (int i = 0; i < kOpenAccepts; ++i) AcceptOne();
   for (int i = 0; i < kReceivers; ++i) {
-    if (workers_->Run([this] { ReceiveCalls(); })) continue;
+    const auto receive = [this] {
+      WarmMemoryOfThread(kWarmMemory);
+      ReceiveCalls();
+    };
+    if (workers_->Run(receive)) continue;
     Stop();
     return {StatusCode::kResourceExhausted,
             "the system gives the server no threads; raise its limit of processes or memory"};
