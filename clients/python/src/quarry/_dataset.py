@@ -16,7 +16,6 @@ from quarry._feeds import taken, taken_async
 from quarry._field import Field
 from quarry._grids import Box, ByAxis, Region, Triple, coords_of
 from quarry._info import Text, dataset_info
-from quarry._pictures import dataset_html
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 T = TypeVar("T")
+_MOST_RECORDS = 64
+"""Records of single steps that a dataset keeps."""
 
 
 def located(target: str | os.PathLike[str]) -> str:
@@ -98,6 +99,7 @@ class Dataset(Mapping[str, "Field"]):
         self._known_grids: builtins.list[_quarry.FieldGrid] = []
         self._known_numbers: builtins.list[int] | None = None
         self._known_steps: builtins.list[_quarry.Step] | None = None
+        self._some_steps: dict[int, _quarry.Step] = {}
 
     def _open(self) -> _quarry.Dataset:
         with self._lock:
@@ -224,6 +226,7 @@ class Dataset(Mapping[str, "Field"]):
         """Refreshes attributes that are read when a dataset is opened, after a change."""
         with self._lock:
             self._native = self._known_numbers = self._known_steps = None
+            self._some_steps = {}
         self._open()
 
     @property
@@ -237,7 +240,7 @@ class Dataset(Mapping[str, "Field"]):
         numbers = self.native.step_numbers()
         now = _quarry.open_dataset(self._place, explained(_quarry.Options, **self._options))
         with self._lock:
-            self._known_numbers, self._known_steps = numbers, None
+            self._known_numbers, self._known_steps, self._some_steps = numbers, None, {}
             # An open dataset knows neither new fields, nor that one has begun to change.
             known = {name: field.still for name, field in self._known_fields.items()}
             if not self._closed and known != {field.name: field.still for field in now.fields}:
@@ -255,10 +258,14 @@ class Dataset(Mapping[str, "Field"]):
         return self._known_steps
 
     def _step(self, number: int) -> _quarry.Step:
-        """The record of a step."""
-        if self._known_steps is None:
-            return self.native.step(number)
-        return next(step for step in self._known_steps if step.step == number)
+        """The record of a step. Indices ask for those near the ends again and again."""
+        if self._known_steps is not None:
+            return next(step for step in self._known_steps if step.step == number)
+        some = self._some_steps
+        record = some.get(number) or self.native.step(number)
+        if len(some) < _MOST_RECORDS:
+            some[number] = record
+        return record
 
     @property
     def steps(self) -> builtins.list[int]:
@@ -309,6 +316,7 @@ class Dataset(Mapping[str, "Field"]):
         return dataset_info(self)
 
     def _repr_html_(self) -> str:
+        from quarry._pictures import dataset_html
         return dataset_html(self)
 
     def export(self, path: str | os.PathLike[str], *, fields: str | Sequence[str] | None = None,

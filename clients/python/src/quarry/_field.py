@@ -7,14 +7,12 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from quarry import _pictures, _quarry
+from quarry import _quarry
 from quarry._described import Described
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._grids import Box, Region, Triple, box_of
 from quarry._info import Text, field_info
-from quarry._pictures import field_html
-from quarry._progress import read_with_bar
 from quarry._protocols import Answer
 from quarry._samples import Samples
 from quarry._selection import Run, boxes, in_order, ordered, put, select
@@ -47,6 +45,7 @@ class Field(Described):
         return field_info(self)
 
     def _repr_html_(self) -> str:
+        from quarry._pictures import field_html
         return field_html(self)
 
     # ---- Reading
@@ -184,6 +183,7 @@ class Field(Described):
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
+            from quarry._progress import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
                                                max_bytes=max_bytes, strict=strict, layer=layer), masked)
         return self._samples(self.dataset.native.read(question), masked)
@@ -391,6 +391,7 @@ class Field(Described):
             ValueError: a plane outside the grid, no such level or layer; ImportError: no matplotlib; and the errors of
                 `read`
         """
+        from quarry import _pictures
         return _pictures.plot(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error,
                               layer=layer, ax=ax, image=image)
 
@@ -399,6 +400,7 @@ class Field(Described):
              **image: Any) -> Any:
         """`plot` that begins with the coarsest level and sharpens while data come in: in a notebook, or in a window of
         matplotlib. Arguments, answer and errors are those of `plot`."""
+        from quarry import _pictures
         return _pictures.show(self, axis=axis, at=at, index=index, step=step, level=level, max_error=max_error,
                               layer=layer, ax=ax, image=image)
 
@@ -417,5 +419,6 @@ class Field(Described):
         Returns:
             matplotlib's FuncAnimation: `.save("run.gif")` writes it; keep it as long as it is shown
         """
+        from quarry import _pictures
         return _pictures.animate(self, steps, axis=axis, at=at, index=index, level=level, max_error=max_error,
                                  layer=layer, interval=interval, ax=ax, image=image)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +119,7 @@ def _text(value: Any) -> str:
         return ", ".join(map(str, value if value.ndim else [value]))
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
+    import json
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

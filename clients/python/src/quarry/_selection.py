@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Indices = Any
-"""Positions along an axis, none of them negative: an array of int64."""
+"""Positions along an axis, none of them negative: a range for an integer or a slice, else an array of int64."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,6 @@ def select(key: Any, shape: tuple[int, ...]) -> Selection:
     Raises:
         IndexError: too many indices, one outside the array, or one that is of no kind that this module knows
     """
-    import numpy as np
     along: list[Indices] = []
     result: list[int] = []
     for index in _with_all_axes(key, len(shape)):
@@ -51,13 +50,14 @@ def select(key: Any, shape: tuple[int, ...]) -> Selection:
             continue
         axis, length = len(along), shape[len(along)]
         if isinstance(index, slice):
-            along.append(np.arange(*index.indices(length)))
+            along.append(range(*index.indices(length)))
             result.append(len(along[-1]))
         elif _is_list(index):
             along.append(_listed(index, length, axis))
             result.append(len(along[-1]))
         else:
-            along.append(np.array([_position(index, length, axis)]))
+            position = _position(index, length, axis)
+            along.append(range(position, position + 1))
     return Selection(tuple(along), tuple(result))
 
 
@@ -119,8 +119,8 @@ def _listed(index: Any, length: int, axis: int) -> Indices:
 def ordered(along: Sequence[Indices]) -> tuple[list[Indices], list[Any]]:
     """The positions along each axis, ascending and each once; and an index of what is read at these for the positions
     as they were wanted, None where they are just these."""
-    import numpy as np
-    return [np.unique(one) for one in along], [_order(one) for one in along]
+    in_turn = [_ordered(one) for one in along]
+    return [ascending for ascending, _ in in_turn], [order for _, order in in_turn]
 
 
 def in_order(array: npt.NDArray[Any], orders: Sequence[Any]) -> npt.NDArray[Any]:
@@ -131,12 +131,15 @@ def in_order(array: npt.NDArray[Any], orders: Sequence[Any]) -> npt.NDArray[Any]
     return array
 
 
-def _order(wanted: Indices) -> Any:
+def _ordered(wanted: Indices) -> tuple[Indices, Any]:
+    if isinstance(wanted, range):
+        return (wanted, None) if wanted.step > 0 else (wanted[::-1], slice(None, None, -1))
     import numpy as np
     steps = np.diff(wanted)
     if (steps > 0).all():
-        return None
-    return slice(None, None, -1) if (steps < 0).all() else np.unique(wanted, return_inverse=True)[1]
+        return wanted, None
+    ascending, order = np.unique(wanted, return_inverse=True)
+    return ascending, slice(None, None, -1) if (steps < 0).all() else order
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,11 @@ class Run:
 
 def _runs(along: Indices, patch: int) -> Iterator[Run]:
     """Ascending positions, cut where whole patches lie between two of them: those are not read."""
+    if isinstance(along, range) and along.step <= patch:
+        yield Run(along[0], along[-1], slice(0, along[-1] - along[0] + 1, along.step), slice(0, len(along)))
+        return
     import numpy as np
+    along = np.asarray(along)
     cuts = np.flatnonzero(np.diff(along // patch) > 1) + 1
     for begin, end in itertools.pairwise([0, *cuts.tolist(), len(along)]):
         wanted = along[begin:end] - along[begin]
