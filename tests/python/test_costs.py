@@ -107,7 +107,6 @@ class Calls(qt.QuarryTest):
                 self.assertEqual(few[0], many[0])
                 self.assertLess(abs(many[1] - few[1]), 256)  # bytes of numbers
 
-
     def test_an_index_asks_once_for_the_record_of_a_step(self):
         once, _ = self.asked("once", 4, lambda dataset: dataset["p"][-1])
         again, _ = self.asked("again", 4, lambda dataset: [dataset["p"][-1] for _ in range(5)])

@@ -42,6 +42,12 @@ class Reading(Package):
                 "assert 'numpy' not in sys.modules, 'numpy'; d['p'][0]; assert 'numpy' in sys.modules")
         subprocess.run([sys.executable, "-c", code, str(PACKAGE), str(self.path)], check=True)
 
+    def test_what_writes_is_loaded_with_its_first_use_and_listed_before(self):
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); import quarry; assert 'quarry._write' not in sys.modules; "
+                "assert {*quarry.__all__} <= {*dir(quarry)}, dir(quarry); from quarry import write; "
+                "assert write is quarry.write is sys.modules['quarry._write'].write; assert not hasattr(quarry, 'wrote')")
+        subprocess.run([sys.executable, "-c", code, str(PACKAGE)], check=True)
+
     def test_another_protobuf_in_the_process(self):
         """Its symbols would take the place of ours: the module is loaded so that it finds its own first."""
         code = """

@@ -40,3 +40,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from quarry import _write
     return globals().setdefault(name, getattr(_write, name))
+
+
+def __dir__() -> Any:  # a list, which is a function of this module
+    return sorted({*globals(), *__all__})
