@@ -6,6 +6,11 @@ export function asViewerError(reason: unknown): ViewerError {
   return reason instanceof ViewerError ? reason : new ViewerError("unknown", String(reason));
 }
 
+/** What a thrown value says. */
+export function errorText(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason);
+}
+
 /** A server's errors do not fill the page. */
 const kMostText = 1024;
 

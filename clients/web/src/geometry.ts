@@ -1,8 +1,14 @@
 /** Boxes, patches and levels: numbers only. */
-import type { Box, GridInfo, SampleType, Samples, Vec3 } from "./model";
+import type { Axis, Box, GridInfo, SampleType, Samples, Vec3 } from "./model";
 
-export function mapVec(f: (axis: 0 | 1 | 2) => number): Vec3 {
+export const kAxes = [0, 1, 2] as const;
+
+export function mapVec(f: (axis: Axis) => number): Vec3 {
   return [f(0), f(1), f(2)];
+}
+
+export function sameVec(a: Vec3, b: Vec3): boolean {
+  return kAxes.every((i) => a[i] === b[i]);
 }
 
 export function volume(shape: Vec3): number {
@@ -18,7 +24,7 @@ export function isEmpty(box: Box): boolean {
 }
 
 export function sameBox(a: Box, b: Box): boolean {
-  return [0, 1, 2].every((i) => a.begin[i] === b.begin[i] && a.end[i] === b.end[i]);
+  return sameVec(a.begin, b.begin) && sameVec(a.end, b.end);
 }
 
 export function intersect(a: Box, b: Box): Box {
@@ -27,7 +33,7 @@ export function intersect(a: Box, b: Box): Box {
 }
 
 export function contains(outer: Box, inner: Box): boolean {
-  return [0, 1, 2].every((i) => outer.begin[i]! <= inner.begin[i]! && inner.end[i]! <= outer.end[i]!);
+  return kAxes.every((i) => outer.begin[i] <= inner.begin[i] && inner.end[i] <= outer.end[i]);
 }
 
 /** Samples of a level whose level-0 position lies in the box. May be none for a thin box. */
@@ -37,13 +43,23 @@ export function levelBox(box: Box, level: number): Box {
 }
 
 export function boxText(box: Box): string {
-  return [0, 1, 2].map((a) => `${box.begin[a]!}:${box.end[a]!}`).join(",");
+  return kAxes.map((a) => `${box.begin[a]}:${box.end[a]}`).join(",");
 }
 
 type Grid = Pick<GridInfo, "dims" | "patch">;
 
 export function wholeGrid(grid: Pick<Grid, "dims">): Box {
   return { begin: [0, 0, 0], end: grid.dims };
+}
+
+/** The nearest point from the first sample to the last. */
+export function clampPoint({ dims }: Pick<Grid, "dims">, point: Vec3): Vec3 {
+  return mapVec((a) => Math.min(dims[a] - 1, Math.max(0, point[a])));
+}
+
+/** Place of a sample in a dense box, x fastest. */
+export function sampleIndex({ begin, end }: Box, x: number, y: number, z: number): number {
+  return x - begin[0] + (end[0] - begin[0]) * (y - begin[1] + (end[1] - begin[1]) * (z - begin[2]));
 }
 
 /** Patches along each axis. */

@@ -140,6 +140,12 @@ export interface StepInfo {
   readonly fields: ReadonlyMap<string, FieldStepInfo>;
 }
 
+/** A dataset, and its steps so far. */
+export interface Opened {
+  readonly info: DatasetInfo;
+  readonly steps: readonly StepInfo[];
+}
+
 /** Codes of gRPC, in lower case: "not_found", "unauthenticated", "unavailable", "data_loss", ... */
 export class ViewerError extends Error {
   constructor(readonly code: string, message: string) {
@@ -238,7 +244,7 @@ export interface DatasetSummary {
 export interface Source {
   /** All datasets. */
   list(signal?: AbortSignal): Promise<readonly DatasetSummary[]>;
-  open(dataset: string, signal?: AbortSignal): Promise<{ readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }>;
+  open(dataset: string, signal?: AbortSignal): Promise<Opened>;
   /** Steps as they are published; ends with the signal, and comes back by itself after a broken connection. */
   watch(dataset: string, after: number | null, signal: AbortSignal): AsyncIterable<StepInfo>;
   /** Statistics of a box at a level; percentiles in percent. */
@@ -246,7 +252,7 @@ export interface Source {
   /** The field between its samples; NaN where samples are missing. Three numbers a point: indices of full resolution, which may lie between samples. */
   points(selection: Selection, indices: readonly number[], signal?: AbortSignal): Promise<{ readonly values: readonly number[]; readonly maxError: number }>;
   /** The bricks of a field at a step, which share one memory budget and one queue. */
-  bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource;
+  bricks(opened: Opened, selection: Selection): BrickSource;
 }
 
 /** A statistic of the level, and an interval that holds it for the original samples. */

@@ -3,7 +3,7 @@ import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
 import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
 import { CallError, sleep, type Sleep } from "../errors";
-import type { Bounded, BoxStatistics, DatasetInfo, DatasetSummary, Selection, Source, StepInfo } from "../model";
+import type { Bounded, BoxStatistics, DatasetInfo, DatasetSummary, Opened, Selection, Source, StepInfo } from "../model";
 import type { ReadEvent, ReadQuery } from "../reading";
 import { count, datasetInfo, datasetSummary, stepInfo, text } from "./convert";
 import { badAnswer, withRetries } from "./errors";
@@ -86,7 +86,7 @@ export class QuarryClient {
     }, kMostDatasets, "datasets");
   }
 
-  async open(dataset: string, signal?: AbortSignal): Promise<{ info: DatasetInfo; steps: readonly StepInfo[] }> {
+  async open(dataset: string, signal?: AbortSignal): Promise<Opened> {
     const found: { info?: DatasetInfo } = {};
     const steps = await allPages(async (pageToken) => {
       const request = { dataset, pageToken, pageSize: 1000 };

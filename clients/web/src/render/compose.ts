@@ -3,9 +3,9 @@
  * sample i 2^l, so coarse samples are a part of the lattice of finer ones. Between the last sample of a brick and the first
  * of the next, the samples of both are mixed: there are no seams.
  */
-import { patchNumber } from "../geometry";
+import { levelBox, patchBox, patchNumber, sampleIndex } from "../geometry";
 import type { Axis, Box, Brick, GridInfo, Vec3 } from "../model";
-import { planeAxes } from "./layout";
+import { planeAxes, pointOn } from "./layout";
 
 /** In composed slices, for a sample that is missing. */
 export const kMissing = -1e30;
@@ -98,8 +98,7 @@ export class Lattice {
   }
 
   stored(brick: Brick, x: number, y: number, z: number): number {
-    const { begin, end } = brick.box;
-    const at = x - begin[0] + (end[0] - begin[0]) * (y - begin[1] + (end[1] - begin[1]) * (z - begin[2]));
+    const at = sampleIndex(brick.box, x, y, z);
     if (brick.validity?.[at] === 0) return kMissing;
     const value = normalise(this.scale, brick.samples[at]!);
     return Number.isFinite(value) ? value : kMissing;
@@ -155,12 +154,8 @@ export function sliceLevelWithin(bricks: Bricks, axis: Axis, clip: Box, level: n
 }
 
 export function slicePatch(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): number {
-  const at = [0, 0, 0];
-  const [ua, va] = planeAxes(frame.axis);
-  at[ua] = pu + frame.firstPatch[0];
-  at[va] = pv + frame.firstPatch[1];
-  at[frame.axis] = Math.floor(frame.index / bricks.grid.patch[frame.axis]);
-  return patchNumber(bricks.patches, at[0]!, at[1]!, at[2]!);
+  const across = Math.floor(frame.index / bricks.grid.patch[frame.axis]);
+  return patchNumber(bricks.patches, ...pointOn(frame.axis, across, pu + frame.firstPatch[0], pv + frame.firstPatch[1]));
 }
 
 /** A rectangle of a frame, in its own samples. */
@@ -173,14 +168,9 @@ export interface Tile {
 
 export function tileOf(bricks: Bricks, frame: SliceFrame, pu: number, pv: number): Tile {
   const [ua, va] = planeAxes(frame.axis);
-  const span = (axis: Axis, patch: number, first: number): readonly [number, number] => {
-    const { dims, patch: size } = bricks.grid;
-    const begin = levelSize(patch * size[axis], frame.level);
-    return [begin - first, levelSize(Math.min((patch + 1) * size[axis], dims[axis]), frame.level) - begin];
-  };
-  const [u, width] = span(ua, pu + frame.firstPatch[0], frame.first[0]);
-  const [v, height] = span(va, pv + frame.firstPatch[1], frame.first[1]);
-  return { u, v, width, height };
+  const { begin, end } = levelBox(patchBox(bricks.grid, slicePatch(bricks, frame, pu, pv)), frame.level);
+  const [u, v] = [begin[ua] - frame.first[0], begin[va] - frame.first[1]];
+  return { u, v, width: end[ua] - begin[ua], height: end[va] - begin[va] };
 }
 
 /** The samples of a brick's own level that lie around a tile, one more than the patch has, already mixed across the slice. */

@@ -1,3 +1,4 @@
+import { kAxes, mapVec } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3 } from "../model";
 import { axisEnds, gridAxis, positionAt, shareAt } from "./axes";
 import type { Ends, GridAxis } from "./axes";
@@ -15,6 +16,12 @@ export function planeAxes(axis: Axis): readonly [Axis, Axis] {
   return axis === 0 ? [1, 2] : axis === 1 ? [0, 2] : [0, 1];
 }
 
+/** A point of such a slice, from its place across the slice and those along its axes. */
+export function pointOn(axis: Axis, across: number, u: number, v: number): Vec3 {
+  const [ua] = planeAxes(axis);
+  return mapVec((a) => (a === axis ? across : a === ua ? u : v));
+}
+
 /** Whether an axis stands in the volume. In slices, the second of `planeAxes` does. */
 export function isUpright(axis: Axis): boolean {
   return axis === 2;
@@ -27,14 +34,14 @@ export function volumeEnds(grid: GridInfo, clip: Box, axis: Axis): Ends {
 
 /** The axes with more than one sample. */
 export function longAxes(grid: GridInfo): readonly Axis[] {
-  return ([0, 1, 2] as const).filter((axis) => grid.dims[axis] > 1);
+  return kAxes.filter((axis) => grid.dims[axis] > 1);
 }
 
 /** The kinds of pictures that a grid has: a line, one slice, or slices and a volume. */
 export function sliceAxes(grid: GridInfo): readonly Axis[] {
   const long = longAxes(grid);
   if (long.length >= 3) return [2, 1, 0];
-  if (long.length === 2) return ([0, 1, 2] as const).filter((axis) => !long.includes(axis));
+  if (long.length === 2) return kAxes.filter((axis) => !long.includes(axis));
   return [];
 }
 
@@ -43,17 +50,17 @@ export function sliceAxes(grid: GridInfo): readonly Axis[] {
  * unit has no proportion to the first, and is shown half as long as the longest.
  */
 export function extents(grid: GridInfo, clip: Box): Vec3 {
-  const lengths = ([0, 1, 2] as const).map((axis) => {
+  const lengths = mapVec((axis) => {
     const { from, to } = volumeEnds(grid, clip, axis);
     return grid.dims[axis] > 1 ? Math.abs(to - from) : 0;
   });
   const unit = grid.axisUnits[longAxes(grid)[0] ?? 0];
-  const same = lengths.map((length, axis) => (grid.axisUnits[axis as Axis] === unit ? length : 0));
+  const same = mapVec((axis) => (grid.axisUnits[axis] === unit ? lengths[axis] : 0));
   const longest = Math.max(...same) || 1;
-  return lengths.map((length, axis) => {
-    if (length === 0) return longest / 50;
-    return same[axis] === 0 ? longest / 2 : Math.max(length, longest / 20);
-  }) as unknown as Vec3;
+  return mapVec((axis) => {
+    if (lengths[axis] === 0) return longest / 50;
+    return same[axis] === 0 ? longest / 2 : Math.max(lengths[axis], longest / 20);
+  });
 }
 
 /** A slice on screen: `plot` is the part of its pane that shows samples. */

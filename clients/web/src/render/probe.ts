@@ -1,4 +1,4 @@
-import { patchNumber } from "../geometry";
+import { mapVec, patchNumber, sampleIndex } from "../geometry";
 import type { Axis, Vec3 } from "../model";
 import type { Bricks } from "./compose";
 
@@ -15,18 +15,17 @@ export interface Reading {
 /** The nearest sample of the finest brick there; null where no brick is, or outside of the grid. */
 export function readingAt(bricks: Bricks, index: Vec3, finest = 0): Reading | null {
   const { dims, patch } = bricks.grid;
-  const whole = index.map((i, a) => Math.min(dims[a]! - 1, Math.round(i))) as unknown as Vec3;
+  const whole = mapVec((a) => Math.min(dims[a] - 1, Math.round(index[a])));
   if (whole.some((i) => i < 0)) return null;
-  const number = patchNumber(bricks.patches, ...(whole.map((i, a) => Math.floor(i / patch[a]!)) as [number, number, number]));
-  const brick = bricks.best(number, finest);
+  const brick = bricks.best(patchNumber(bricks.patches, ...mapVec((a) => Math.floor(whole[a] / patch[a]))), finest);
   if (!brick) return null;
   const step = 2 ** brick.level;
   const { begin, end } = brick.box;
-  const at = whole.map((i, a) => Math.min(end[a]! - 1, Math.max(begin[a]!, Math.round(i / step)))) as unknown as Vec3;
-  const place = at[0] - begin[0] + (end[0] - begin[0]) * (at[1] - begin[1] + (end[1] - begin[1]) * (at[2] - begin[2]));
+  const at = mapVec((a) => Math.min(end[a] - 1, Math.max(begin[a], Math.round(whole[a] / step))));
+  const place = sampleIndex(brick.box, ...at);
   const value = brick.samples[place]!;
   const missing = brick.validity?.[place] === 0 || !Number.isFinite(value);
-  return { value, missing, level: brick.level, damaged: brick.damaged, sample: at.map((i) => i * step) as unknown as Vec3 };
+  return { value, missing, level: brick.level, damaged: brick.damaged, sample: mapVec((a) => at[a] * step) };
 }
 
 export interface LinePoint {

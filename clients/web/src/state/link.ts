@@ -1,6 +1,6 @@
 /** Converts a view to a link and back: all of it, in short readable keys. */
-import { boxText } from "../geometry";
-import type { Box, DatasetInfo, StepInfo, Vec3, ViewState } from "../model";
+import { boxText, clampPoint, intersect, isEmpty, sameBox, wholeGrid } from "../geometry";
+import type { Box, GridInfo, Opened, ViewState } from "../model";
 import { gridOf } from "../model";
 import { encodeText, joinHash, type Pair, splitHash } from "./hash";
 import { compareText, kPanes, kRanges, numberText, oneOf, parseBox, parseCamera, parseCompare, parseLevel, parseLine, parseName, parseNumber,
@@ -104,21 +104,9 @@ export function formatLink(state: ViewState, unknown: readonly Pair[] = []): str
   return joinHash([...pairs.filter((pair) => pair !== null), ...others]);
 }
 
-interface Opened {
-  readonly info: DatasetInfo;
-  readonly steps: readonly StepInfo[];
-}
-
-function insideGrid(point: Vec3, dims: Vec3): Vec3 {
-  const at = (a: 0 | 1 | 2): number => Math.min(dims[a] - 1, Math.max(0, point[a]));
-  return [at(0), at(1), at(2)];
-}
-
-function cutBox(box: Box, dims: Vec3): Box | null {
-  const end = (a: 0 | 1 | 2): number => Math.min(dims[a], box.end[a]);
-  const cut: Box = { begin: box.begin, end: [end(0), end(1), end(2)] };
-  const isWhole = [0, 1, 2].every((a) => cut.begin[a] === 0 && cut.end[a] === dims[a]);
-  return isWhole || [0, 1, 2].some((a) => cut.begin[a]! >= cut.end[a]!) ? null : cut;
+function cutBox(box: Box, grid: GridInfo): Box | null {
+  const cut = intersect(box, wholeGrid(grid));
+  return isEmpty(cut) || sameBox(cut, wholeGrid(grid)) ? null : cut;
 }
 
 /** One step has a field that does not change, and all may be meant: the others go on from it. */
@@ -155,10 +143,10 @@ export function completeLink(values: LinkValues, opened: Opened, initial: ViewSt
     problems.push(`there is no colour map "${state.colour.map}"; showing "${initial.colour.map}"`);
     state.colour = { ...state.colour, map: initial.colour.map };
   }
-  const { dims, levels } = gridOf(info, state.field);
-  state.cursor = insideGrid(state.cursor, dims);
-  state.profile &&= [insideGrid(state.profile[0], dims), insideGrid(state.profile[1], dims)];
-  state.clip = state.clip === null ? null : cutBox(state.clip, dims);
-  state.level = state.level === null ? null : Math.min(state.level, levels - 1);
+  const grid = gridOf(info, state.field);
+  state.cursor = clampPoint(grid, state.cursor);
+  state.profile &&= [clampPoint(grid, state.profile[0]), clampPoint(grid, state.profile[1])];
+  state.clip &&= cutBox(state.clip, grid);
+  state.level = state.level === null ? null : Math.min(state.level, grid.levels - 1);
   return { state, problems };
 }

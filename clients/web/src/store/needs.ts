@@ -1,6 +1,6 @@
 /** From wants to the patches and levels that they need, within a budget. Pure. */
 import { levelBox, levelBytes, mapVec, patchBox, patchCounts, patchesMeeting, patchNumbers, patchPosition, sameBox, samplesOf,
-         shapeOf, sizeOf, volume } from "../geometry";
+         sameVec, shapeOf, sizeOf, volume } from "../geometry";
 import type { Box, FieldInfo, GridInfo, Vec3, Want } from "../model";
 
 export type Tier = Want["tier"];
@@ -143,10 +143,6 @@ export function needsOf(subject: Subject, wants: readonly Want[], tier: Tier, bu
     }
   }
   return { patches: needs, bytes, wished, limited: limited || cut };
-}
-
-function sameVec(a: Vec3, b: Vec3): boolean {
-  return a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
 }
 
 export function sameWants(a: readonly Want[], b: readonly Want[]): boolean {

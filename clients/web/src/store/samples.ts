@@ -1,13 +1,7 @@
 /** Samples of patches: copied, spread over finer levels, thinned to coarser ones. Pure but for the arrays that are filled. */
-import { intersect, isEmpty, newSamples, shapeOf, sizeOf, volume } from "../geometry";
+import { intersect, isEmpty, newSamples, sampleIndex, shapeOf, sizeOf, volume } from "../geometry";
 import type { Box, Brick, FieldInfo, SampleType, Samples } from "../model";
 import { isWide, nearestNumbers } from "../wide_integers";
-
-/** Index of a row's first sample in a dense box. */
-function rowIndex(box: Box, y: number, z: number): number {
-  const shape = shapeOf(box);
-  return shape[0] * (y - box.begin[1] + shape[1] * (z - box.begin[2]));
-}
 
 /** Samples as they are sent, little-endian as every machine with a browser. A copy, as views need not be aligned. */
 export function samplesFrom(type: SampleType, bytes: Uint8Array): Samples {
@@ -25,8 +19,8 @@ export function copyBox(from: Samples, fromBox: Box, to: Samples, toBox: Box): n
   const run = shared.end[0] - shared.begin[0];
   for (let z = shared.begin[2]; z < shared.end[2]; ++z) {
     for (let y = shared.begin[1]; y < shared.end[1]; ++y) {
-      const source = rowIndex(fromBox, y, z) + shared.begin[0] - fromBox.begin[0];
-      to.set(from.subarray(source, source + run), rowIndex(toBox, y, z) + shared.begin[0] - toBox.begin[0]);
+      const source = sampleIndex(fromBox, shared.begin[0], y, z);
+      to.set(from.subarray(source, source + run), sampleIndex(toBox, shared.begin[0], y, z));
     }
   }
   return volume(shapeOf(shared));

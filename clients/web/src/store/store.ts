@@ -1,6 +1,6 @@
 /** All sources of a page: one memory, a few streams, visible before prefetch. */
 import { asViewerError, backoff, sleep, type Sleep } from "../errors";
-import type { BrickSource, DatasetInfo, SampleType, Selection, StepInfo } from "../model";
+import type { BrickSource, Opened, SampleType, Selection } from "../model";
 import { ViewerError } from "../model";
 import type { PatchDecoder, Reader } from "../reading";
 import type { Host, MemoryUser } from "./host";
@@ -44,7 +44,7 @@ export class BrickStore implements Host {
     this.wait = options.sleep ?? sleep;
   }
 
-  bricks(opened: { readonly info: DatasetInfo; readonly steps: readonly StepInfo[] }, selection: Selection): BrickSource {
+  bricks(opened: Opened, selection: Selection): BrickSource {
     const { info } = opened;
     const field = info.fields.find((one) => one.name === selection.field);
     const step = opened.steps.find((one) => one.step === selection.step)?.fields.get(selection.field);

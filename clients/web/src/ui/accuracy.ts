@@ -1,10 +1,9 @@
 /** The layers of accuracy of a field, as a choice of its largest error. */
-import type { BrickSource } from "../model";
+import type { BrickSource, Opened } from "../model";
 import { levelOf } from "./captions";
 import { fillSelect, setAttribute } from "./dom";
 import type { Option } from "./dom";
 import { storedName } from "./fields";
-import type { Opened } from "./session";
 import { bytes, short, withUnit } from "./text";
 
 /** The last layer first: its tolerance at the step on screen, and the stored bytes of the level there with all coarser ones. */

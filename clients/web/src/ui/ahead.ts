@@ -1,6 +1,5 @@
-import type { BrickSource, Selection, Source, Want } from "../model";
+import type { BrickSource, Opened, Selection, Source, Want } from "../model";
 import { patchesOf } from "./session";
-import type { Opened } from "./session";
 
 function isOf(source: BrickSource | null, opened: Opened, { field, step }: Selection): boolean {
   return source?.selection.step === step && source.selection.field === field && source.info === opened.info;

@@ -1,5 +1,5 @@
 /** The page: the user's view, the open data, and the parts that show them. */
-import type { BoxStatistics, Brick, BrickSource, ColourState, GridInfo, Source, Vec3, ViewerError, ViewState } from "../model";
+import type { BoxStatistics, Brick, BrickSource, ColourState, GridInfo, Opened, Source, Vec3, ViewerError, ViewState } from "../model";
 import { gridOf } from "../model";
 import { kColourMaps } from "../render/colourmaps";
 import type { Bricks } from "../render/compose";
@@ -17,7 +17,7 @@ import { Footer } from "./footer";
 import { PaneInput } from "./input";
 import { bindKeys } from "./keys";
 import { Motion } from "./motion";
-import { withField } from "./otherfield";
+import { roundedProfile, withField } from "./otherfield";
 import type { Commands, Comparison, CopyKind, Loading, Measured, Playing, Pointed, Points, Profiled, Services, Setting,
               SheetActions, Shown, Styled, Viewed } from "./page";
 import { Panel } from "./panel";
@@ -25,7 +25,6 @@ import { Player } from "./player";
 import { savePng } from "./png";
 import type { Feeds, StageInput } from "./scenes";
 import { defaultCamera, initialState } from "./session";
-import type { Opened } from "./session";
 import { Stage } from "./stage";
 import { Steps } from "./steps";
 import { Theming } from "./theming";
@@ -284,8 +283,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
   setProfile(profile: readonly [Vec3, Vec3] | null, done: boolean): void {
     this.drawingNow = !done;
     if (done) this.drawing = false;
-    const rounded = (end: Vec3): Vec3 => end.map((index) => Math.round(index * 100) / 100) as unknown as Vec3;
-    this.set({ profile: profile && [rounded(profile[0]), rounded(profile[1])] });
+    this.set({ profile: profile && roundedProfile(profile) });
   }
 
   stopMoving(final = false): void {

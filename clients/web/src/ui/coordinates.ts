@@ -1,16 +1,15 @@
 /** Where a sample is, as fields say that are coordinates: the latitude and the longitude of a curvilinear grid. */
-import type { BrickSource, DatasetInfo, FieldInfo, GridInfo, Selection, Source, Vec3 } from "../model";
+import { errorText } from "../errors";
+import { clampPoint, mapVec } from "../geometry";
+import type { BrickSource, DatasetInfo, FieldInfo, GridInfo, Opened, Selection, Source, Vec3 } from "../model";
 import { longAxes } from "../render/layout";
 import { resolveStep } from "./session";
-import type { Opened } from "./session";
 import { withError, withUnit } from "./text";
 
 /** More have no room in a line. */
 const kMost = 4;
 /** Milliseconds that the pointer rests before the server is asked. */
 const kWait = 200;
-
-const kAxes = [0, 1, 2] as const;
 
 /** Whether samples of a grid have one place on another one: along each axis that the other has. Axes of one name are one axis. */
 function isAlong(of: GridInfo, to: GridInfo): boolean {
@@ -43,13 +42,8 @@ function subjectsOf(opened: Opened, { info, field, selection }: BrickSource): re
 
 /** The sample next to an index; null outside of the grid. */
 function sampleAt({ dims }: GridInfo, index: Vec3): Vec3 | null {
-  const sample = index.map(Math.round) as unknown as Vec3;
+  const sample = mapVec((a) => Math.round(index[a]));
   return sample.every((i, a) => i >= 0 && i < dims[a]!) ? sample : null;
-}
-
-/** The same sample on a grid that may lack some of the axes. */
-function placeOn(grid: GridInfo, sample: Vec3): readonly number[] {
-  return kAxes.map((a) => Math.min(grid.dims[a] - 1, sample[a]));
 }
 
 /** Asks the server for the values at one sample, once it rests: no field is fetched for it. */
@@ -71,7 +65,8 @@ export class CoordinateFeed {
       this.subjects = opened.info === shown.info ? subjectsOf(opened, shown) : [];
     }
     const sample = this.subjects.length === 0 ? null : sampleAt(shown.grid, index);
-    const places = sample === null ? [] : this.subjects.map(({ grid }) => placeOn(grid, sample));
+    // The same sample on a grid that may lack some of the axes.
+    const places = sample === null ? [] : this.subjects.map(({ grid }) => clampPoint(grid, sample));
     const key = places.length === 0 ? "" : JSON.stringify([this.subjects.map(({ selection }) => selection), places]);
     if (key !== this.key) this.ask(source, key, places);
     return this.text;
@@ -100,7 +95,7 @@ export class CoordinateFeed {
     try {
       text = (await Promise.all(texts)).join("   ");
     } catch (error) {
-      text = `${subjects.map(({ selection }) => selection.field).join(", ")}: ${error instanceof Error ? error.message : String(error)}`;
+      text = `${subjects.map(({ selection }) => selection.field).join(", ")}: ${errorText(error)}`;
     }
     if (signal.aborted) return;
     this.text = text;

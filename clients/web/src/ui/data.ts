@@ -1,5 +1,5 @@
 /** Open data of a server, and the consequences of the user's view: which fields, bricks and statistics to ask for. */
-import type { Brick, BrickSource, DatasetInfo, Selection, Source, ViewerError, ViewState } from "../model";
+import type { Brick, BrickSource, DatasetInfo, Opened, Selection, Source, ViewerError, ViewState } from "../model";
 import { Ahead } from "./ahead";
 import { CoordinateFeed } from "./coordinates";
 import { fieldsInOrder } from "./fields";
@@ -8,7 +8,6 @@ import { clipOf } from "./panes";
 import { Scenes } from "./scenes";
 import type { Feeds, StageInput } from "./scenes";
 import { Feed, OpenDataset, resolveStep } from "./session";
-import type { Opened } from "./session";
 import type { Stage } from "./stage";
 import { StatisticsFeed } from "./statistics";
 

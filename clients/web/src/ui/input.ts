@@ -1,7 +1,8 @@
 /** Pointer, wheel and keys on the panes. */
+import { mapVec } from "../geometry";
 import type { Axis, GridInfo, Vec3 } from "../model";
 import { turned, zoomed } from "../render/camera";
-import { indexAt, isUpright, planeAxes } from "../render/layout";
+import { indexAt, isUpright, planeAxes, pointOn } from "../render/layout";
 import { axisEnds, gridAxis, isTurned, positionAt } from "../render/axes";
 import type { SliceView, View } from "../render/views";
 import { lineAxis } from "./linepane";
@@ -97,10 +98,7 @@ export class PaneInput {
   /** Level-0 index under a point of a slice. */
   private indexOn(view: SliceView, at: Point): Vec3 {
     const [u, v] = indexAt(view.geometry, at.x, at.y);
-    const [ua, va] = planeAxes(view.axis);
-    const index: [number, number, number] = [0, 0, 0];
-    [index[ua], index[va], index[view.axis]] = [u, v, view.index];
-    return index;
+    return pointOn(view.axis, view.index, u, v);
   }
 
   private down(event: PointerEvent): void {
@@ -170,7 +168,7 @@ export class PaneInput {
     const clip = this.page.state!.clip;
     if (!clip) return;
     const [a, b] = [this.indexOn(view, from), this.indexOn(view, at)];
-    const by = a.map((value, i) => Math.round(value - b[i]!)) as unknown as Vec3;
+    const by = mapVec((i) => Math.round(a[i] - b[i]));
     if (by.every((value) => value === 0)) gesture.last = from;
     else this.page.set({ clip: moveBox(this.grid, clip, by) }, true);
   }

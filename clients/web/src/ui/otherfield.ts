@@ -2,13 +2,12 @@
  * Another field of the dataset. On a grid of its own it has other samples: what is on screen stays where it is, as far as that
  * grid goes, and never leaves it.
  */
+import { clampPoint, kAxes, mapVec, sameVec } from "../geometry";
 import type { Axis, Box, DatasetInfo, GridInfo, Vec3, ViewState } from "../model";
 import { gridOf } from "../model";
 import { gridAxis } from "../render/axes";
 import { clampClip } from "./panes";
 import { defaultCamera, middleOf } from "./session";
-
-const kAxes = [0, 1, 2] as const;
 
 /** Where an index of one grid lies on another, perhaps outside; null where the axes do not tell: of other units, or of one sample. */
 function indexOn(from: GridInfo, to: GridInfo, axis: Axis, index: number): number | null {
@@ -25,19 +24,22 @@ function nearest(index: number): number {
   return low % 2 === 0 ? low : low + 1;
 }
 
-/** The middle of the grid along axes that do not tell. Null for a point that is not on the grid. */
+/** The middle of the grid along axes that do not tell. */
+function nearPoint(from: GridInfo, to: GridInfo, point: Vec3): Vec3 {
+  return mapVec((axis) => indexOn(from, to, axis, point[axis]) ?? middleOf(to)[axis]);
+}
+
+/** Null for a point that is not on the grid. */
 function pointOn(from: GridInfo, to: GridInfo, point: Vec3): Vec3 | null {
-  const at = kAxes.map((axis) => indexOn(from, to, axis, point[axis]) ?? middleOf(to)[axis]);
+  const at = nearPoint(from, to, point);
   // Each sample is shown with the half of the way to its neighbours.
   const inside = at.every((index, a) => index > -0.5 - 1e-6 && index < to.dims[a]! - 0.5 + 1e-6);
-  return inside ? (at.map((index, a) => Math.min(to.dims[a]! - 1, Math.max(0, index))) as unknown as Vec3) : null;
+  return inside ? clampPoint(to, at) : null;
 }
 
 function cursorOn(from: GridInfo, to: GridInfo, cursor: Vec3): Vec3 {
-  return kAxes.map((axis) => {
-    const index = indexOn(from, to, axis, cursor[axis]) ?? middleOf(to)[axis];
-    return Math.min(to.dims[axis] - 1, Math.max(0, nearest(index)));
-  }) as unknown as Vec3;
+  const at = nearPoint(from, to, cursor);
+  return clampPoint(to, mapVec((axis) => nearest(at[axis])));
 }
 
 /** All of an axis stays all of it, and where nothing of the box is on the grid, all is shown. */
@@ -57,11 +59,16 @@ function clipOn(from: GridInfo, to: GridInfo, clip: Box): Box | null {
   return clampClip(to, { begin, end });
 }
 
+/** The ends of a profile, with the digits that links keep. */
+export function roundedProfile(profile: readonly [Vec3, Vec3]): readonly [Vec3, Vec3] {
+  const rounded = (end: Vec3): Vec3 => mapVec((a) => Math.round(end[a] * 100) / 100);
+  return [rounded(profile[0]), rounded(profile[1])];
+}
+
 function profileOn(from: GridInfo, to: GridInfo, profile: readonly [Vec3, Vec3]): readonly [Vec3, Vec3] | null {
-  const rounded = (end: Vec3): Vec3 | null =>
-    pointOn(from, to, end)?.map((index) => Math.round(index * 100) / 100) as unknown as Vec3 | null;
-  const [begin, end] = [rounded(profile[0]), rounded(profile[1])];
-  return begin && end && kAxes.some((axis) => begin[axis] !== end[axis]) ? [begin, end] : null;
+  const [begin, end] = [pointOn(from, to, profile[0]), pointOn(from, to, profile[1])];
+  const ends = begin && end && roundedProfile([begin, end]);
+  return ends && !sameVec(...ends) ? ends : null;
 }
 
 /** The view of another field; of no other if the dataset has none of the name. */

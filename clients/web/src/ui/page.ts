@@ -2,11 +2,10 @@
  * Small interfaces of all that parts of the page may read and do. App implements them. A part names the members that it
  * needs, and does not know App.
  */
-import type { BoxStatistics, BrickSource, ColourState, GridInfo, Source, Vec3, ViewerError, ViewState } from "../model";
+import type { BoxStatistics, BrickSource, ColourState, GridInfo, Opened, Source, Vec3, ViewerError, ViewState } from "../model";
 import type { Bricks } from "../render/compose";
 import type { Theme } from "../render/theme";
 import type { Feeds } from "./scenes";
-import type { Opened } from "./session";
 
 /** The page asks these of its surroundings. */
 export interface Services {

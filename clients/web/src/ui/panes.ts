@@ -1,5 +1,5 @@
 /** Which pictures are on the stage, and where. */
-import { wholeGrid } from "../geometry";
+import { clampPoint, mapVec, sameVec, wholeGrid } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3, ViewState } from "../model";
 import { longAxes, sliceAxes } from "../render/layout";
 import type { Rect } from "../render/layout";
@@ -110,28 +110,22 @@ export function layOut(
 
 /** The box of a grid that is shown; on another grid than the box is for, the intersection. */
 export function clipOf(state: ViewState, grid: GridInfo): Box {
-  const whole = wholeGrid(grid);
-  if (!state.clip) return whole;
-  const end = state.clip.end.map((e, a) => Math.min(e, whole.end[a]!)) as unknown as Vec3;
-  return { begin: state.clip.begin.map((b, a) => Math.min(b, end[a]! - 1)) as unknown as Vec3, end };
+  const { clip } = state;
+  if (!clip) return wholeGrid(grid);
+  const end = mapVec((a) => Math.min(clip.end[a], grid.dims[a]));
+  return { begin: mapVec((a) => Math.min(clip.begin[a], end[a] - 1)), end };
 }
 
 export function clampCursor(grid: GridInfo, cursor: Vec3): Vec3 {
-  return cursor.map((c, a) => Math.min(grid.dims[a]! - 1, Math.max(0, Math.round(c)))) as unknown as Vec3;
+  return clampPoint(grid, mapVec((a) => Math.round(cursor[a])));
 }
 
 /** A box of whole samples within the grid, of at least two along each axis that has them; null where it is the whole grid. */
 export function clampClip(grid: GridInfo, box: Box): Box | null {
-  const begin = [0, 0, 0];
-  const end = [0, 0, 0];
-  grid.dims.forEach((n, a) => {
-    const least = Math.min(2, n);
-    const length = Math.min(n, Math.max(least, Math.round(box.end[a]!) - Math.round(box.begin[a]!)));
-    const first = Math.min(n - length, Math.max(0, Math.round(box.begin[a]!)));
-    [begin[a], end[a]] = [first, first + length];
-  });
-  const result: Box = { begin: [begin[0]!, begin[1]!, begin[2]!], end: [end[0]!, end[1]!, end[2]!] };
-  return grid.dims.every((n, a) => begin[a] === 0 && end[a] === n) ? null : result;
+  const { dims } = grid;
+  const length = mapVec((a) => Math.min(dims[a], Math.max(Math.min(2, dims[a]), Math.round(box.end[a]) - Math.round(box.begin[a]))));
+  const begin = mapVec((a) => Math.min(dims[a] - length[a], Math.max(0, Math.round(box.begin[a]))));
+  return sameVec(length, dims) ? null : { begin, end: mapVec((a) => begin[a] + length[a]) };
 }
 
 /** The box after its axes were made shorter by a factor, around a point that stays where it is. */
@@ -152,7 +146,6 @@ export function zoomBox(grid: GridInfo, clip: Box | null, axes: readonly Axis[],
 }
 
 export function moveBox(grid: GridInfo, clip: Box, by: Vec3): Box | null {
-  const begin = clip.begin.map((b, a) => b + Math.round(by[a]!)) as unknown as Vec3;
-  const end = clip.end.map((e, a) => e + Math.round(by[a]!)) as unknown as Vec3;
-  return clampClip(grid, { begin, end });
+  const moved = (corner: Vec3): Vec3 => mapVec((a) => corner[a] + Math.round(by[a]));
+  return clampClip(grid, { begin: moved(clip.begin), end: moved(clip.end) });
 }

@@ -1,17 +1,12 @@
 /** The open data: a dataset, the field at a step on screen, the one that replaces it once it has something to show. */
 import { asViewerError } from "../errors";
-import { patchesMeeting, patchNumbers, wholeGrid } from "../geometry";
-import type { Box, Brick, BrickSource, DatasetInfo, GridInfo, Selection, Source, StepInfo, Vec3, ViewerError, ViewState,
+import { mapVec, patchesMeeting, patchNumbers, wholeGrid } from "../geometry";
+import type { Box, Brick, BrickSource, GridInfo, Opened, Selection, Source, Vec3, ViewerError, ViewState,
               Want } from "../model";
 import { gridOf } from "../model";
 import { fittingDistance } from "../render/camera";
 import { extents } from "../render/layout";
 import { fieldsInOrder } from "./fields";
-
-export interface Opened {
-  readonly info: DatasetInfo;
-  readonly steps: readonly StepInfo[];
-}
 
 export function resolveStep(opened: Opened, field: string, step: number | "live"): number | null {
   const having = opened.steps.filter((each) => each.fields.has(field)).map((each) => each.step);
@@ -202,7 +197,7 @@ export function defaultCamera(grid: GridInfo): ViewState["camera"] {
 }
 
 export function middleOf(grid: GridInfo): Vec3 {
-  return grid.dims.map((n) => Math.floor(n / 2)) as unknown as Vec3;
+  return mapVec((a) => Math.floor(grid.dims[a] / 2));
 }
 
 export function initialState(opened: Opened): ViewState {

@@ -1,3 +1,4 @@
+import { shapeOf, volume } from "../geometry";
 import type { Box, GridInfo, Vec3, Want } from "../model";
 import type { View } from "../render/views";
 
@@ -24,8 +25,5 @@ export function wantsOf(views: readonly View[], focus: Vec3, moving: boolean): r
     if (coarse.end.some((end, a) => Math.ceil(end / grid.patch[a]!) > Math.ceil(box.end[a]! / grid.patch[a]!)))
       wants.push({ box: coarse, level: grid.levels - 1, focus, tier: "prefetch" });
   }
-  return wants.sort(
-    (a, b) =>
-      a.box.end.reduce((s, e, i) => s * (e - a.box.begin[i]!), 1) - b.box.end.reduce((s, e, i) => s * (e - b.box.begin[i]!), 1),
-  );
+  return wants.sort((a, b) => volume(shapeOf(a.box)) - volume(shapeOf(b.box)));
 }

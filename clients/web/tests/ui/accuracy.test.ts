@@ -1,11 +1,10 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { BrickSource, LoadStatus } from "../../src/model";
+import type { BrickSource, LoadStatus, Opened } from "../../src/model";
 import { accuracyLabel, accuracyOptions } from "../../src/ui/accuracy";
 import { commandOf } from "../../src/ui/captions";
 import { fieldOptions, storedName } from "../../src/ui/fields";
 import { Scenes } from "../../src/ui/scenes";
 import { initialState } from "../../src/ui/session";
-import type { Opened } from "../../src/ui/session";
 import { kLadder } from "../fake/datasets";
 import { fakeSource } from "../fake/source";
 

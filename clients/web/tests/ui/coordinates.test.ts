@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { kShelf } from "../fake/datasets";
 import { fakeInfo, fakeSource } from "../fake/source";
-import type { BrickSource, Source, Vec3 } from "../../src/model";
+import type { BrickSource, Opened, Source, Vec3 } from "../../src/model";
 import { CoordinateFeed, coordinatesOf } from "../../src/ui/coordinates";
-import type { Opened } from "../../src/ui/session";
 import { settle } from "../net/fake_server";
 
 const kInfo = fakeInfo(kShelf);

@@ -2,11 +2,10 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { kOcean } from "../fake/datasets";
 import { fakeInfo, fakeSource } from "../fake/source";
 import type { FakeGrid } from "../fake/source";
-import type { Box, DatasetInfo, Source, ViewState } from "../../src/model";
+import type { Box, DatasetInfo, Opened, Source, ViewState } from "../../src/model";
 import { Data } from "../../src/ui/data";
 import { whyNotBeside, withField } from "../../src/ui/otherfield";
 import { defaultCamera, initialState } from "../../src/ui/session";
-import type { Opened } from "../../src/ui/session";
 
 const kInfo = fakeInfo(kOcean);
 const kState: ViewState = { ...initialState({ info: kInfo, steps: [] }), cursor: [10, 20, 5] };
