@@ -1,4 +1,4 @@
-import { h, setText } from "./dom";
+import { button, h, setText } from "./dom";
 import type { Comparison, Loading } from "./page";
 
 export type BannerNeeds = Pick<Loading, "openError" | "latest" | "retry"> & Pick<Comparison, "compareProblem">;
@@ -6,22 +6,13 @@ export type BannerNeeds = Pick<Loading, "openError" | "latest" | "retry"> & Pick
 /** The current error, and what happens next. */
 export class Banner {
   readonly root: HTMLElement;
-  private readonly text = h("span", {});
-  private readonly button: HTMLButtonElement;
+  private readonly text = h("span");
+  private readonly button = button("Try again", () => {
+    this.page.retry();
+  });
   private lost = false;
 
   constructor(private readonly page: BannerNeeds) {
-    this.button = h(
-      "button",
-      {
-        type: "button",
-        class: "text-button",
-        click: () => {
-          page.retry();
-        },
-      },
-      "Try again",
-    );
     this.root = h("div", { class: "banner", role: "alert", hidden: true }, this.text, this.button);
   }
 

@@ -2,7 +2,8 @@
 import type { ViewState } from "../model";
 import { fillAccuracy } from "./accuracy";
 import { fieldTitle } from "./attributes";
-import { fillSelect, h, icon, iconButton, kIcons, replace, setAttribute, setText } from "./dom";
+import { button, choiceButtons, fillSelect, h, icon, iconButton, kIcons, pressChoice, replace, select, setAttribute,
+         setText, slider } from "./dom";
 import { fieldOptions } from "./fields";
 import type { Commands, Loading, Playing, Setting, Stepping, Styled, Viewed } from "./page";
 import { paneKinds } from "./panes";
@@ -15,82 +16,40 @@ const kPaneTexts: Readonly<Record<ViewState["pane"], string>> = { all: "All", x:
 
 export class Bar {
   readonly root: HTMLElement;
-  readonly tabs: HTMLElement;
-  private readonly dataset: HTMLButtonElement;
-  private readonly field: HTMLSelectElement;
-  private readonly accuracy: HTMLSelectElement;
-  private readonly slider: HTMLInputElement;
-  private readonly stepText: HTMLElement;
-  private readonly play: HTMLButtonElement;
-  private readonly live: HTMLButtonElement;
+  private readonly tabs = h("div", { class: "tabs", role: "group", "aria-label": "Panes" });
+  private readonly dataset = button(null, () => {
+    this.page.choose();
+  }, { class: "dataset-button", title: "Choose a dataset (d)" });
+  private readonly field = select((field) => {
+    this.page.chooseField(field);
+  }, { "aria-label": "Field", title: "Field" });
+  private readonly accuracy = select((field) => {
+    this.page.chooseField(field);
+  });
+  private readonly slider = slider("Step", 0, 1, (at) => {
+    this.stepping.to(at);
+  });
+  private readonly stepText = h("span", { class: "step-text" });
+  private readonly play = iconButton("play", "Play (space)", () => {
+    this.page.togglePlay();
+  }, { "aria-pressed": "false" });
+  private readonly live = button("Live", () => {
+    this.stepping.toggleLive();
+  }, { class: "live", "aria-pressed": "false", title: "Follow the newest step" });
   private readonly steps: HTMLElement;
-  private readonly back: HTMLButtonElement;
-  private readonly forward: HTMLButtonElement;
+  private readonly back = iconButton("back", "Step before (,)", () => {
+    this.stepping.by(-1);
+  });
+  private readonly forward = iconButton("forward", "Next step (.)", () => {
+    this.stepping.by(1);
+  });
   private tabKey = "";
 
   constructor(
     private readonly page: BarNeeds,
     private readonly stepping: Stepping,
   ) {
-    this.dataset = h("button", {
-      type: "button",
-      class: "dataset-button",
-      title: "Choose a dataset (d)",
-      click: () => {
-        page.choose();
-      },
-    });
-    this.field = h("select", {
-      "aria-label": "Field",
-      title: "Field",
-      change: () => {
-        page.chooseField(this.field.value);
-      },
-    });
-    this.accuracy = h("select", {
-      change: () => {
-        page.chooseField(this.accuracy.value);
-      },
-    });
-    this.slider = h("input", {
-      type: "range",
-      min: 0,
-      max: 0,
-      step: 1,
-      "aria-label": "Step",
-      class: "step-slider",
-      input: () => {
-        stepping.to(Number(this.slider.value));
-      },
-    });
-    this.stepText = h("span", { class: "step-text" });
-    this.back = iconButton("back", "Step before (,)", () => {
-      stepping.by(-1);
-    });
-    this.forward = iconButton("forward", "Next step (.)", () => {
-      stepping.by(1);
-    });
-    this.play = iconButton(
-      "play",
-      "Play (space)",
-      () => {
-        page.togglePlay();
-      },
-      { "aria-pressed": "false" },
-    );
-    this.live = h(
-      "button",
-      {
-        type: "button",
-        class: "live",
-        "aria-pressed": "false",
-        title: "Follow the newest step",
-        click: () => {
-          stepping.toggleLive();
-        },
-      },
-      "Live",
-    );
+    this.slider.className = "step-slider";
     this.steps = h(
       "div",
       { class: "steps", role: "group", "aria-label": "Steps" },
@@ -101,7 +60,6 @@ export class Bar {
       this.stepText,
       this.live,
     );
-    this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Panes" });
     this.root = h(
       "header",
       { class: "bar" },
@@ -121,14 +79,9 @@ export class Bar {
     return h(
       "div",
       { class: "actions", role: "group", "aria-label": "Actions" },
-      iconButton(
-        "link",
-        "Copy (l copies the link)",
-        () => {
-          page.toggleCopyMenu();
-        },
-        { id: "copy-button", "aria-haspopup": "true", "aria-expanded": "false" },
-      ),
+      iconButton("link", "Copy (l copies the link)", () => {
+        page.toggleCopyMenu();
+      }, { id: "copy-button", "aria-haspopup": "true", "aria-expanded": "false" }),
       iconButton("save", "Save as PNG (s)", () => {
         page.savePng();
       }),
@@ -138,14 +91,9 @@ export class Bar {
       iconButton("help", "Keys and help (?)", () => {
         page.help();
       }),
-      iconButton(
-        "panel",
-        "Panel (p)",
-        () => {
-          page.togglePanel();
-        },
-        { id: "panel-button", "aria-expanded": "true", "aria-controls": "panel" },
-      ),
+      iconButton("panel", "Panel (p)", () => {
+        page.togglePanel();
+      }, { id: "panel-button", "aria-expanded": "true", "aria-controls": "panel" }),
     );
   }
 
@@ -204,27 +152,13 @@ export class Bar {
     const key = texts.join();
     if (key !== this.tabKey) {
       this.tabKey = key;
-      replace(
-        this.tabs,
-        ...list.map((pane, i) =>
-          h(
-            "button",
-            {
-              type: "button",
-              "data-pane": pane,
-              "aria-pressed": "false",
-              title: pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${texts[i]!}`,
-              click: () => {
-                page.set({ pane });
-              },
-            },
-            texts[i]!,
-          ),
-        ),
-      );
+      const titleOf = (pane: ViewState["pane"], text: string): string =>
+        pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${text}`;
+      const choices = list.map((value, i) => ({ value, text: texts[i]!, title: titleOf(value, texts[i]!) }));
+      replace(this.tabs, ...choiceButtons(choices, (pane) => {
+        page.set({ pane });
+      }));
     }
-    const current = page.narrow && page.state!.pane === "all" ? list[0] : page.state!.pane;
-    for (const button of this.tabs.children)
-      setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.pane === current));
+    pressChoice(this.tabs.children, page.narrow && page.state!.pane === "all" ? list[0] : page.state!.pane);
   }
 }

@@ -1,7 +1,8 @@
+import { mapVec, shapeOf } from "../geometry";
 import type { Axis, GridInfo } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import { fillSelect, h, replace, setAttribute, setText } from "./dom";
+import { button, fillSelect, h, replace, select, setAttribute, setText } from "./dom";
 import type { Setting, Viewed } from "./page";
 import { clampClip, clampCursor, clipOf } from "./panes";
 import type { Part } from "./part";
@@ -14,30 +15,17 @@ export class BoxPart implements Part {
   readonly title = "Box and level";
   readonly body: HTMLElement;
   private readonly rows = h("table", { class: "box-table" });
-  private readonly level: HTMLSelectElement;
-  private readonly reset: HTMLButtonElement;
+  private readonly level = select((level) => {
+    this.page.set({ level: level === "" ? null : Number(level) });
+  }, { "aria-label": "Finest level" });
+  private readonly reset = button("Whole grid", () => {
+    this.page.set({ clip: null });
+  });
   private readonly caption = h("p", { class: "hint" });
   /** The grid whose axes have rows. */
   private made: GridInfo | null = null;
 
   constructor(private readonly page: BoxNeeds) {
-    this.level = h("select", {
-      "aria-label": "Finest level",
-      change: () => {
-        page.set({ level: this.level.value === "" ? null : Number(this.level.value) });
-      },
-    });
-    this.reset = h(
-      "button",
-      {
-        type: "button",
-        class: "text-button",
-        click: () => {
-          page.set({ clip: null });
-        },
-      },
-      "Whole grid",
-    );
     this.body = h(
       "div",
       { class: "part-body" },
@@ -81,12 +69,12 @@ export class BoxPart implements Part {
     const { state, grid } = this.page;
     if (!state || !grid || !Number.isFinite(value)) return;
     if (what === "cursor") {
-      const cursor = state.cursor.map((c, a) => (a === axis ? value : c)) as unknown as typeof state.cursor;
+      const cursor = mapVec((a) => (a === axis ? value : state.cursor[a]));
       this.page.set({ cursor: clampCursor(grid, cursor) });
       return;
     }
     const box = clipOf(state, grid);
-    const changed = { ...box, [what]: box[what].map((v, a) => (a === axis ? value : v)) };
+    const changed = { ...box, [what]: mapVec((a) => (a === axis ? value : box[what][a])) };
     this.page.set({ clip: clampClip(grid, changed) });
   }
 
@@ -123,6 +111,6 @@ export class BoxPart implements Part {
       state.level === null ? "" : String(state.level),
     );
     this.reset.disabled = state.clip === null;
-    setText(this.caption, `${box.end.map((e, a) => e - box.begin[a]!).join(" × ")} of ${grid.dims.join(" × ")} samples`);
+    setText(this.caption, `${shapeOf(box).join(" × ")} of ${grid.dims.join(" × ")} samples`);
   }
 }

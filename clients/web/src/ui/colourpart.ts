@@ -1,7 +1,9 @@
 import type { RangeMode } from "../model";
 import { kColourMaps, mapColour } from "../render/colourmaps";
 import { longAxes } from "../render/layout";
-import { fillSelect, h, setAttribute, setText } from "./dom";
+import { button, choiceButtons, fillSelect, h, pixelRatio, pressChoice, select, setAttribute, setText, sizedContext,
+         slider } from "./dom";
+import type { Choice } from "./dom";
 import type { Measured, Setting, Shown, Styled, Viewed } from "./page";
 import type { Part } from "./part";
 import { fullRange, rangeOf } from "./scenes";
@@ -10,10 +12,10 @@ import { short } from "./text";
 export type ColourNeeds = Pick<Viewed, "state"> & Pick<Setting, "setColour"> & Shown & Pick<Measured, "statistics">
   & Pick<Styled, "colours">;
 
-const kModes: readonly { readonly mode: RangeMode; readonly text: string; readonly help: string }[] = [
-  { mode: "auto", text: "Auto", help: "The range of the field, which follows the steps" },
-  { mode: "step", text: "Step", help: "The range of the step on screen" },
-  { mode: "locked", text: "Locked", help: "The range stays as it is" },
+const kModes: readonly Choice<RangeMode>[] = [
+  { value: "auto", text: "Auto", title: "The range of the field, which follows the steps" },
+  { value: "step", text: "Step", title: "The range of the step on screen" },
+  { value: "locked", text: "Locked", title: "The range stays as it is" },
 ];
 const kSteps = 1000;
 
@@ -37,76 +39,32 @@ function numberInput(label: string, change: (value: number) => void): HTMLInputE
 export class ColourPart implements Part {
   readonly title = "Colours";
   readonly body: HTMLElement;
-  private readonly map: HTMLSelectElement;
-  private readonly modes: HTMLElement;
-  private readonly low: HTMLInputElement;
-  private readonly high: HTMLInputElement;
-  private readonly handles: readonly [HTMLInputElement, HTMLInputElement];
-  private readonly canvas: HTMLCanvasElement;
-  private readonly fit: HTMLButtonElement;
-  private readonly caption: HTMLElement;
+  private readonly map = select((map) => {
+    this.page.setColour({ map });
+  }, { "aria-label": "Colour map" });
+  private readonly modes = choiceButtons(kModes, (mode) => {
+    this.setMode(mode);
+  });
+  private readonly low = numberInput("Low end of the colours", (value) => {
+    this.lock(value, null);
+  });
+  private readonly high = numberInput("High end of the colours", (value) => {
+    this.lock(null, value);
+  });
+  private readonly handles = [this.handle("Low end of the colours", 0), this.handle("High end of the colours", 1)] as const;
+  private readonly canvas = h("canvas", { class: "histogram", role: "img", "aria-label": "Histogram of the box on screen" });
+  private readonly fit = button("Fit", () => {
+    this.fitRange();
+  }, { title: "Lock the range to 1 % to 99 % of the samples on screen" });
+  private readonly caption = h("p", { class: "hint" });
   private drawn = "";
 
   constructor(private readonly page: ColourNeeds) {
-    this.map = h("select", {
-      "aria-label": "Colour map",
-      change: () => {
-        page.setColour({ map: this.map.value });
-      },
-    });
-    this.modes = h(
-      "div",
-      { class: "segments", role: "group", "aria-label": "Colour range" },
-      ...kModes.map(({ mode, text, help }) =>
-        h(
-          "button",
-          {
-            type: "button",
-            "data-mode": mode,
-            title: help,
-            click: () => {
-              this.setMode(mode);
-            },
-          },
-          text,
-        ),
-      ),
-    );
-    this.fit = h(
-      "button",
-      {
-        type: "button",
-        title: "Lock the range to 1 % to 99 % of the samples on screen",
-        click: () => {
-          this.fitRange();
-        },
-      },
-      "Fit",
-    );
-    this.low = numberInput("Low end of the colours", (value) => {
-      this.lock(value, null);
-    });
-    this.high = numberInput("High end of the colours", (value) => {
-      this.lock(null, value);
-    });
-    const handle = (label: string, end: 0 | 1): HTMLInputElement =>
-      h("input", {
-        type: "range",
-        min: 0,
-        max: kSteps,
-        step: 1,
-        "aria-label": label,
-        input: () => {
-          this.dragged(end);
-        },
-      });
-    this.handles = [handle("Low end of the colours", 0), handle("High end of the colours", 1)];
-    this.canvas = h("canvas", { class: "histogram", role: "img", "aria-label": "Histogram of the box on screen" });
-    this.caption = h("p", { class: "hint" });
+    const modes = h("div", { class: "segments", role: "group", "aria-label": "Colour range" }, ...this.modes);
     this.body = h(
       "div",
       { class: "part-body" },
-      h("div", { class: "row" }, this.map, this.modes),
+      h("div", { class: "row" }, this.map, modes),
       h("div", { class: "ranged" }, this.canvas, h("div", { class: "handles" }, ...this.handles)),
       h("div", { class: "row" }, this.low, h("span", { class: "to" }, "to"), this.high, this.fit),
       this.caption,
@@ -117,6 +75,12 @@ export class ColourPart implements Part {
     const { a } = this.page.feeds;
     // Differences have a range and a map of their own.
     return a !== null && longAxes(a.grid).length > 1 && this.page.difference === null;
+  }
+
+  private handle(label: string, end: 0 | 1): HTMLInputElement {
+    return slider(label, kSteps, 1, (place) => {
+      this.dragged(end, place);
+    });
   }
 
   /** Range of the histogram and its handles. */
@@ -149,10 +113,10 @@ export class ColourPart implements Part {
     else setText(this.caption, `The low end ${short(next.low)} must be below the high end ${short(next.high)}.`);
   }
 
-  private dragged(end: 0 | 1): void {
+  private dragged(end: 0 | 1, place: number): void {
     const span = this.span();
     const now = rangeOf(this.page.state!.colour, this.page.feeds.a!);
-    const value = span.low + ((span.high - span.low) * Number(this.handles[end].value)) / kSteps;
+    const value = span.low + ((span.high - span.low) * place) / kSteps;
     const least = (span.high - span.low) / kSteps;
     const next =
       end === 0
@@ -169,8 +133,7 @@ export class ColourPart implements Part {
       kColourMaps.map((name) => ({ value: name, text: name })),
       state.colour.map,
     );
-    for (const button of this.modes.children)
-      setAttribute(button, "aria-pressed", String((button as HTMLElement).dataset.mode === state.colour.mode));
+    pressChoice(this.modes, state.colour.mode);
     const range = rangeOf(state.colour, feeds.a);
     const span = this.span();
     const show = (input: HTMLInputElement, value: number): void => {
@@ -194,14 +157,11 @@ export class ColourPart implements Part {
   private drawHistogram(range: { low: number; high: number }, span: { low: number; high: number }): void {
     const histogram = this.page.statistics?.histogram ?? null;
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const ratio = Math.min(2, window.devicePixelRatio || 1);
     const theme = this.page.colours;
-    const key = JSON.stringify([histogram, range, span, width, ratio, this.page.state!.colour.map, theme.background]);
+    const key = JSON.stringify([histogram, range, span, width, pixelRatio(), this.page.state!.colour.map, theme.background]);
     if (key === this.drawn || width === 0) return;
     this.drawn = key;
-    [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
-    const context = this.canvas.getContext("2d")!;
-    context.scale(ratio, ratio);
+    const context = sizedContext(this.canvas);
     const bar = 7;
     const most = Math.max(1, ...(histogram?.counts ?? []).map((count) => Math.sqrt(count)));
     for (let x = 0; x < width; ++x) {

@@ -1,7 +1,7 @@
 import type { ViewState } from "../model";
 import { gridOf } from "../model";
 import { fillAccuracy } from "./accuracy";
-import { fillSelect, h, setText } from "./dom";
+import { fillSelect, h, select, setText } from "./dom";
 import { fieldOptions, storedName } from "./fields";
 import type { Comparison, Setting, Shown, Stepping, Viewed } from "./page";
 import type { Part } from "./part";
@@ -13,13 +13,16 @@ export class ComparePart implements Part {
   readonly title = "Compare";
   readonly body: HTMLElement;
   readonly useful = true;
-  private readonly mode: HTMLSelectElement;
-  private readonly dataset: HTMLSelectElement;
-  private readonly field: HTMLSelectElement;
-  private readonly accuracy: HTMLSelectElement;
+  private readonly mode = this.select("Comparison");
+  private readonly dataset = this.select("Dataset to compare with");
+  private readonly field = this.select("Field to compare with");
+  private readonly accuracy = select((field) => {
+    const compare = this.page.state?.compare;
+    if (compare) this.page.set({ compare: { ...compare, field } });
+  });
   private readonly accuracyRow: HTMLElement;
-  private readonly step: HTMLSelectElement;
-  private readonly level: HTMLSelectElement;
+  private readonly step = this.select("Step to compare with");
+  private readonly level = this.select("Level to compare with");
   private readonly levelRow: HTMLElement;
   private readonly rows: HTMLElement;
   private readonly caption = h("p", { class: "hint" });
@@ -28,31 +31,6 @@ export class ComparePart implements Part {
     private readonly page: CompareNeeds,
     private readonly stepping: Pick<Stepping, "other">,
   ) {
-    const select = (label: string): HTMLSelectElement =>
-      h("select", {
-        "aria-label": label,
-        change: () => {
-          this.change();
-        },
-      });
-    this.mode = h("select", {
-      "aria-label": "Comparison",
-      change: () => {
-        this.change();
-      },
-    });
-    [this.dataset, this.field, this.step, this.level] = [
-      select("Dataset to compare with"),
-      select("Field to compare with"),
-      select("Step to compare with"),
-      select("Level to compare with"),
-    ];
-    this.accuracy = h("select", {
-      change: () => {
-        const compare = page.state?.compare;
-        if (compare) page.set({ compare: { ...compare, field: this.accuracy.value } });
-      },
-    });
     const labelled = (text: string, control: HTMLElement): HTMLElement =>
       h("label", { class: "labelled" }, h("span", {}, text), control);
     this.accuracyRow = labelled("Accuracy", this.accuracy);
@@ -67,6 +45,12 @@ export class ComparePart implements Part {
       this.levelRow,
     );
     this.body = h("div", { class: "part-body" }, this.mode, this.rows, this.caption);
+  }
+
+  private select(label: string): HTMLSelectElement {
+    return select(() => {
+      this.change();
+    }, { "aria-label": label });
   }
 
   private change(): void {

@@ -1,4 +1,5 @@
-import { h, iconButton, replace, setAttribute, setText } from "./dom";
+import { errorText } from "../errors";
+import { button, h, iconButton, replace, setAttribute, setText } from "./dom";
 import { kGestures, kKeys } from "./keys";
 import type { CopyKind, SheetActions } from "./page";
 import { counted, shapeText } from "./text";
@@ -10,45 +11,36 @@ export class Dialogs {
   readonly elements: readonly HTMLElement[];
   private readonly chooser: HTMLDialogElement;
   private readonly list = h("div", { class: "dataset-list", role: "list" });
-  private readonly search: HTMLInputElement;
+  private readonly search = h("input", {
+    type: "search",
+    placeholder: "Find by name",
+    "aria-label": "Find a dataset by name",
+    input: () => {
+      this.fillList();
+    },
+  });
   private readonly helpSheet: HTMLDialogElement;
   private readonly tokenSheet: HTMLDialogElement;
-  private readonly tokenText = h("p", {});
-  private readonly tokenInput: HTMLInputElement;
+  private readonly tokenText = h("p");
+  private readonly tokenInput = h("input", { type: "password", autocomplete: "current-password", "aria-label": "Token" });
   private readonly menu: HTMLElement;
   private readonly toast = h("div", { class: "toast", role: "status", "aria-live": "polite", hidden: true });
   private toastTimer = 0;
   private listed: Listed = [];
 
   constructor(private readonly actions: SheetActions) {
-    this.search = h("input", {
-      type: "search",
-      placeholder: "Find by name",
-      "aria-label": "Find a dataset by name",
-      input: () => {
-        this.fillList();
-      },
-    });
     this.chooser = this.sheet("Datasets", this.search, this.list);
     this.helpSheet = this.sheet(
       "Keys and help",
       h("div", { class: "help" }, this.helpTable("Keys", kKeys), this.helpTable("Pointer", kGestures)),
     );
-    this.tokenInput = h("input", { type: "password", autocomplete: "current-password", "aria-label": "Token" });
+    const submit = (event: Event): void => {
+      this.tokenGiven(event);
+    };
     this.tokenSheet = this.sheet(
       "Token required",
       this.tokenText,
-      h(
-        "form",
-        {
-          class: "row",
-          submit: (event) => {
-            this.tokenGiven(event);
-          },
-        },
-        this.tokenInput,
-        h("button", { type: "submit", class: "text-button main" }, "Open"),
-      ),
+      h("form", { class: "row", submit }, this.tokenInput, h("button", { type: "submit", class: "main" }, "Open")),
     );
     this.menu = this.copyMenu();
     this.elements = [this.chooser, this.helpSheet, this.tokenSheet, this.menu, this.toast];
@@ -102,75 +94,37 @@ export class Dialogs {
       this.listed = await this.actions.list();
       this.fillList();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       if ((error as { code?: string }).code === "unauthenticated") {
         this.chooser.close();
         this.askToken(message);
-      } else
-        replace(
-          this.list,
-          h("p", { class: "hint" }, message),
-          h(
-            "button",
-            {
-              type: "button",
-              class: "text-button",
-              click: () => {
-                void this.fetchList();
-              },
-            },
-            "Try again",
-          ),
-        );
+      } else {
+        const again = button("Try again", () => {
+          void this.fetchList();
+        });
+        replace(this.list, h("p", { class: "hint" }, message), again);
+      }
     }
   }
 
   private fillList(): void {
     const wanted = this.search.value.trim().toLowerCase();
     const found = this.listed.filter((each) => each.name.toLowerCase().includes(wanted)).slice(0, 200);
-    if (found.length === 0) {
-      replace(
-        this.list,
-        h(
-          "p",
-          { class: "hint" },
-          this.listed.length === 0
-            ? "This server has no datasets yet. It lists them as soon as they are written."
-            : `No name has "${this.search.value}" in it.`,
-        ),
-      );
-      return;
-    }
-    replace(
-      this.list,
-      ...found.map((each) =>
-        h(
-          "div",
-          { role: "listitem" },
-          h(
-            "button",
-            {
-              type: "button",
-              class: "dataset-row",
-              click: () => {
-                this.chooser.close();
-                this.actions.openDataset(each.name);
-              },
-            },
-            h("span", { class: "dataset-name" }, each.name),
-            h(
-              "span",
-              { class: "dataset-facts" },
-              [
-                shapeText(each.dims, each.grids),
-                counted(each.fields, "field"),
-                counted(each.steps, "step"),
-              ].join(" · "),
-            ),
-          ),
-        ),
-      ),
-    );
+    const none =
+      this.listed.length === 0
+        ? "This server has no datasets yet. It lists them as soon as they are written."
+        : `No name has "${this.search.value}" in it.`;
+    replace(this.list, ...(found.length === 0 ? [h("p", { class: "hint" }, none)] : found.map((each) => this.row(each))));
+  }
+
+  private row({ name, dims, grids, fields, steps }: Listed[number]): HTMLElement {
+    const row = button(h("span", { class: "dataset-name" }, name), () => {
+      this.chooser.close();
+      this.actions.openDataset(name);
+    }, { class: "dataset-row" });
+    const facts = [shapeText(dims, grids), counted(fields, "field"), counted(steps, "step")];
+    row.append(h("span", { class: "dataset-facts" }, facts.join(" · ")));
+    return h("div", { role: "listitem" }, row);
   }
 
   askToken(message: string): void {
@@ -193,18 +147,10 @@ export class Dialogs {
 
   private copyMenu(): HTMLElement {
     const entry = (text: string, kind: CopyKind): HTMLElement =>
-      h(
-        "button",
-        {
-          type: "button",
-          role: "menuitem",
-          click: () => {
-            this.toggleCopy();
-            this.copy(kind);
-          },
-        },
-        text,
-      );
+      button(text, () => {
+        this.toggleCopy();
+        this.copy(kind);
+      }, { role: "menuitem" });
     return h(
       "div",
       {

@@ -87,11 +87,13 @@ export const kIcons = {
   theme: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11",
   link: "M6.5 9.5l3-3M7 4.8l1.6-1.6a2.9 2.9 0 0 1 4.1 4.1L11 9M9 11.2l-1.6 1.6a2.9 2.9 0 0 1-4.1-4.1L5 7",
   save: "M8 2.5v7M5 6.8l3 3 3-3M3 13h10",
-  grow: "M9.5 3H13v3.5M6.5 13H3V9.5M13 3 9 7M3 13l4-4",
   data: "M3 4.5C3 2.5 13 2.5 13 4.5v7c0 2-10 2-10 0zM3 4.5c0 2 10 2 10 0M3 8c0 2 10 2 10 0",
   close: "M4 4l8 8M12 4l-8 8",
-  grid: "M2.5 2.5h5v5h-5zM8.5 2.5h5v5h-5zM2.5 8.5h5v5h-5zM8.5 8.5h5v5h-5z",
 } as const;
+
+export function button(content: Child, click: () => void, attributes: Attributes = {}): HTMLButtonElement {
+  return h("button", { type: "button", click, ...attributes }, content);
+}
 
 export function iconButton(
   name: keyof typeof kIcons,
@@ -99,9 +101,54 @@ export function iconButton(
   click: () => void,
   extra: Attributes = {},
 ): HTMLButtonElement {
-  return h(
-    "button",
-    { type: "button", class: "icon-button", "aria-label": label, title: label, click, ...extra },
-    icon(kIcons[name]),
-  );
+  return button(icon(kIcons[name]), click, { class: "icon-button", "aria-label": label, title: label, ...extra });
+}
+
+/** A list to choose from, without options yet. */
+export function select(change: (value: string) => void, attributes: Attributes = {}): HTMLSelectElement {
+  const element = h("select", { ...attributes, change: () => { change(element.value); } });
+  return element;
+}
+
+/** A control that slides from 0 to `max`. */
+export function slider(label: string, max: number, step: number, slide: (value: number) => void): HTMLInputElement {
+  const attributes = { type: "range", min: 0, max, step, "aria-label": label };
+  const element = h("input", { ...attributes, input: () => { slide(Number(element.value)); } });
+  return element;
+}
+
+/** One of several buttons that exclude each other. */
+export interface Choice<Value extends string> {
+  readonly value: Value;
+  readonly text: string;
+  readonly title: string;
+}
+
+export function choiceButtons<Value extends string>(
+  choices: readonly Choice<Value>[],
+  choose: (value: Value) => void,
+): readonly HTMLButtonElement[] {
+  const make = ({ value, text, title }: Choice<Value>): HTMLButtonElement =>
+    button(text, () => { choose(value); }, { "data-value": value, "aria-pressed": "false", title });
+  return choices.map(make);
+}
+
+/** Presses the button of the chosen value. */
+export function pressChoice(buttons: Iterable<Element>, value: string | undefined): void {
+  for (const each of buttons) setAttribute(each, "aria-pressed", String((each as HTMLElement).dataset.value === value));
+}
+
+/** Drawing in CSS pixels on a canvas that has its size on screen. */
+export function sizedContext(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
+  const ratio = pixelRatio();
+  canvas.width = Math.round(canvas.clientWidth * ratio);
+  canvas.height = Math.round(canvas.clientHeight * ratio);
+  const context = canvas.getContext("2d")!;
+  context.scale(ratio, ratio);
+  return context;
+}
+
+/** Device pixels of a CSS pixel, of which more than two are not seen. */
+export function pixelRatio(): number {
+  return Math.min(2, window.devicePixelRatio || 1);
 }

@@ -7,27 +7,21 @@ import { differenceError, differenceText } from "./captions";
 import { h, setAttribute, setText } from "./dom";
 import type { Loading, Pointed, Shown, Viewed } from "./page";
 import { finestOf } from "./panes";
-import { kStateNames, placeText, short, statusText, withError } from "./text";
+import { kStateNames, placeText, short, statusText, withError, withUnit } from "./text";
 
 export type FooterNeeds = Pick<Viewed, "state"> & Shown & Pick<Loading, "opening" | "openError" | "latest">
   & Pick<Pointed, "hovered" | "coordinatesAt">;
 
 export class Footer {
   readonly root: HTMLElement;
-  private readonly places: HTMLElement;
-  private readonly value: HTMLElement;
-  private readonly quality: HTMLElement;
-  private readonly state: HTMLElement;
-  private readonly text: HTMLElement;
-  private readonly progress: HTMLElement;
+  private readonly places = h("span", { class: "places" });
+  private readonly value = h("strong", { class: "value" });
+  private readonly quality = h("span", { class: "quality" });
+  private readonly state = h("span", { class: "load-state" });
+  private readonly text = h("span", { class: "load-text" });
+  private readonly progress = h("span", { class: "progress", "aria-hidden": "true" });
 
   constructor(private readonly page: FooterNeeds) {
-    this.places = h("span", { class: "places" });
-    this.value = h("strong", { class: "value" });
-    this.quality = h("span", { class: "quality" });
-    this.state = h("span", { class: "load-state" });
-    this.text = h("span", { class: "load-text" });
-    this.progress = h("span", { class: "progress", "aria-hidden": "true" });
     this.root = h(
       "footer",
       { class: "footer" },
@@ -80,7 +74,6 @@ export class Footer {
     });
     const coordinates = this.page.coordinatesAt(side, at);
     setText(this.places, (coordinates === "" ? places : [...places, coordinates]).join("   "));
-    const unit = field.unit === "" ? "" : ` ${field.unit}`;
     const difference = differenceText(this.page, index);
     const error = !reading
       ? null
@@ -93,7 +86,7 @@ export class Footer {
         ? "outside, or not there yet"
         : reading.missing
           ? `${field.name} missing`
-          : (difference ?? `${field.name} ${withError(reading.value, error)}${unit}`),
+          : (difference ?? `${field.name} ${withUnit(withError(reading.value, error), field.unit)}`),
     );
     setText(
       this.quality,

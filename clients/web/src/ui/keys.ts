@@ -30,61 +30,33 @@ export const kGestures: readonly (readonly [string, string])[] = [
 ];
 
 const kPanes: Readonly<Record<string, ViewState["pane"]>> = { 1: "all", 2: "z", 3: "y", 4: "x", 5: "volume" };
+const kSteps: Readonly<Record<string, number>> = { ",": -1, ".": 1 };
+const kCommands: Readonly<Record<string, Exclude<keyof Commands, "copy" | "toggleCopyMenu">>> = {
+  "?": "help", d: "choose", s: "savePng", p: "togglePanel", t: "toggleTheme", c: "nextMap",
+};
 
 function typing(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement
-    && (target.matches("select, textarea, input:not([type=range])") || target.closest("dialog") !== null)
+    && (target.matches("select, input:not([type=range])") || target.closest("dialog") !== null)
   );
 }
 
 export type KeyNeeds = Pick<Setting, "set"> & Pick<Playing, "togglePlay"> & Omit<Commands, "toggleCopyMenu">;
 
 export function bindKeys(page: KeyNeeds, stepping: Pick<Stepping, "by">): void {
-  const actions: Readonly<Record<string, () => void>> = {
-    "?": () => {
-      page.help();
-    },
-    d: () => {
-      page.choose();
-    },
-    l: () => {
-      page.copy("link");
-    },
-    s: () => {
-      page.savePng();
-    },
-    p: () => {
-      page.togglePanel();
-    },
-    t: () => {
-      page.toggleTheme();
-    },
-    ",": () => {
-      stepping.by(-1);
-    },
-    ".": () => {
-      stepping.by(1);
-    },
-    c: () => {
-      page.nextMap();
-    },
-  };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     // Space presses a focused button; elsewhere it plays.
     const onButton = event.target instanceof HTMLElement && event.target.matches("button, summary, input");
-    const action =
-      event.key === " "
-        ? onButton
-          ? undefined
-          : () => {
-              page.togglePlay();
-            }
-        : actions[event.key];
+    const command = kCommands[event.key];
     const pane = kPanes[event.key];
-    if (action) action();
+    const steps = kSteps[event.key];
+    if (command) page[command]();
     else if (pane) page.set({ pane });
+    else if (steps !== undefined) stepping.by(steps);
+    else if (event.key === "l") page.copy("link");
+    else if (event.key === " " && !onButton) page.togglePlay();
     else return;
     event.preventDefault();
   });

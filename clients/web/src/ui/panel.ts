@@ -35,17 +35,10 @@ export class Panel {
       new AttributesPart(page),
     ];
     this.parts = parts.map((part, i) => {
-      const frame = h(
-        "details",
-        {
-          class: "part",
-          toggle: () => {
-            if (frame.open) part.update();
-          },
-        },
-        h("summary", {}, part.title),
-        part.body,
-      );
+      const toggle = (): void => {
+        if (frame.open) part.update();
+      };
+      const frame = h("details", { class: "part", toggle }, h("summary", {}, part.title), part.body);
       frame.open = i < 3;
       return { part, frame };
     });

@@ -1,8 +1,10 @@
+import { errorText } from "../errors";
+import { clampPoint, kAxes, mapVec } from "../geometry";
 import type { GridInfo, Vec3 } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import { drawPlot, plainAxis, plotGeometry, roomFor } from "../render/plot";
-import { h, setAttribute, setText } from "./dom";
+import { drawPlot, plainAxis, roomFor } from "../render/plot";
+import { button, h, replace, setAttribute, setText, sizedContext } from "./dom";
 import type { Points, Profiled, Shown, Styled, Viewed } from "./page";
 import type { Part } from "./part";
 import { short, withError, withNames, withUnit } from "./text";
@@ -21,10 +23,11 @@ interface Curve {
 export class ProfilePart implements Part {
   readonly title = "Profile and probe";
   readonly body: HTMLElement;
-  private readonly canvas: HTMLCanvasElement;
-  private readonly draw: HTMLButtonElement;
-  private readonly along: HTMLElement;
-  private readonly probe: HTMLElement;
+  private readonly canvas = h("canvas", { class: "profile", role: "img", "aria-label": "Values along the line" });
+  private readonly draw = button("Draw a line", () => {
+    this.page.toggleDrawing();
+  }, { "aria-pressed": "false", title: "Then drag in a slice; or hold shift while dragging" });
+  private readonly along = h("span", { class: "segments" });
   private readonly caption = h("p", { class: "hint" });
   private curve: Curve | null = null;
   /** The grid whose axes have buttons. */
@@ -33,36 +36,13 @@ export class ProfilePart implements Part {
   private abort = new AbortController();
 
   constructor(private readonly page: ProfileNeeds) {
-    this.canvas = h("canvas", { class: "profile", role: "img", "aria-label": "Values along the line" });
-    this.draw = h(
-      "button",
-      {
-        type: "button",
-        class: "text-button",
-        "aria-pressed": "false",
-        title: "Then drag in a slice; or hold shift while dragging",
-        click: () => {
-          page.toggleDrawing();
-        },
-      },
-      "Draw a line",
-    );
-    this.along = h("span", { class: "segments" });
-    this.probe = h(
-      "button",
-      {
-        type: "button",
-        class: "text-button",
-        click: () => {
-          void this.ask();
-        },
-      },
-      "Probe the cursor",
-    );
+    const probe = button("Probe the cursor", () => {
+      void this.ask();
+    });
     this.body = h(
       "div",
       { class: "part-body" },
-      h("div", { class: "row" }, this.draw, this.along, this.probe),
+      h("div", { class: "row" }, this.draw, this.along, probe),
       this.canvas,
       this.caption,
     );
@@ -88,51 +68,42 @@ export class ProfilePart implements Part {
 
   private makeAlong(): void {
     const { grid } = this.page.feeds.a!;
-    const axes = longAxes(grid);
     if (this.made === grid) return;
     this.made = grid;
-    this.along.replaceChildren(
-      ...axes.map((axis) =>
-        h(
-          "button",
-          {
-            type: "button",
-            title: `Along ${grid.axisNames[axis]}, through the cursor`,
-            click: () => {
-              const { cursor } = this.page.state!;
-              const end = (at: number): Vec3 => cursor.map((c, a) => (a === axis ? at : c)) as unknown as Vec3;
-              this.page.setProfile([end(0), end(grid.dims[axis] - 1)], true);
-            },
-          },
-          grid.axisNames[axis],
-        ),
-      ),
-    );
+    replace(this.along, ...longAxes(grid).map((axis) => {
+      const name = grid.axisNames[axis];
+      return button(name, () => {
+        const { cursor } = this.page.state!;
+        const end = (at: number): Vec3 => mapVec((a) => (a === axis ? at : cursor[a]));
+        this.page.setProfile([end(0), end(grid.dims[axis] - 1)], true);
+      }, { title: `Along ${name}, through the cursor` });
+    }));
   }
 
-  private positions(index: Vec3): readonly number[] {
+  private positions(index: Vec3): Vec3 {
     const { grid } = this.page.feeds.a!;
-    return index.map((i, a) => gridAxis(grid, a as 0 | 1 | 2).position(Math.min(grid.dims[a]! - 1, Math.max(0, i))));
+    const inside = clampPoint(grid, index);
+    return mapVec((a) => gridAxis(grid, a).position(inside[a]));
   }
 
-  private indices(position: readonly number[]): readonly number[] {
+  private indices(position: Vec3): Vec3 {
     const { grid } = this.page.feeds.a!;
-    return position.map((p, a) => Math.min(grid.dims[a]! - 1, Math.max(0, gridAxis(grid, a as 0 | 1 | 2).index(p))));
+    return clampPoint(grid, mapVec((a) => gridAxis(grid, a).index(position[a])));
   }
 
   private async fetch(profile: readonly [Vec3, Vec3]): Promise<void> {
     this.abort.abort();
     const { signal } = (this.abort = new AbortController());
     const source = this.page.feeds.a!;
-    const [from, to] = profile.map((end) => this.positions(end)) as [readonly number[], readonly number[]];
+    const [from, to] = [this.positions(profile[0]), this.positions(profile[1])];
     const points = Array.from({ length: kPoints }, (_, i) =>
-      this.indices(from.map((f, a) => f + ((to[a]! - f) * i) / (kPoints - 1)))).flat();
-    const moving = [0, 1, 2].filter((a) => from[a] !== to[a]);
-    const units = new Set(moving.map((a) => source.grid.axisUnits[a as 0 | 1 | 2]));
+      this.indices(mapVec((a) => from[a] + ((to[a] - from[a]) * i) / (kPoints - 1)))).flat();
+    const moving = kAxes.filter((a) => from[a] !== to[a]);
+    const units = new Set(moving.map((a) => source.grid.axisUnits[a]));
     try {
       const answer = await this.page.points(source.selection, points, signal);
       if (signal.aborted) return;
-      const length = units.size === 1 ? Math.hypot(...from.map((f, a) => to[a]! - f)) : 1;
+      const length = units.size === 1 ? Math.hypot(...mapVec((a) => to[a] - from[a])) : 1;
       this.curve = { values: answer.values, length, unit: units.size === 1 ? [...units][0]! : "share of the line" };
       setText(
         this.caption,
@@ -141,8 +112,7 @@ export class ProfilePart implements Part {
       );
       this.paint();
     } catch (error) {
-      if (!signal.aborted)
-        setText(this.caption, `${error instanceof Error ? error.message : String(error)}; draw the line again to repeat it`);
+      if (!signal.aborted) setText(this.caption, `${errorText(error)}; draw the line again to repeat it`);
     }
   }
 
@@ -150,8 +120,7 @@ export class ProfilePart implements Part {
     const source = this.page.feeds.a!;
     const { cursor } = this.page.state!;
     const at = this.positions(cursor);
-    const place = (a: 0 | 1 | 2): string => withNames(short(at[a]!, 6), gridAxis(source.grid, a), cursor[a]);
-    const places = ([0, 1, 2] as const).map(place);
+    const places = kAxes.map((a) => withNames(short(at[a], 6), gridAxis(source.grid, a), cursor[a]));
     try {
       const answer = await this.page.points(source.selection, this.indices(at));
       const value = answer.values[0] ?? NaN;
@@ -161,7 +130,7 @@ export class ProfilePart implements Part {
         : `${withUnit(withError(value, answer.maxError), source.field.unit)}, ${bound}`;
       setText(this.caption, `${source.field.name} at ${places.join(", ")}: ${found}`);
     } catch (error) {
-      setText(this.caption, `${error instanceof Error ? error.message : String(error)}; press Probe to repeat it`);
+      setText(this.caption, `${errorText(error)}; press Probe to repeat it`);
     }
   }
 
@@ -169,21 +138,14 @@ export class ProfilePart implements Part {
     this.canvas.hidden = !this.curve;
     if (!this.curve) return;
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const ratio = Math.min(2, window.devicePixelRatio || 1);
-    [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
-    const context = this.canvas.getContext("2d")!;
-    context.scale(ratio, ratio);
+    const context = sizedContext(this.canvas);
     const source = this.page.feeds.a!;
     const theme = this.page.colours;
     const curve = { values: this.curve.values, positions: null, colour: theme.accent };
     const axis = plainAxis("distance", this.curve.unit);
     const plot = { x: 54, y: 6, width: width - 70, height: height - 44 };
-    drawPlot(
-      context,
-      theme,
-      plotGeometry(plot, axis, { from: 0, to: this.curve.length }, source.field.name, source.field.unit, roomFor([curve])),
-      [curve],
-      null,
-    );
+    const { name, unit } = source.field;
+    const ends = { uEnds: { from: 0, to: this.curve.length }, vEnds: roomFor([curve]) };
+    drawPlot(context, theme, { plot, u: axis, v: plainAxis(name, unit), ...ends }, [curve], null);
   }
 }

@@ -1,3 +1,4 @@
+import { errorText } from "../errors";
 import type { Box, BoxStatistics, GridInfo, Selection, Source } from "../model";
 
 /** Statistics read at most so many samples on the server: they must be there while one looks. */
@@ -37,7 +38,7 @@ export class StatisticsFeed {
       [this.result, this.error] = [result, null];
     } catch (error) {
       if (signal.aborted) return;
-      const message = `${error instanceof Error ? error.message : String(error)}; the next change of the box asks again`;
+      const message = `${errorText(error)}; the next change of the box asks again`;
       [this.result, this.error] = [null, message];
     }
     this.onChange();

@@ -29,7 +29,7 @@ export function short(value: number, digits = 4): string {
 /** The date of a step, or the number with its unit; empty if it has no time. */
 export function timeText(step: Pick<StepInfo, "time" | "date">, unit: string): string {
   if (step.date !== "") return step.date.replace(/ 00:00:00$/, "");
-  return step.time === null ? "" : `t = ${short(step.time)}${unit === "" ? "" : ` ${unit}`}`;
+  return step.time === null ? "" : `t = ${withUnit(short(step.time), unit)}`;
 }
 
 /** As many digits as an error bound leaves meaning; one more, so that rounding adds little to it. */
@@ -73,7 +73,7 @@ export function statusText(status: LoadStatus, levels: number, unit: string): st
   if (level === null) parts.push(status.state === "opening" ? "opening" : "no samples yet");
   else {
     const going = target !== null && target < level ? `, ${target} wanted` : "";
-    const bound = status.maxError === null ? "" : `, error ≤ ${short(status.maxError, 2)}${unit === "" ? "" : ` ${unit}`}`;
+    const bound = status.maxError === null ? "" : `, error ≤ ${withUnit(short(status.maxError, 2), unit)}`;
     const cover = status.coverage !== null && status.coverage < 0.9995 ? `, covers ${(100 * status.coverage).toFixed(1)} %` : "";
     parts.push(`level ${level} of ${levels - 1}${going}${bound}${cover}`);
   }
