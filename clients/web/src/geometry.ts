@@ -1,5 +1,5 @@
-/** Boxes, patches and levels: numbers only. */
-import type { Axis, Box, GridInfo, SampleType, Samples, Vec3 } from "./model";
+/** Boxes, patches and levels, and the samples of a level that are those of another one. */
+import type { Axis, Box, Brick, GridInfo, SampleType, Samples, Vec3 } from "./model";
 
 export const kAxes = [0, 1, 2] as const;
 
@@ -124,4 +124,43 @@ export function newSamples(type: SampleType, count: number): Samples {
 /** Bytes of the samples of a box of level-0 samples at a level. */
 export function levelBytes(box: Box, level: number, type: SampleType): number {
   return volume(shapeOf(levelBox(box, level))) * sizeOf(type);
+}
+
+/** Calls with the index in `to` and the one in `from` of each sample of `to`. */
+function forEachPair(to: Box, from: Box, pick: (index: number) => number, f: (to: number, from: number) => void): void {
+  const clamp = (value: number, a: Axis): number => Math.min(from.end[a] - 1, Math.max(from.begin[a], value));
+  const shape = shapeOf(from);
+  let i = 0;
+  for (let z = to.begin[2]; z < to.end[2]; ++z) {
+    const plane = clamp(pick(z), 2) - from.begin[2];
+    for (let y = to.begin[1]; y < to.end[1]; ++y) {
+      const row = shape[0] * (clamp(pick(y), 1) - from.begin[1] + shape[1] * plane);
+      for (let x = to.begin[0]; x < to.end[0]; ++x) f(i++, row + clamp(pick(x), 0) - from.begin[0]);
+    }
+  }
+}
+
+/** Samples of a box, and which of them are valid; null where none is missing. */
+export interface Content {
+  readonly samples: Samples;
+  readonly validity: Uint8Array | null;
+}
+
+/** Samples of a box that are samples of another one: `pick` says which, along each axis. */
+export function resampled(type: SampleType, from: Content, fromBox: Box, toBox: Box, pick: (index: number) => number): Content {
+  const count = volume(shapeOf(toBox));
+  const samples = newSamples(type, count);
+  const validity = from.validity === null ? null : new Uint8Array(count);
+  forEachPair(toBox, fromBox, pick, (to, at) => {
+    samples[to] = from.samples[at]!;
+    if (validity !== null) validity[to] = from.validity![at]!;
+  });
+  return { samples, validity };
+}
+
+/** A coarser brick of a finer one. */
+export function thin(type: SampleType, brick: Brick, level: number, box: Box): Brick {
+  const scale = 2 ** (level - brick.level);
+  const content = resampled(type, brick, brick.box, box, (i) => i * scale);
+  return { patch: brick.patch, level, box, damaged: brick.damaged, ...content };
 }

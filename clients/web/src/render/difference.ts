@@ -1,12 +1,13 @@
+import { levelBox, sameVec, thin } from "../geometry";
 import type { Brick, GridInfo, Samples, Vec3 } from "../model";
 import { niceStep } from "./axes";
 import type { Bricks } from "./compose";
 
 /** Why two fields cannot be subtracted; null if they can. */
 export function whyNotComparable(a: GridInfo, b: GridInfo): string | null {
-  if ([0, 1, 2].some((i) => a.dims[i] !== b.dims[i]))
+  if (!sameVec(a.dims, b.dims))
     return `grids of ${a.dims.join(" x ")} and ${b.dims.join(" x ")} samples have no difference; show them side by side`;
-  if ([0, 1, 2].some((i) => a.patch[i] !== b.patch[i]) || a.levels !== b.levels)
+  if (!sameVec(a.patch, b.patch) || a.levels !== b.levels)
     return (
       `the datasets are cut into different patches, of ${a.patch.join(" x ")} and ${b.patch.join(" x ")} samples; `
       + "show them side by side"
@@ -16,23 +17,7 @@ export function whyNotComparable(a: GridInfo, b: GridInfo): string | null {
 
 function coarser(brick: Brick, level: number): Brick {
   if (brick.level === level) return brick;
-  const step = 2 ** (level - brick.level);
-  const from = brick.box;
-  const begin = from.begin.map((b) => Math.ceil(b / step)) as unknown as Vec3;
-  const end = from.end.map((e) => Math.ceil(e / step)) as unknown as Vec3;
-  const [nx, ny] = [from.end[0] - from.begin[0], from.end[1] - from.begin[1]];
-  const size = (end[0] - begin[0]) * (end[1] - begin[1]) * (end[2] - begin[2]);
-  const samples = new Float64Array(size);
-  const validity = brick.validity ? new Uint8Array(size) : null;
-  let to = 0;
-  for (let z = begin[2]; z < end[2]; ++z)
-    for (let y = begin[1]; y < end[1]; ++y)
-      for (let x = begin[0]; x < end[0]; ++x, ++to) {
-        const at = x * step - from.begin[0] + nx * (y * step - from.begin[1] + ny * (z * step - from.begin[2]));
-        samples[to] = brick.samples[at]!;
-        if (validity) validity[to] = brick.validity![at]!;
-      }
-  return { ...brick, level, box: { begin, end }, samples, validity };
+  return thin("float64", brick, level, levelBox(brick.box, level - brick.level));
 }
 
 function subtract(a: Samples, b: Samples): Float64Array {
@@ -57,17 +42,14 @@ export class Difference implements Bricks {
     { readonly a: Brick; readonly b: Brick; readonly result: Brick; readonly far: number }
   >();
 
+  readonly grid: GridInfo;
+  readonly patches: Vec3;
+
   constructor(
     readonly first: Bricks,
     readonly second: Bricks,
-  ) {}
-
-  get grid(): GridInfo {
-    return this.first.grid;
-  }
-
-  get patches(): Vec3 {
-    return this.first.patches;
+  ) {
+    ({ grid: this.grid, patches: this.patches } = first);
   }
 
   get damaged(): ReadonlySet<number> {

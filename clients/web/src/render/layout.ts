@@ -16,6 +16,9 @@ export function planeAxes(axis: Axis): readonly [Axis, Axis] {
   return axis === 0 ? [1, 2] : axis === 1 ? [0, 2] : [0, 1];
 }
 
+/** Corners of a rectangle, as shares of its sides. */
+export const kCorners = [[0, 0], [1, 0], [0, 1], [1, 1]] as const;
+
 /** A point of such a slice, from its place across the slice and those along its axes. */
 export function pointOn(axis: Axis, across: number, u: number, v: number): Vec3 {
   const [ua] = planeAxes(axis);

@@ -2,6 +2,7 @@
  * Residency of each patch in the volume: the level of its samples, the level that it shows next to coarser neighbours,
  * and the least and the largest value around, so that rays skip invisible space.
  */
+import { patchNumber, patchPosition, volume } from "../geometry";
 import type { Vec3 } from "../model";
 
 /** Level of a patch without any brick. */
@@ -13,14 +14,10 @@ export class Residency {
   private readonly high: Float32Array;
 
   constructor(readonly count: Vec3) {
-    const patches = count[0] * count[1] * count[2];
+    const patches = volume(count);
     this.levels = new Uint8Array(patches).fill(kNothing);
     this.low = new Float32Array(patches).fill(Infinity);
     this.high = new Float32Array(patches).fill(-Infinity);
-  }
-
-  number(x: number, y: number, z: number): number {
-    return x + this.count[0] * (y + this.count[1] * z);
   }
 
   /** Levels only become finer. The range is that of the samples at this level: the finest is the truest. */
@@ -33,19 +30,18 @@ export class Residency {
   /** Four bytes a patch: own level, level beside neighbours, largest and least value rounded outwards to 255 parts. */
   table(): Uint8Array {
     const table = new Uint8Array(this.levels.length * 4);
-    const [nx, ny, nz] = this.count;
-    for (let z = 0; z < nz; ++z)
-      for (let y = 0; y < ny; ++y) for (let x = 0; x < nx; ++x) table.set(this.row(x, y, z), this.number(x, y, z) * 4);
+    for (let patch = 0; patch < this.levels.length; ++patch) table.set(this.row(patch), patch * 4);
     return table;
   }
 
-  private row(x: number, y: number, z: number): readonly number[] {
-    const own = this.levels[this.number(x, y, z)]!;
+  private row(patch: number): readonly number[] {
+    const [x, y, z] = patchPosition(this.count, patch);
+    const own = this.levels[patch]!;
     let [beside, low, high] = [own, Infinity, -Infinity];
     for (let i = 0; i < 8; ++i) {
       const [ax, ay, az] = [x + (i & 1), y + ((i >> 1) & 1), z + (i >> 2)];
       if (ax >= this.count[0] || ay >= this.count[1] || az >= this.count[2]) continue;
-      const next = this.number(ax, ay, az);
+      const next = patchNumber(this.count, ax, ay, az);
       const level = this.levels[next]!;
       // A patch without samples has nothing to mix with: the edge stays as it is.
       if (level === kNothing) continue;

@@ -1,9 +1,10 @@
+import { patchPosition } from "../geometry";
 import type { Axis, Box, Brick } from "../model";
 import { composeTile, kAbsent, Lattice, sliceFrame, slicePatch, tileOf } from "./compose";
 import type { Bricks, Scale, SliceFrame } from "./compose";
 import { bind, edit, texture2d } from "./gl";
 import type { Gl } from "./gl";
-import { planeAxes } from "./layout";
+import { kCorners, planeAxes } from "./layout";
 
 /** Contents of a slice: everything but its position on screen and the colours. */
 export interface SliceWish {
@@ -107,17 +108,12 @@ export class SlicePicture {
 
   private mark(wish: SliceWish, frame: SliceFrame, patch: number): void {
     const { patches, grid } = wish.bricks;
-    const at = [patch % patches[0], Math.floor(patch / patches[0]) % patches[1], Math.floor(patch / (patches[0] * patches[1]))];
-    const across = at[frame.axis]! - Math.floor(frame.index / grid.patch[frame.axis]);
+    const at = patchPosition(patches, patch);
+    const across = at[frame.axis] - Math.floor(frame.index / grid.patch[frame.axis]);
     if (across !== 0 && across !== 1) return;
     const [ua, va] = planeAxes(frame.axis);
-    const [u, v] = [at[ua]! - frame.firstPatch[0], at[va]! - frame.firstPatch[1]];
-    for (const [du, dv] of [
-      [0, 0],
-      [1, 0],
-      [0, 1],
-      [1, 1],
-    ] as const) {
+    const [u, v] = [at[ua] - frame.firstPatch[0], at[va] - frame.firstPatch[1]];
+    for (const [du, dv] of kCorners) {
       const [tu, tv] = [u - du, v - dv];
       if (tu >= 0 && tv >= 0 && tu < frame.patchCount[0] && tv < frame.patchCount[1])
         this.dirty.add(tu + frame.patchCount[0] * tv);
@@ -128,8 +124,8 @@ export class SlicePicture {
   update(deadline: number): boolean {
     const { wish, frame } = this;
     if (!wish || !frame || this.dirty.size === 0) return false;
-    const lattice = new Lattice(wish.bricks, frame.level, wish.scale);
-    const bricks: Bricks = wish.bricks;
+    const { bricks } = wish;
+    const lattice = new Lattice(bricks, frame.level, wish.scale);
     const done: number[] = [];
     for (const i of this.dirty) {
       const [u, v] = [i % frame.patchCount[0], Math.floor(i / frame.patchCount[0])];

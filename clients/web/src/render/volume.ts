@@ -1,6 +1,7 @@
-import { patchNumber } from "../geometry";
-import type { Box, Brick, Vec3 } from "../model";
-import { kMissing, levelSize } from "./compose";
+import { kAxes, levelBox, mapVec, patchesMeeting, patchNumber, patchNumbers, patchPosition, sameBox, samplesOf, shapeOf,
+         volume } from "../geometry";
+import type { Box, Brick, GridInfo, Vec3 } from "../model";
+import { kMissing } from "./compose";
 import type { Bricks, Scale } from "./compose";
 import { bind, edit, texture3d } from "./gl";
 import type { Gl } from "./gl";
@@ -15,45 +16,20 @@ export interface VolumeWish {
   readonly hasMissing: boolean;
 }
 
-/** The patches that a volume has on the graphics card. */
-export interface Region {
-  readonly first: Vec3;
-  readonly count: Vec3;
-}
-
-const kAxes = [0, 1, 2] as const;
-
-function vec(make: (axis: 0 | 1 | 2) => number): Vec3 {
-  return [make(0), make(1), make(2)];
-}
-
-export function regionOf(bricks: Bricks, clip: Box): Region {
-  const { patch } = bricks.grid;
-  const first = vec((a) => Math.floor(clip.begin[a] / patch[a]));
-  return { first, count: vec((a) => Math.ceil(clip.end[a] / patch[a]) - first[a]) };
-}
-
-/** First sample and shape of a region at a level. */
-export function regionSamples(bricks: Bricks, region: Region, level: number): { readonly begin: Vec3; readonly shape: Vec3 } {
-  const { dims, patch } = bricks.grid;
-  const begin = vec((a) => levelSize(region.first[a] * patch[a], level));
-  const end = vec((a) => levelSize(Math.min((region.first[a] + region.count[a]) * patch[a], dims[a]), level));
-  return { begin, shape: vec((a) => end[a] - begin[a]) };
-}
-
-/** The finest level, not finer than `level`, at which a region has at most `most` samples. */
-export function levelWithin(bricks: Bricks, region: Region, level: number, most: number): number {
-  for (let l = level; l < bricks.grid.levels; ++l) {
-    const { shape } = regionSamples(bricks, region, l);
-    if (shape[0] * shape[1] * shape[2] <= most && Math.max(...shape) <= 2048) return l;
+/** The finest level, not finer than `level`, at which the patches of a box have at most `most` samples. */
+export function levelWithin(grid: GridInfo, clip: Box, level: number, most: number): number {
+  const samples = samplesOf(grid, patchesMeeting(grid, clip));
+  for (let l = level; l < grid.levels; ++l) {
+    const shape = shapeOf(levelBox(samples, l));
+    if (volume(shape) <= most && Math.max(...shape) <= 2048) return l;
   }
-  return bricks.grid.levels - 1;
+  return grid.levels - 1;
 }
 
 interface Level {
   readonly texture: WebGLTexture;
-  readonly begin: Vec3;
-  readonly shape: Vec3;
+  /** Samples of the level. */
+  readonly box: Box;
   /** By patch of the region: 1 once its samples are in the texture. */
   readonly filled: Uint8Array;
 }
@@ -61,7 +37,8 @@ interface Level {
 /** All levels of a volume as textures, filled brick by brick. */
 export class VolumePicture {
   private wish: VolumeWish | null = null;
-  private region: Region = { first: [0, 0, 0], count: [0, 0, 0] };
+  /** Positions of the patches that are on the graphics card. */
+  patches: Box = { begin: [0, 0, 0], end: [0, 0, 0] };
   private levels: Level[] = [];
   private residency = new Residency([0, 0, 0]);
   private patchTexture: WebGLTexture | null = null;
@@ -86,67 +63,44 @@ export class VolumePicture {
     return this.levels.length;
   }
 
-  get patches(): Region {
-    return this.region;
-  }
-
-  set(wish: VolumeWish): boolean {
-    const region = regionOf(wish.bricks, wish.clip);
+  set(wish: VolumeWish): void {
+    const patches = patchesMeeting(wish.bricks.grid, wish.clip);
     const old = this.wish;
     const same =
       old?.bricks === wish.bricks
       && old.level === wish.level
       && old.scale.low === wish.scale.low
       && old.scale.high === wish.scale.high
-      && kAxes.every((a) => region.first[a] === this.region.first[a] && region.count[a] === this.region.count[a]);
+      && sameBox(patches, this.patches);
     this.wish = wish;
-    if (same) return false;
+    if (same) return;
     this.free();
-    this.region = region;
+    this.patches = patches;
     this.make(wish);
-    return true;
   }
 
   private make(wish: VolumeWish): void {
     const { gl } = this;
-    const patches = this.region.count[0] * this.region.count[1] * this.region.count[2];
+    const { bricks } = wish;
+    const count = shapeOf(this.patches);
     const format = { format: wish.hasMissing ? gl.RG16F : gl.R16F, linear: true };
-    for (let l = wish.level; l < Math.min(wish.bricks.grid.levels, wish.level + kVolumeLevels); ++l) {
-      const { begin, shape } = regionSamples(wish.bricks, this.region, l);
-      this.levels.push({
-        texture: texture3d(gl, format, ...(shape as [number, number, number])),
-        begin,
-        shape,
-        filled: new Uint8Array(patches),
-      });
+    for (let l = wish.level; l < Math.min(bricks.grid.levels, wish.level + kVolumeLevels); ++l) {
+      const box = levelBox(samplesOf(bricks.grid, this.patches), l);
+      this.levels.push({ texture: texture3d(gl, format, ...shapeOf(box)), box, filled: new Uint8Array(volume(count)) });
     }
-    this.residency = new Residency(this.region.count);
-    const size = this.region.count as [number, number, number];
-    this.patchTexture = texture3d(gl, { format: gl.RGBA8, linear: false }, ...size);
+    this.residency = new Residency(count);
+    this.patchTexture = texture3d(gl, { format: gl.RGBA8, linear: false }, ...count);
     this.changed = true;
-    const found: Brick[] = [];
-    for (let z = 0; z < size[2]; ++z)
-      for (let y = 0; y < size[1]; ++y)
-        for (let x = 0; x < size[0]; ++x) {
-          const [fx, fy, fz] = this.region.first;
-          const brick = wish.bricks.best(patchNumber(wish.bricks.patches, x + fx, y + fy, z + fz), wish.level);
-          if (brick) found.push(brick);
-        }
-    this.add(found);
+    const found = [...patchNumbers(bricks.patches, this.patches)].map((patch) => bricks.best(patch, wish.level));
+    this.add(found.filter((brick) => brick !== null));
   }
 
-  /** Place of a patch in the region; -1 outside of it. */
+  /** Place of a patch among those of the volume; -1 for others. */
   private placeOf(patch: number): number {
-    const { patches } = this.wish!.bricks;
-    const at = vec(
-      (a) =>
-        (a === 0
-          ? patch % patches[0]
-          : a === 1
-            ? Math.floor(patch / patches[0]) % patches[1]
-            : Math.floor(patch / (patches[0] * patches[1]))) - this.region.first[a],
-    );
-    return kAxes.some((a) => at[a] < 0 || at[a] >= this.region.count[a]) ? -1 : this.residency.number(at[0], at[1], at[2]);
+    const { begin, end } = this.patches;
+    const at = patchPosition(this.wish!.bricks.patches, patch);
+    const inside = kAxes.every((a) => at[a] >= begin[a] && at[a] < end[a]);
+    return inside ? patchNumber(this.residency.count, ...mapVec((a) => at[a] - begin[a])) : -1;
   }
 
   /** Queues bricks: only the finest of a patch, and none that is coarser than the current one. */
@@ -175,24 +129,15 @@ export class VolumePicture {
     const { gl } = this;
     edit(gl, gl.TEXTURE_3D, this.patchTexture);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
-    gl.texSubImage3D(
-      gl.TEXTURE_3D,
-      0,
-      0,
-      0,
-      0,
-      ...(this.region.count as [number, number, number]),
-      gl.RGBA,
-      gl.UNSIGNED_BYTE,
-      this.residency.table(),
-    );
+    const { count } = this.residency;
+    gl.texSubImage3D(gl.TEXTURE_3D, 0, 0, 0, 0, ...count, gl.RGBA, gl.UNSIGNED_BYTE, this.residency.table());
     this.changed = false;
     return true;
   }
 
   /** Writes a brick into the texture of its level, and every 2nd, 4th, ... sample into the coarser ones that lack them. */
   private put(wish: VolumeWish, place: number, brick: Brick): void {
-    const shape = vec((a) => brick.box.end[a] - brick.box.begin[a]);
+    const shape = shapeOf(brick.box);
     const range = { low: Infinity, high: -Infinity };
     const finest = brick.level - wish.level;
     for (let l = finest; l < this.levels.length; ++l) {
@@ -200,14 +145,9 @@ export class VolumePicture {
       if (level.filled[place] === 1 && l > finest) continue;
       const step = 2 ** (l - finest);
       // Patches begin at samples of all levels, so every step-th sample from the first on is one of the coarser level.
-      const count = vec((a) => Math.ceil(shape[a] / step));
+      const count = mapVec((a) => Math.ceil(shape[a] / step));
       this.fill(wish, brick, shape, step, count, l === finest ? range : null);
-      this.upload(
-        wish,
-        level,
-        vec((a) => brick.box.begin[a] / step - level.begin[a]),
-        count,
-      );
+      this.upload(wish, level, mapVec((a) => brick.box.begin[a] / step - level.box.begin[a]), count);
       level.filled[place] = 1;
     }
     this.residency.set(place, finest, range.low, range.high);
@@ -222,7 +162,7 @@ export class VolumePicture {
     range: { low: number; high: number } | null,
   ): void {
     const parts = wish.hasMissing ? 2 : 1;
-    const size = count[0] * count[1] * count[2] * parts;
+    const size = volume(count) * parts;
     if (this.scratch.length < size) this.scratch = new Float32Array(size);
     const out = this.scratch;
     const { samples, validity } = brick;
@@ -247,15 +187,8 @@ export class VolumePicture {
     const { gl } = this;
     edit(gl, gl.TEXTURE_3D, level.texture);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 4);
-    gl.texSubImage3D(
-      gl.TEXTURE_3D,
-      0,
-      ...(at as [number, number, number]),
-      ...(count as [number, number, number]),
-      wish.hasMissing ? gl.RG : gl.RED,
-      gl.FLOAT,
-      this.scratch,
-    );
+    const format = wish.hasMissing ? gl.RG : gl.RED;
+    gl.texSubImage3D(gl.TEXTURE_3D, 0, ...at, ...count, format, gl.FLOAT, this.scratch);
   }
 
   /** Binds the levels to units 0 and up, the patches to the unit after them, and sets their uniforms. */
@@ -268,11 +201,8 @@ export class VolumePicture {
       if (!level || !wish) continue;
       bind(gl, i, gl.TEXTURE_3D, level.texture);
       gl.uniform1i(at(`uLevel${i}`), i);
-      first.set([...level.begin, 1 / 2 ** (wish.level + i)], i * 4);
-      size.set(
-        level.shape.map((n) => 1 / n),
-        i * 3,
-      );
+      first.set([...level.box.begin, 1 / 2 ** (wish.level + i)], i * 4);
+      size.set(shapeOf(level.box).map((n) => 1 / n), i * 3);
     }
     gl.uniform4fv(at("uLevelFirst"), first);
     gl.uniform3fv(at("uLevelSize"), size);

@@ -1,3 +1,4 @@
+import { kAxes, shapeOf } from "../geometry";
 import type { GridInfo } from "../model";
 import { gridAxis, indexEnds, positionAt, shareAt } from "./axes";
 import { eyeOf } from "./camera";
@@ -5,13 +6,13 @@ import { isDiverging, kColourMaps, mapRow } from "./colourmaps";
 import { bind, Target, texture2d } from "./gl";
 import type { Gl, Program } from "./gl";
 import { extents, isUpright, volumeEnds } from "./layout";
+import type { Rect } from "./layout";
 import { kVolumeLevels } from "./shaders";
 import type { VolumeVariant } from "./shaders";
 import { colourScale, devicePixels } from "./views";
 import type { Stage, VolumeView } from "./views";
 import type { VolumePicture } from "./volume";
 
-const kAxes = [0, 1, 2] as const;
 const kPositions = 1024;
 /** Milliseconds that a picture may take while the camera moves, and that a part of the final one may take. */
 const kMoving = 22;
@@ -134,7 +135,9 @@ export class VolumePainter {
     return Math.max(0.5, performance.now() - begin);
   }
 
-  private target(old: Target | null, width: number, height: number): Target {
+  /** A picture of a share of the size of the pane. */
+  private target(old: Target | null, size: Rect, share: number): Target {
+    const [width, height] = [Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share))];
     if (old?.width === width && old.height === height) return old;
     old?.free();
     return new Target(this.gl, width, height);
@@ -144,11 +147,7 @@ export class VolumePainter {
     const size = devicePixels(stage, view.plot);
     // Steps of an eighth, so that textures are not made for each frame.
     const share = Math.max(1, Math.round(this.share * 8)) / 8;
-    this.quick = this.target(
-      this.quick,
-      Math.max(1, Math.round(size.width * share)),
-      Math.max(1, Math.round(size.height * share)),
-    );
+    this.quick = this.target(this.quick, size, share);
     this.quickBegun = performance.now();
     this.draw(view, stage, this.quick, 0, this.quick.height, false);
     this.quickStale = false;
@@ -164,7 +163,7 @@ export class VolumePainter {
     const size = devicePixels(stage, view.plot);
     const share = this.passes[this.pass]! * (this.software ? Math.min(1, 1 / stage.ratio) : 1);
     const before = this.full;
-    this.full = this.target(before, Math.max(1, Math.round(size.width * share)), Math.max(1, Math.round(size.height * share)));
+    this.full = this.target(before, size, share);
     if (this.full !== before) this.rows = 0;
     const rows = Math.min(this.rowsAtOnce, this.full.height - this.rows);
     const begin = performance.now();
@@ -240,8 +239,8 @@ export class VolumePainter {
     gl.uniform3fv(at("uGrid"), grid.dims);
     gl.uniform1f(at("uFinestStep"), 2 ** this.picture.finest);
     gl.uniform3fv(at("uPatch"), grid.patch);
-    gl.uniform3fv(at("uFirstPatch"), this.picture.patches.first);
-    gl.uniform3fv(at("uPatchCount"), this.picture.patches.count);
+    gl.uniform3fv(at("uFirstPatch"), this.picture.patches.begin);
+    gl.uniform3fv(at("uPatchCount"), shapeOf(this.picture.patches));
     const uneven = axes.some((axis) => !axis.even);
     gl.uniform1i(at("uUneven"), uneven ? 1 : 0);
     gl.uniform1i(at("uPositions"), kVolumeLevels + 1);
@@ -253,7 +252,8 @@ export class VolumePainter {
   private fillPositions(view: VolumeView): void {
     const { gl } = this;
     const { grid } = view.scene.bricks;
-    const { first, count } = this.picture.patches;
+    const first = this.picture.patches.begin;
+    const count = shapeOf(this.picture.patches);
     const text = JSON.stringify(view.clip);
     if (this.positions && grid === this.positionGrid && text === this.positionText) return;
     [this.positionGrid, this.positionText] = [grid, text];

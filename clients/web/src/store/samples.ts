@@ -1,6 +1,6 @@
-/** Samples of patches: copied, spread over finer levels, thinned to coarser ones. Pure but for the arrays that are filled. */
-import { intersect, isEmpty, newSamples, sampleIndex, shapeOf, sizeOf, volume } from "../geometry";
-import type { Box, Brick, FieldInfo, SampleType, Samples } from "../model";
+/** Samples of patches: copied, and spread over finer levels. Pure but for the arrays that are filled. */
+import { type Content, intersect, isEmpty, newSamples, resampled, sampleIndex, shapeOf, sizeOf, volume } from "../geometry";
+import type { Box, FieldInfo, SampleType, Samples } from "../model";
 import { isWide, nearestNumbers } from "../wide_integers";
 
 /** Samples as they are sent, little-endian as every machine with a browser. A copy, as views need not be aligned. */
@@ -26,36 +26,6 @@ export function copyBox(from: Samples, fromBox: Box, to: Samples, toBox: Box): n
   return volume(shapeOf(shared));
 }
 
-/** Calls with the index in `to` and the one in `from` of each sample of `to`. */
-function forEachPair(to: Box, from: Box, pick: (index: number) => number, f: (to: number, from: number) => void): void {
-  const clamp = (value: number, a: 0 | 1 | 2): number => Math.min(from.end[a] - 1, Math.max(from.begin[a], value));
-  const shape = shapeOf(from);
-  let i = 0;
-  for (let z = to.begin[2]; z < to.end[2]; ++z) {
-    const plane = clamp(pick(z), 2) - from.begin[2];
-    for (let y = to.begin[1]; y < to.end[1]; ++y) {
-      const row = shape[0] * (clamp(pick(y), 1) - from.begin[1] + shape[1] * plane);
-      for (let x = to.begin[0]; x < to.end[0]; ++x) f(i++, row + clamp(pick(x), 0) - from.begin[0]);
-    }
-  }
-}
-
-interface Content {
-  readonly samples: Samples;
-  readonly validity: Uint8Array | null;
-}
-
-function resampled(type: SampleType, from: Content, fromBox: Box, toBox: Box, pick: (index: number) => number): Content {
-  const count = volume(shapeOf(toBox));
-  const samples = newSamples(type, count);
-  const validity = from.validity === null ? null : new Uint8Array(count);
-  forEachPair(toBox, fromBox, pick, (to, at) => {
-    samples[to] = from.samples[at]!;
-    if (validity !== null) validity[to] = from.validity![at]!;
-  });
-  return { samples, validity };
-}
-
 /** A damaged level shows a coarser one: sample i is sample floor(i / 2^d) of it, or the first of the patch. */
 export function spread(type: SampleType, from: Content, fromBox: Box, fromLevel: number, toBox: Box, toLevel: number): Content {
   const scale = 2 ** (fromLevel - toLevel);
@@ -65,13 +35,6 @@ export function spread(type: SampleType, from: Content, fromBox: Box, fromLevel:
 /** Coarse levels of such coders are filtered; of all others, a level has every second sample of the one before. */
 export function canThin(field: Pick<FieldInfo, "coder">): boolean {
   return field.coder !== "wavelet-zfp";
-}
-
-/** A coarser brick of a finer one. */
-export function thin(type: SampleType, brick: Brick, level: number, box: Box): Brick {
-  const scale = 2 ** (level - brick.level);
-  const content = resampled(type, brick, brick.box, box, (i) => i * scale);
-  return { patch: brick.patch, level, box, damaged: brick.damaged, ...content };
 }
 
 /** Missing samples come as they were in the source: NaN, infinite, or with the bits of the fill value. */
@@ -88,4 +51,3 @@ export function validityOf(samples: Samples, fill: number | null): Uint8Array | 
   }
   return validity;
 }
-

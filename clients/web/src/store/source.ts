@@ -1,6 +1,6 @@
 /** The bricks of one field at one step, as a view sees them. */
 import { isTransient } from "../errors";
-import { levelBox, patchBox, patchCounts, sizeOf, volume } from "../geometry";
+import { levelBox, patchBox, patchCounts, sizeOf, thin, volume } from "../geometry";
 import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, LoadStatus, Selection, Vec3, Want } from "../model";
 import { ViewerError } from "../model";
 import type { HeaderLevel, ReadEncoding, ReadHeader } from "../reading";
@@ -12,7 +12,7 @@ import { brickBytes, type Need, type Needs, needsOf, sameWants, type Subject, ty
 import { halves, plan, type Question } from "./plan";
 import { Progress } from "./progress";
 import type { Receiver, Running } from "./running";
-import { canThin, thin } from "./samples";
+import { canThin } from "./samples";
 import { Traffic } from "./traffic";
 
 const kNone: Needs = { patches: new Map(), bytes: 0, wished: 0, limited: false };

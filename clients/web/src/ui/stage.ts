@@ -1,4 +1,5 @@
 /** The pictures and their overlay: decides their layout and needs, and draws them. */
+import { shapeOf } from "../geometry";
 import type { Box, BrickSource, Vec3, ViewState, Want } from "../model";
 import { gridAxis } from "../render/axes";
 import { sliceLevelWithin } from "../render/compose";
@@ -10,9 +11,9 @@ import type { Context } from "../render/overlay";
 import { Renderer } from "../render/renderer";
 import { readTheme } from "../render/theme";
 import type { Theme } from "../render/theme";
-import { levelWithin, regionOf } from "../render/volume";
+import { levelWithin } from "../render/volume";
 import type { Scene, Stage as RenderStage, View } from "../render/views";
-import { h, setAttribute } from "./dom";
+import { h, pixelRatio, setAttribute } from "./dom";
 import { drawLinePane, lineAxis } from "./linepane";
 import { axisOf, clipOf, finestOf, kNarrow, layOut, sidesOf, visibleKinds } from "./panes";
 import type { Pane, PaneKind } from "./panes";
@@ -87,7 +88,7 @@ export class Stage {
     return {
       width: this.root.clientWidth,
       height: this.root.clientHeight,
-      ratio: Math.min(2, window.devicePixelRatio || 1),
+      ratio: pixelRatio(),
       paper: this.theme.paper,
     };
   }
@@ -117,12 +118,8 @@ export class Stage {
     return layOut(visibleKinds(grid, state.pane, this.narrow), sidesOf(state.compare), this.picturesRect(), size);
   }
 
-  private scene(pane: Pane, input: StageInput): Scene | null {
-    return input.scenes.scene(input.feeds, pane.side, input.state);
-  }
-
   private viewOf(pane: Pane, input: StageInput): View | null {
-    const scene = pane.kind === "line" ? null : this.scene(pane, input);
+    const scene = pane.kind === "line" ? null : input.scenes.scene(input.feeds, pane.side, input.state);
     if (!scene) return null;
     const { state } = input;
     const { grid } = scene.bricks;
@@ -151,15 +148,10 @@ export class Stage {
   /** As fine as the pixels of the pane, and as the memory of the graphics card allows. */
   private volumeLevel(scene: Scene, clip: Box, room: Rect): number {
     const { grid } = scene.bricks;
-    const longest = Math.max(...grid.dims.map((_, a) => clip.end[a]! - clip.begin[a]!));
+    const longest = Math.max(...shapeOf(clip));
     const pixels = Math.min(room.width, room.height) * this.renderStage().ratio;
     const level = levelForPixels(longest, pixels * kVolumePixels, grid.levels);
-    return levelWithin(
-      scene.bricks,
-      regionOf(scene.bricks, clip),
-      level,
-      this.renderer.software ? kVolumeSamples.software : kVolumeSamples.card,
-    );
+    return levelWithin(grid, clip, level, this.renderer.software ? kVolumeSamples.software : kVolumeSamples.card);
   }
 
   /** Needs of a field that is to be shown on a side, as if it were there already. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
-import { wholeGrid } from "../../src/geometry";
+import { levelBox, patchesMeeting, samplesOf, wholeGrid } from "../../src/geometry";
 import type { Attributes, Box, Brick, GridInfo, Vec3 } from "../../src/model";
 import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
 import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
@@ -21,7 +21,7 @@ import { shareOf } from "../../src/render/overlay";
 import { envelope, lineAlong, readingAt } from "../../src/render/probe";
 import { kNothing, Residency } from "../../src/render/residency";
 import { colourScale, devicePixels } from "../../src/render/views";
-import { levelWithin, regionOf, regionSamples } from "../../src/render/volume";
+import { levelWithin } from "../../src/render/volume";
 
 function luminance([r, g, b]: readonly [number, number, number]): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -250,18 +250,19 @@ describe("volumes", () => {
   const bricks = bricksOf(grid([70, 33, 16]));
 
   it("have whole patches of a box, and their samples at each level", () => {
-    const region = regionOf(bricks, { begin: [17, 0, 3], end: [33, 33, 4] });
-    expect(region).toEqual({ first: [1, 0, 0], count: [2, 3, 1] });
-    expect(regionSamples(bricks, region, 0)).toEqual({ begin: [16, 0, 0], shape: [32, 33, 16] });
-    expect(regionSamples(bricks, region, 2)).toEqual({ begin: [4, 0, 0], shape: [8, 9, 4] });
+    const patches = patchesMeeting(bricks.grid, { begin: [17, 0, 3], end: [33, 33, 4] });
+    expect(patches).toEqual({ begin: [1, 0, 0], end: [3, 3, 1] });
+    const samples = samplesOf(bricks.grid, patches);
+    expect(samples).toEqual({ begin: [16, 0, 0], end: [48, 33, 16] });
+    expect(levelBox(samples, 2)).toEqual({ begin: [4, 0, 0], end: [12, 9, 4] });
   });
 
   it("are as fine as the memory of the graphics card allows", () => {
-    const region = regionOf(bricks, wholeGrid(bricks.grid));
-    expect(levelWithin(bricks, region, 0, 70 * 33 * 16)).toBe(0);
-    expect(levelWithin(bricks, region, 0, 70 * 33 * 16 - 1)).toBe(1);
-    expect(levelWithin(bricks, region, 2, 1e9)).toBe(2);
-    expect(levelWithin(bricks, region, 0, 1)).toBe(3);
+    const whole = wholeGrid(bricks.grid);
+    expect(levelWithin(bricks.grid, whole, 0, 70 * 33 * 16)).toBe(0);
+    expect(levelWithin(bricks.grid, whole, 0, 70 * 33 * 16 - 1)).toBe(1);
+    expect(levelWithin(bricks.grid, whole, 2, 1e9)).toBe(2);
+    expect(levelWithin(bricks.grid, whole, 0, 1)).toBe(3);
   });
 
   it("draw next to coarser neighbours at their level, and know the values around", () => {

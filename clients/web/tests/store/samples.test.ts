@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { GridInfo, Vec3 } from "../../src/model";
 import { Assembler } from "../../src/store/assemble";
-import { levelBox, patchBox, patchNumber, patchPosition } from "../../src/geometry";
-import { samplesFrom, spread, thin, validityOf } from "../../src/store/samples";
+import { levelBox, patchBox, patchNumber, patchPosition, thin } from "../../src/geometry";
+import { samplesFrom, spread, validityOf } from "../../src/store/samples";
 import { boxOf } from "./harness";
 
 describe("levels", () => {
