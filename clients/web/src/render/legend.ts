@@ -1,6 +1,7 @@
 import { ticks } from "./axes";
 import { mapColour } from "./colourmaps";
 import type { Rect } from "./layout";
+import { clipTo, polyline } from "./overlay";
 import type { Context } from "./overlay";
 import type { Theme } from "./theme";
 
@@ -26,20 +27,14 @@ function bar(context: Context, rect: Rect, map: string, vertical: boolean): void
 
 /** The same hatching as in the pictures. */
 function swatch(context: Context, theme: Theme, x: number, y: number, damaged: boolean): void {
-  context.save();
-  context.beginPath();
-  context.rect(x, y, 14, 12);
-  context.clip();
+  clipTo(context, { x, y, width: 14, height: 12 });
   const grey = theme.paper.missing.map((c) => Math.round(c * 255)).join(",");
   context.fillStyle = damaged ? theme.background : `rgb(${grey})`;
   context.fillRect(x, y, 14, 12);
   context.lineWidth = 1.5;
   for (let i = -14; i < 28; i += damaged ? 6 : 5) {
     context.strokeStyle = damaged ? theme.text : "rgba(128,128,128,0.9)";
-    context.beginPath();
-    context.moveTo(x + i, damaged ? y : y + 12);
-    context.lineTo(x + i + 12, damaged ? y + 12 : y);
-    context.stroke();
+    polyline(context, damaged ? [[x + i, y], [x + i + 12, y + 12]] : [[x + i, y + 12], [x + i + 12, y]]);
   }
   context.restore();
   context.strokeStyle = theme.muted;
@@ -75,10 +70,7 @@ function drawVertical(context: Context, theme: Theme, legend: Legend, rect: Rect
   context.fillStyle = theme.muted;
   for (const tick of ticks(legend.low, legend.high, Math.max(2, Math.floor(plot.height / 36)))) {
     const y = Math.round(plot.y + plot.height * (1 - (tick.at - legend.low) / (legend.high - legend.low))) + 0.5;
-    context.beginPath();
-    context.moveTo(plot.x + plot.width, y);
-    context.lineTo(plot.x + plot.width + 4, y);
-    context.stroke();
+    polyline(context, [[plot.x + plot.width, y], [plot.x + plot.width + 4, y]]);
     context.fillText(tick.text, plot.x + plot.width + 7, y, rect.width - 30);
   }
   list.forEach(([text, damaged], i) => {

@@ -1,12 +1,12 @@
 /** Overlay of the pictures: axes, titles, cursor, boxes, legend. The same for the screen and for saved pictures. */
-import { intersect, isEmpty, patchBox } from "../geometry";
+import { intersect, isEmpty, kAxes, mapVec, patchBox } from "../geometry";
 import type { Axis, Box, GridInfo, Vec3 } from "../model";
 import { gridAxis, shareAt, ticksBetween } from "./axes";
 import type { GridAxis, Tick } from "./axes";
 import { eyeOf, project } from "./camera";
 import type { Eye } from "./camera";
 import type { Bricks } from "./compose";
-import { extents, planeAxes, pointAt, volumeEnds, xAt, yAt } from "./layout";
+import { extents, kCorners, planeAxes, pointAt, pointOn, volumeEnds, xAt, yAt } from "./layout";
 import type { Rect, SliceGeometry } from "./layout";
 import type { Theme } from "./theme";
 import type { SliceView, VolumeView } from "./views";
@@ -21,6 +21,33 @@ export interface Marks {
   readonly focused: boolean;
 }
 
+type Point = readonly [number, number];
+
+export function polyline(context: Context, points: readonly (Point | null)[]): void {
+  context.beginPath();
+  points.forEach((point, i) => {
+    if (point) context[i === 0 ? "moveTo" : "lineTo"](...point);
+  });
+  context.stroke();
+}
+
+/** A line that is seen on all colours. */
+function contrasted(context: Context, points: readonly Point[], shadow: string, colour: string, width: number): void {
+  for (const [style, wide] of [[shadow, width + 2], [colour, width]] as const) {
+    context.strokeStyle = style;
+    context.lineWidth = wide;
+    polyline(context, points);
+  }
+}
+
+/** Nothing is drawn outside of the rectangle until the context is restored. */
+export function clipTo(context: Context, { x, y, width, height }: Rect): void {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+}
+
 function crisp(value: number): number {
   return Math.round(value) + 0.5;
 }
@@ -29,12 +56,12 @@ export function axisLabel(axis: GridAxis): string {
   return axis.unit === "" ? axis.name : `${axis.name} [${axis.unit}]`;
 }
 
-function drawTitle(context: Context, theme: Theme, plot: Rect, title: string, room: number): void {
+function drawTitle(context: Context, theme: Theme, plot: Rect, title: string): void {
   context.font = `600 12px ${theme.font}`;
   context.fillStyle = theme.text;
   context.textAlign = "left";
   context.textBaseline = "alphabetic";
-  context.fillText(title, plot.x, plot.y - 8, room);
+  context.fillText(title, plot.x, plot.y - 8, plot.width);
 }
 
 function drawTicks(
@@ -51,17 +78,10 @@ function drawTicks(
   context.textBaseline = vertical ? "middle" : "top";
   for (const tick of list) {
     const at = crisp(place(tick.at) - 0.5);
-    context.beginPath();
-    if (vertical) {
-      context.moveTo(plot.x - 4, at);
-      context.lineTo(plot.x, at);
-      context.fillText(tick.text, plot.x - 6, at);
-    } else {
-      context.moveTo(at, plot.y + plot.height);
-      context.lineTo(at, plot.y + plot.height + 4);
-      context.fillText(tick.text, at, plot.y + plot.height + 6);
-    }
-    context.stroke();
+    const end = plot.y + plot.height;
+    polyline(context, vertical ? [[plot.x - 4, at], [plot.x, at]] : [[at, end], [at, end + 4]]);
+    if (vertical) context.fillText(tick.text, plot.x - 6, at);
+    else context.fillText(tick.text, at, end + 6);
   }
 }
 
@@ -93,25 +113,12 @@ function drawCross(context: Context, view: SliceView, cursor: Vec3, colours: rea
   const { plot } = geometry;
   const [ua, va] = planeAxes(view.axis);
   const [x, y] = pointAt(geometry, cursor[ua], cursor[va]);
-  const line = (from: readonly [number, number], to: readonly [number, number], colour: string): void => {
-    for (const [style, width] of [
-      ["rgba(0,0,0,0.32)", 3],
-      [colour, 1],
-    ] as const) {
-      context.strokeStyle = style;
-      context.lineWidth = width;
-      context.beginPath();
-      context.moveTo(...from);
-      context.lineTo(...to);
-      context.stroke();
-    }
+  const line = (from: Point, to: Point, colour: string): void => {
+    contrasted(context, [from, to], "rgba(0,0,0,0.32)", colour, 1);
   };
   const [cx, cy] = [crisp(x - 0.5), crisp(y - 0.5)];
   const gap = 7;
-  context.save();
-  context.beginPath();
-  context.rect(plot.x, plot.y, plot.width, plot.height);
-  context.clip();
+  clipTo(context, plot);
   context.globalAlpha = 0.85;
   line([cx, plot.y], [cx, cy - gap], colours[0]);
   line([cx, cy + gap], [cx, plot.y + plot.height], colours[0]);
@@ -123,17 +130,7 @@ function drawCross(context: Context, view: SliceView, cursor: Vec3, colours: rea
 function drawProfile(context: Context, theme: Theme, view: SliceView, profile: readonly [Vec3, Vec3]): void {
   const [ua, va] = planeAxes(view.axis);
   const ends = profile.map((end) => pointAt(view.geometry, end[ua], end[va]));
-  for (const [style, width] of [
-    ["rgba(0,0,0,0.7)", 4],
-    [theme.accent, 2],
-  ] as const) {
-    context.strokeStyle = style;
-    context.lineWidth = width;
-    context.beginPath();
-    context.moveTo(...ends[0]!);
-    context.lineTo(...ends[1]!);
-    context.stroke();
-  }
+  contrasted(context, ends, "rgba(0,0,0,0.7)", theme.accent, 2);
   context.fillStyle = theme.accent;
   for (const [x, y] of ends) {
     context.beginPath();
@@ -146,7 +143,7 @@ export function drawSlice(context: Context, theme: Theme, view: SliceView, marks
   const [ua, va] = planeAxes(view.axis);
   const colours: readonly [string, string] = [theme.axes[ua], theme.axes[va]];
   drawAxes(context, theme, view.geometry, colours);
-  drawTitle(context, theme, view.geometry.plot, marks.title, view.geometry.plot.width);
+  drawTitle(context, theme, view.geometry.plot, marks.title);
   drawCross(context, view, marks.cursor, colours);
   if (marks.profile) drawProfile(context, theme, view, marks.profile);
   drawFocus(context, theme, view.geometry.plot, marks.focused);
@@ -159,26 +156,22 @@ function drawFocus(context: Context, theme: Theme, plot: Rect, focused: boolean)
   context.strokeRect(plot.x - 2, plot.y - 2, plot.width + 4, plot.height + 4);
 }
 
-/** Where shares of the box, from 0 to 1 along each axis, are on screen. */
-function placer(
-  view: VolumeView,
-  extent: Vec3,
-): { readonly eye: Eye; readonly at: (share: Vec3) => readonly [number, number] | null } {
-  const { plot } = view;
-  const eye = eyeOf(view.camera, extent, plot.width / plot.height);
-  const at = (share: Vec3): readonly [number, number] | null => {
-    const seen = project(eye, share.map((s, a) => (s - 0.5) * extent[a]!) as unknown as Vec3);
-    return seen && [plot.x + ((seen[0] + 1) / 2) * plot.width, plot.y + ((1 - seen[1]) / 2) * plot.height];
-  };
-  return { eye, at };
+/** The box of a volume on screen. */
+interface Placed {
+  readonly eye: Eye;
+  readonly extent: Vec3;
+  /** Where shares of the box are, from 0 to 1 along each axis; null behind the eye. */
+  readonly at: (share: Vec3) => Point | null;
 }
 
-function polyline(context: Context, points: readonly (readonly [number, number] | null)[]): void {
-  context.beginPath();
-  points.forEach((point, i) => {
-    if (point) context[i === 0 ? "moveTo" : "lineTo"](...point);
-  });
-  context.stroke();
+function placed({ plot, camera, clip, scene }: VolumeView): Placed {
+  const extent = extents(scene.bricks.grid, clip);
+  const eye = eyeOf(camera, extent, plot.width / plot.height);
+  const at = (share: Vec3): Point | null => {
+    const seen = project(eye, mapVec((a) => (share[a] - 0.5) * extent[a]));
+    return seen && [plot.x + ((seen[0] + 1) / 2) * plot.width, plot.y + ((1 - seen[1]) / 2) * plot.height];
+  };
+  return { eye, extent, at };
 }
 
 /** Share of the box at which an index lies, along its axis: from 0 to 1, upwards for the one that stands. */
@@ -186,68 +179,39 @@ export function shareOf(grid: GridInfo, clip: Box, axis: Axis, index: number): n
   return shareAt(volumeEnds(grid, clip, axis), gridAxis(grid, axis).position(index));
 }
 
-function corner(axis: Axis, along: number, u: number, v: number): Vec3 {
-  const [ua, va] = planeAxes(axis);
-  const at = [0, 0, 0];
-  [at[axis], at[ua], at[va]] = [along, u, v];
-  return at as unknown as Vec3;
-}
+/** Around a rectangle, in shares of its sides. */
+const kOutline = [[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]] as const;
 
 export function drawVolume(context: Context, theme: Theme, view: VolumeView, marks: Marks): void {
-  const { grid } = view.scene.bricks;
-  const extent = extents(grid, view.clip);
-  const { eye, at } = placer(view, extent);
-  context.save();
-  context.beginPath();
-  context.rect(view.plot.x, view.plot.y, view.plot.width, view.plot.height);
-  context.clip();
-  drawBox(context, theme, eye, extent, at);
-  drawDamage(context, theme, view, at);
+  const box = placed(view);
+  clipTo(context, view.plot);
+  drawBox(context, theme, box);
+  drawDamage(context, theme, view, box);
   context.lineWidth = 1;
-  for (const axis of [0, 1, 2] as const) {
-    const share = shareOf(grid, view.clip, axis, marks.cursor[axis]);
+  for (const axis of kAxes) {
+    const share = shareOf(view.scene.bricks.grid, view.clip, axis, marks.cursor[axis]);
     if (share < 0 || share > 1) continue;
     context.strokeStyle = theme.axes[axis];
     context.globalAlpha = 0.55;
-    polyline(
-      context,
-      [
-        [0, 0],
-        [1, 0],
-        [1, 1],
-        [0, 1],
-        [0, 0],
-      ].map(([u, v]) => at(corner(axis, share, u!, v!))),
-    );
+    polyline(context, kOutline.map(([u, v]) => box.at(pointOn(axis, share, u, v))));
   }
   context.globalAlpha = 1;
-  drawEdgeLabels(context, theme, view, eye, extent, at);
+  drawEdgeLabels(context, theme, view, box);
   context.restore();
-  drawTitle(context, theme, { ...view.plot, y: view.plot.y }, marks.title, view.plot.width);
+  drawTitle(context, theme, view.plot, marks.title);
   drawFocus(context, theme, view.plot, marks.focused);
 }
 
 /** Edges of the box: those behind it are faint. */
-function drawBox(
-  context: Context,
-  theme: Theme,
-  eye: Eye,
-  extent: Vec3,
-  at: (share: Vec3) => readonly [number, number] | null,
-): void {
+function drawBox(context: Context, theme: Theme, { eye, extent, at }: Placed): void {
   context.strokeStyle = theme.muted;
-  for (const axis of [0, 1, 2] as const) {
+  context.lineWidth = 1;
+  for (const axis of kAxes) {
     const [ua, va] = planeAxes(axis);
-    for (const [u, v] of [
-      [0, 0],
-      [1, 0],
-      [0, 1],
-      [1, 1],
-    ] as const) {
+    for (const [u, v] of kCorners) {
       const hidden = isHidden(eye, extent, ua, u) && isHidden(eye, extent, va, v);
       context.globalAlpha = hidden ? 0.25 : 0.8;
-      context.lineWidth = 1;
-      polyline(context, [at(corner(axis, 0, u, v)), at(corner(axis, 1, u, v))]);
+      polyline(context, [at(pointOn(axis, 0, u, v)), at(pointOn(axis, 1, u, v))]);
     }
   }
   context.globalAlpha = 1;
@@ -257,12 +221,7 @@ function drawBox(
 const kMostDamaged = 100;
 
 /** The edges of damaged patches, dashed: rays through them show a coarser level or a rougher layer. */
-function drawDamage(
-  context: Context,
-  theme: Theme,
-  view: VolumeView,
-  at: (share: Vec3) => readonly [number, number] | null,
-): void {
+function drawDamage(context: Context, theme: Theme, view: VolumeView, { at }: Placed): void {
   const { bricks } = view.scene;
   context.strokeStyle = theme.text;
   context.lineWidth = 1;
@@ -270,11 +229,11 @@ function drawDamage(
   for (const patch of [...(bricks.damaged ?? [])].slice(0, kMostDamaged)) {
     const ends = sharesOf(bricks, view.clip, patch);
     if (ends === null) continue;
-    for (const axis of [0, 1, 2] as const)
-      for (let i = 0; i < 4; ++i) {
+    for (const axis of kAxes)
+      for (const [u, v] of kCorners) {
         const edge = [0, 1].map((along) => {
-          const side = corner(axis, along, i & 1, i >> 1);
-          return at(side.map((end, a) => ends[a]![end]!) as unknown as Vec3);
+          const side = pointOn(axis, along, u, v);
+          return at(mapVec((a) => ends[a]![side[a]]!));
         });
         polyline(context, edge);
       }
@@ -287,7 +246,7 @@ function sharesOf(bricks: Bricks, clip: Box, patch: number): readonly (readonly 
   const { grid } = bricks;
   const box = intersect(patchBox(grid, patch), clip);
   if (isEmpty(box)) return null;
-  return ([0, 1, 2] as const).map((a) => {
+  return kAxes.map((a) => {
     const share = (index: number): number => shareOf(grid, clip, a, index - 0.5);
     return [share(box.begin[a]), share(box.end[a])] as const;
   });
@@ -299,37 +258,23 @@ function isHidden(eye: Eye, extent: Vec3, axis: Axis, side: 0 | 1): boolean {
 }
 
 /** Names and ends of the axes, on an edge of each at the outline of the box. */
-function drawEdgeLabels(
-  context: Context,
-  theme: Theme,
-  view: VolumeView,
-  eye: Eye,
-  extent: Vec3,
-  at: (share: Vec3) => readonly [number, number] | null,
-): void {
+function drawEdgeLabels(context: Context, theme: Theme, view: VolumeView, { eye, extent, at }: Placed): void {
   const { grid } = view.scene.bricks;
   const middle = at([0.5, 0.5, 0.5]);
   context.font = `11px ${theme.font}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (const axis of [0, 1, 2] as const) {
+  for (const axis of kAxes) {
     const [ua, va] = planeAxes(axis);
-    const edges = (
-      [
-        [0, 0],
-        [1, 0],
-        [0, 1],
-        [1, 1],
-      ] as const
-    ).filter(([u, v]) => isHidden(eye, extent, ua, u) !== isHidden(eye, extent, va, v));
+    const edges = kCorners.filter(([u, v]) => isHidden(eye, extent, ua, u) !== isHidden(eye, extent, va, v));
     const lowest = edges
-      .map((edge) => ({ edge, place: at(corner(axis, 0.5, edge[0], edge[1])) }))
+      .map((edge) => ({ edge, place: at(pointOn(axis, 0.5, edge[0], edge[1])) }))
       .sort((p, q) => (q.place?.[1] ?? 0) - (p.place?.[1] ?? 0))[0];
     if (!lowest?.place || !middle) continue;
     const away = Math.atan2(lowest.place[1] - middle[1], lowest.place[0] - middle[0]);
     const axisInfo = gridAxis(grid, axis);
     const put = (share: number, text: string, colour: string, far: number): void => {
-      const point = at(corner(axis, share, lowest.edge[0], lowest.edge[1]));
+      const point = at(pointOn(axis, share, lowest.edge[0], lowest.edge[1]));
       if (!point) return;
       context.fillStyle = colour;
       const half = context.measureText(text).width / 2 + 2;

@@ -1,9 +1,8 @@
 /** Lines of values over positions: fields of one dimension, and profiles. */
-import { shareAt } from "./axes";
 import type { Ends, GridAxis } from "./axes";
 import { xAt, yAt } from "./layout";
-import type { Rect, SliceGeometry } from "./layout";
-import { drawAxes } from "./overlay";
+import type { SliceGeometry } from "./layout";
+import { clipTo, drawAxes, polyline } from "./overlay";
 import type { Context } from "./overlay";
 import { envelope } from "./probe";
 import type { Theme } from "./theme";
@@ -30,26 +29,18 @@ export function roomFor(curves: readonly Curve[]): Ends {
   return { from: low - margin, to: high + margin };
 }
 
-export function plotGeometry(
-  plot: Rect,
-  axis: GridAxis,
-  ends: Ends,
-  name: string,
-  unit: string,
-  values: Ends,
-): SliceGeometry {
-  return { plot, u: axis, v: plainAxis(name, unit), uEnds: ends, vEnds: values };
+/** Where a value of a curve is, by its number. */
+function curveX(geometry: SliceGeometry, { values, positions }: Curve, i: number): number {
+  const { plot } = geometry;
+  const last = values.length - 1;
+  if (positions) return xAt(geometry, positions[Math.min(last, Math.max(0, i))]!);
+  return plot.x + (i / Math.max(1, last)) * plot.width;
 }
 
 function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): void {
-  const { plot, uEnds } = geometry;
+  const { plot } = geometry;
   const y = (value: number): number => yAt(geometry, value);
-  const x = (i: number): number => {
-    const share = curve.positions
-      ? shareAt(uEnds, curve.positions[i]!)
-      : i / Math.max(1, curve.values.length - 1);
-    return plot.x + share * plot.width;
-  };
+  const x = (i: number): number => curveX(geometry, curve, i);
   context.strokeStyle = curve.colour;
   context.fillStyle = curve.colour;
   context.lineWidth = 1.5;
@@ -77,14 +68,8 @@ function drawCurve(context: Context, geometry: SliceGeometry, curve: Curve): voi
 
 /** Parts of the axis without values are hatched, like missing samples of pictures. */
 function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve: Curve): void {
-  const { plot, uEnds } = geometry;
+  const { plot } = geometry;
   const n = curve.values.length;
-  const x = (i: number): number =>
-    plot.x
-    + plot.width
-      * (curve.positions
-        ? shareAt(uEnds, curve.positions[Math.min(n - 1, Math.max(0, i))]!)
-        : i / Math.max(1, n - 1));
   context.fillStyle = theme.muted;
   context.globalAlpha = 0.22;
   for (let i = 0; i < n; ++i) {
@@ -92,8 +77,8 @@ function drawGaps(context: Context, theme: Theme, geometry: SliceGeometry, curve
     let end = i;
     while (end < n && Number.isNaN(curve.values[end]!)) ++end;
     // From the last value before the gap to the first one after it.
-    const [from, to] = [x(i - 1), x(end)];
-    context.fillRect(Math.max(plot.x, from), plot.y, Math.min(plot.x + plot.width, to) - Math.max(plot.x, from), plot.height);
+    const [from, to] = [curveX(geometry, curve, i - 1), curveX(geometry, curve, end)];
+    context.fillRect(from, plot.y, to - from, plot.height);
     i = end;
   }
   context.globalAlpha = 1;
@@ -110,20 +95,14 @@ export function drawPlot(
   context.fillStyle = theme.background;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   drawAxes(context, theme, geometry, [theme.text, theme.text]);
-  context.save();
-  context.beginPath();
-  context.rect(plot.x, plot.y, plot.width, plot.height);
-  context.clip();
+  clipTo(context, plot);
   if (curves[0]) drawGaps(context, theme, geometry, curves[0]);
   for (const curve of curves) drawCurve(context, geometry, curve);
   if (mark !== null) {
     const x = Math.round(xAt(geometry, mark)) + 0.5;
     context.strokeStyle = theme.accent;
     context.lineWidth = 1;
-    context.beginPath();
-    context.moveTo(x, plot.y);
-    context.lineTo(x, plot.y + plot.height);
-    context.stroke();
+    polyline(context, [[x, plot.y], [x, plot.y + plot.height]]);
   }
   context.restore();
 }

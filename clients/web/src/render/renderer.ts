@@ -1,5 +1,6 @@
 import type { Brick } from "../model";
-import { pixelIndices } from "./layout";
+import { pixelIndices, planeAxes } from "./layout";
+import type { Rect } from "./layout";
 import { kColourMaps, kMapEntries, mapRow, mapTable } from "./colourmaps";
 import type { Bricks } from "./compose";
 import { bind, GlError, isSoftware, makeProgram, texture2d } from "./gl";
@@ -24,14 +25,14 @@ const kFramesToScreen = 2;
 interface SliceSlot {
   readonly kind: "slice";
   readonly picture: SlicePicture;
-  view: SliceView;
+  readonly view: SliceView;
   stale: boolean;
 }
 
 interface VolumeSlot {
   readonly kind: "volume";
   readonly painter: VolumePainter;
-  view: VolumeView;
+  readonly view: VolumeView;
   stale: boolean;
 }
 
@@ -141,40 +142,21 @@ export class Renderer {
   }
 
   private drop(key: string, slot: Slot): void {
-    if (slot.kind === "slice") slot.picture.free();
-    else slot.painter.free();
+    (slot.kind === "slice" ? slot.picture : slot.painter).free();
     this.slots.delete(key);
   }
 
   private place(view: View, stage: Stage): void {
     const slot = this.slots.get(view.key);
     if (view.kind === "slice") {
-      const {
-        scene: { bricks, scale },
-        axis,
-        index,
-        clip,
-        level,
-      } = view;
-      const mine: SliceSlot =
-        slot?.kind === "slice" ? slot : { kind: "slice", picture: new SlicePicture(this.gl), view, stale: true };
-      mine.view = view;
-      mine.stale = true;
-      mine.picture.set({ bricks, scale, axis, index, clip, level });
-      this.slots.set(view.key, mine);
+      const picture = slot?.kind === "slice" ? slot.picture : new SlicePicture(this.gl);
+      picture.set({ ...view.scene, ...view });
+      this.slots.set(view.key, { kind: "slice", picture, view, stale: true });
     } else {
-      const {
-        scene: { bricks, scale, hasMissing },
-        clip,
-        level,
-      } = view;
-      const mine: VolumeSlot =
-        slot?.kind === "volume" ? slot : { kind: "volume", painter: this.makePainter(), view, stale: true };
-      mine.view = view;
-      mine.stale = true;
-      mine.painter.picture.set({ bricks, scale, clip, level, hasMissing });
-      mine.painter.set(view, stage);
-      this.slots.set(view.key, mine);
+      const painter = slot?.kind === "volume" ? slot.painter : this.makePainter();
+      painter.picture.set({ ...view.scene, ...view });
+      painter.set(view, stage);
+      this.slots.set(view.key, { kind: "volume", painter, view, stale: true });
     }
   }
 
@@ -193,8 +175,7 @@ export class Renderer {
   add(source: Bricks, bricks: readonly Brick[]): void {
     for (const slot of this.slots.values()) {
       if (slot.view.scene.bricks !== source) continue;
-      if (slot.kind === "slice") slot.picture.add(bricks);
-      else slot.painter.picture.add(bricks);
+      (slot.kind === "slice" ? slot : slot.painter).picture.add(bricks);
     }
     this.request();
   }
@@ -213,11 +194,12 @@ export class Renderer {
 
   /** Nothing is left to compose, upload or draw. */
   get settled(): boolean {
-    return this.requested === 0 && ![...this.slots.values()].some((slot) => this.waits(slot));
+    return this.requested === 0 && !this.waits;
   }
 
-  private waits(slot: Slot): boolean {
-    return slot.stale || (slot.kind === "slice" ? slot.picture.pending : slot.painter.pending);
+  private get waits(): boolean {
+    const waiting = (slot: Slot): boolean => slot.stale || (slot.kind === "slice" ? slot.picture : slot.painter).pending;
+    return [...this.slots.values()].some(waiting);
   }
 
   private frame(): void {
@@ -240,7 +222,7 @@ export class Renderer {
       }
     }
     if (changed) this.onFrame();
-    if ([...this.slots.values()].some((slot) => this.waits(slot))) this.request();
+    if (this.waits) this.request();
   }
 
   private get mustWait(): boolean {
@@ -289,10 +271,8 @@ export class Renderer {
     for (const slot of this.slots.values()) slot.stale = true;
   }
 
-  private aim(
-    stage: Stage,
-    view: View,
-  ): { readonly x: number; readonly y: number; readonly width: number; readonly height: number } {
+  /** Draws on the part of the canvas that a view has. */
+  private aim(stage: Stage, view: View): Rect {
     const { gl } = this;
     const at = devicePixels(stage, plotOf(view));
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
@@ -339,8 +319,8 @@ export class Renderer {
     gl.uniform2f(program.at("uFirst"), frame.first[0], frame.first[1]);
     gl.uniform1f(program.at("uStep"), 2 ** frame.level);
     const { patch } = view.scene.bricks.grid;
-    const [pu, pv] = frame.axis === 0 ? [patch[1], patch[2]] : frame.axis === 1 ? [patch[0], patch[2]] : [patch[0], patch[1]];
-    gl.uniform2f(program.at("uPatch"), pu, pv);
+    const [ua, va] = planeAxes(frame.axis);
+    gl.uniform2f(program.at("uPatch"), patch[ua], patch[va]);
     gl.uniform2i(program.at("uFirstPatch"), frame.firstPatch[0], frame.firstPatch[1]);
     gl.uniform2i(program.at("uPatchCount"), frame.patchCount[0], frame.patchCount[1]);
     gl.uniform2fv(program.at("uColour"), colourScale(view.scene));
@@ -351,7 +331,7 @@ export class Renderer {
     gl.drawArrays(gl.TRIANGLES, 0, 3);
   }
 
-  private fillLines(view: SliceView, at: { readonly width: number; readonly height: number }): void {
+  private fillLines(view: SliceView, at: Rect): void {
     const { gl } = this;
     const { u, v, uEnds, vEnds } = view.geometry;
     const put = (unit: number, texture: WebGLTexture, values: Float32Array): void => {

@@ -1,5 +1,6 @@
 import type { RangeMode } from "../model";
 import { kColourMaps, mapColour } from "../render/colourmaps";
+import type { Scale } from "../render/compose";
 import { longAxes } from "../render/layout";
 import { button, choiceButtons, fillSelect, h, pixelRatio, pressChoice, select, setAttribute, setText, sizedContext,
          slider } from "./dom";
@@ -84,7 +85,7 @@ export class ColourPart implements Part {
   }
 
   /** Range of the histogram and its handles. */
-  private span(): { readonly low: number; readonly high: number } {
+  private span(): Scale {
     const { feeds, state } = this.page;
     const full = fullRange(state!.colour.map, feeds.a!.step.min, feeds.a!.step.max);
     const now = rangeOf(state!.colour, feeds.a!);
@@ -154,7 +155,7 @@ export class ColourPart implements Part {
     this.drawHistogram(range, span);
   }
 
-  private drawHistogram(range: { low: number; high: number }, span: { low: number; high: number }): void {
+  private drawHistogram(range: Scale, span: Scale): void {
     const histogram = this.page.statistics?.histogram ?? null;
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const theme = this.page.colours;

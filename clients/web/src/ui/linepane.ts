@@ -1,9 +1,8 @@
 import type { Axis, BrickSource, GridInfo } from "../model";
 import { axisEnds, gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import type { SliceGeometry } from "../render/layout";
 import type { Context } from "../render/overlay";
-import { drawPlot, plotGeometry, roomFor } from "../render/plot";
+import { drawPlot, plainAxis, roomFor } from "../render/plot";
 import type { Curve } from "../render/plot";
 import { lineAlong } from "../render/probe";
 import type { Theme } from "../render/theme";
@@ -31,17 +30,6 @@ function curveOf(source: BrickSource, side: "a" | "b", input: StageInput, colour
   };
 }
 
-export function lineGeometry(pane: Pane, input: StageInput, curves: readonly Curve[]): SliceGeometry | null {
-  const source = input.feeds.a;
-  if (!source) return null;
-  const axis = lineAxis(source.grid);
-  const box = clipOf(input.state, source.grid);
-  const ends = axisEnds(gridAxis(source.grid, axis), box.begin[axis], box.end[axis], false);
-  const { low, high } = input.state.colour.mode === "locked" ? input.state.colour : { low: null, high: null };
-  const values = low !== null && high !== null && high > low ? { from: low, to: high } : roomFor(curves);
-  return plotGeometry(pane.room, gridAxis(source.grid, axis), ends, source.field.name, source.field.unit, values);
-}
-
 export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: StageInput): void {
   const { a, b } = input.feeds;
   if (!a) return;
@@ -49,8 +37,17 @@ export function drawLinePane(context: Context, theme: Theme, pane: Pane, input: 
     curveOf(a, "a", input, theme.accent),
     ...(b && input.state.compare ? [curveOf(b, "b", input, theme.axes[0])] : []),
   ];
-  const geometry = lineGeometry(pane, input, curves);
-  if (!geometry) return;
   const axis = lineAxis(a.grid);
-  drawPlot(context, theme, geometry, curves, gridAxis(a.grid, axis).position(input.state.cursor[axis]));
+  const u = gridAxis(a.grid, axis);
+  const box = clipOf(input.state, a.grid);
+  const { mode, low, high } = input.state.colour;
+  const isLocked = mode === "locked" && low !== null && high !== null && high > low;
+  const geometry = {
+    plot: pane.room,
+    u,
+    v: plainAxis(a.field.name, a.field.unit),
+    uEnds: axisEnds(u, box.begin[axis], box.end[axis], false),
+    vEnds: isLocked ? { from: low, to: high } : roomFor(curves),
+  };
+  drawPlot(context, theme, geometry, curves, u.position(input.state.cursor[axis]));
 }

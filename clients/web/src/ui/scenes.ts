@@ -1,28 +1,23 @@
 /** Scenes from fields and colours. */
 import type { BrickSource, ColourState, ViewState } from "../model";
 import { isDiverging } from "../render/colourmaps";
-import type { Bricks } from "../render/compose";
+import type { Bricks, Scale } from "../render/compose";
 import { Difference, whyNotComparable } from "../render/difference";
 import type { Legend } from "../render/legend";
 import type { Scene } from "../render/views";
 import type { Side } from "./panes";
 
-export interface Range {
-  readonly low: number;
-  readonly high: number;
-}
-
-function grown(low: number, high: number): Range {
+function grown(low: number, high: number): Scale {
   return high > low ? { low, high } : { low: low - (Math.abs(low) || 1) * 0.5, high: high + (Math.abs(high) || 1) * 0.5 };
 }
 
 /** Maps with a neutral middle put it on zero where the values have both signs. */
-export function fullRange(map: string, low: number, high: number): Range {
+export function fullRange(map: string, low: number, high: number): Scale {
   const far = Math.max(Math.abs(low), Math.abs(high));
   return isDiverging(map) && low < 0 && high > 0 ? { low: -far, high: far } : grown(low, high);
 }
 
-export function rangeOf(colour: ColourState, source: BrickSource): Range {
+export function rangeOf(colour: ColourState, source: BrickSource): Scale {
   const automatic = fullRange(colour.map, source.step.min, source.step.max);
   if (colour.mode === "step") return automatic;
   const low = colour.low ?? automatic.low;
