@@ -22,11 +22,6 @@ using namespace quarry;
 
 constexpr int kMaxLevels = 32;
 
-struct Reader {
-  Reader(const PatchCoder& coder, const PatchLayout& layout) : patch(coder, layout) {}
-  PatchReader patch;
-};
-
 char error_text[1024] = "";
 
 void SetError(std::string_view text) {
@@ -85,7 +80,7 @@ QUARRY_EXPORT std::uint64_t quarry_checksum(const void* begin, std::size_t bytes
 }
 
 /// Null where the arguments are wrong; quarry_error says why.
-QUARRY_EXPORT Reader* quarry_reader_open(int coder_id, int type, int nx, int ny, int nz, int levels) {
+QUARRY_EXPORT PatchReader* quarry_reader_open(int coder_id, int type, int nx, int ny, int nz, int levels) {
   const bool is_byte = coder_id >= 0 && coder_id <= 255 && type >= 0 && type <= 255;
   const PatchCoder* coder = is_byte ? FindCoder(static_cast<CoderId>(coder_id)) : nullptr;
   const PatchLayout layout{static_cast<DataType>(is_byte ? type : 0), {nx, ny, nz}, levels};
@@ -93,34 +88,33 @@ QUARRY_EXPORT Reader* quarry_reader_open(int coder_id, int type, int nx, int ny,
     Fail(status);
     return nullptr;
   }
-  return new Reader(*coder, layout);
+  return new PatchReader(*coder, layout);
 }
 
 /// Decodes the next finer level. 0, or a code of quarry::StatusCode: the reader can then only be closed.
-QUARRY_EXPORT int quarry_reader_advance(Reader* reader, const std::byte* payload, std::size_t size,
+QUARRY_EXPORT int quarry_reader_advance(PatchReader* reader, const std::byte* payload, std::size_t size,
                                         const std::byte* mask, std::size_t mask_size) {
-  const Status status = reader->patch.Advance(BytesAt(payload, size), BytesAt(mask, mask_size));
+  const Status status = reader->Advance(BytesAt(payload, size), BytesAt(mask, mask_size));
   return status.ok() ? 0 : Fail(status);
 }
 
-QUARRY_EXPORT int quarry_reader_level(const Reader* reader) { return reader->patch.level(); }
 /// Until the next call with this reader.
-QUARRY_EXPORT const void* quarry_reader_samples(const Reader* reader) {
-  return reader->patch.samples().data();
+QUARRY_EXPORT const void* quarry_reader_samples(const PatchReader* reader) {
+  return reader->samples().data();
 }
-QUARRY_EXPORT std::size_t quarry_reader_samples_size(const Reader* reader) {
-  return reader->patch.samples().size();
+QUARRY_EXPORT std::size_t quarry_reader_samples_size(const PatchReader* reader) {
+  return reader->samples().size();
 }
 /// One byte for each sample; null where none is missing.
-QUARRY_EXPORT const void* quarry_reader_validity(const Reader* reader) {
-  const Validity validity = reader->patch.validity();
+QUARRY_EXPORT const void* quarry_reader_validity(const PatchReader* reader) {
+  const Validity validity = reader->validity();
   return validity.empty() ? nullptr : validity.data();
 }
 /// [bytes] that it holds.
-QUARRY_EXPORT std::size_t quarry_reader_memory(const Reader* reader) {
-  return static_cast<std::size_t>(reader->patch.memory());
+QUARRY_EXPORT std::size_t quarry_reader_memory(const PatchReader* reader) {
+  return static_cast<std::size_t>(reader->memory());
 }
-QUARRY_EXPORT void quarry_reader_close(Reader* reader) { delete reader; }
+QUARRY_EXPORT void quarry_reader_close(PatchReader* reader) { delete reader; }
 
 /// Text of the last error.
 QUARRY_EXPORT const char* quarry_error() { return error_text; }

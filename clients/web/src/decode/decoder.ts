@@ -46,7 +46,6 @@ interface Exports {
   readonly quarry_checksum: (begin: number, bytes: number) => bigint;
   readonly quarry_reader_open: (coder: number, type: number, nx: number, ny: number, nz: number, levels: number) => number;
   readonly quarry_reader_advance: (reader: number, payload: number, size: number, mask: number, maskSize: number) => number;
-  readonly quarry_reader_level: (reader: number) => number;
   readonly quarry_reader_samples: (reader: number) => number;
   readonly quarry_reader_samples_size: (reader: number) => number;
   readonly quarry_reader_validity: (reader: number) => number;
