@@ -33,8 +33,6 @@ export interface HeaderLevel {
 export interface ReadHeader {
   /** Coarsest first. */
   readonly levels: readonly HeaderLevel[];
-  /** Payload of all. */
-  readonly bytes: number;
 }
 
 /** One level of one patch, as PatchPayloads sends it. The bytes may be views of a message. */
@@ -69,7 +67,8 @@ export type ReadEvent =
   | { readonly kind: "header"; readonly header: ReadHeader }
   | { readonly kind: "patches"; readonly level: number; readonly patches: readonly PatchPayload[] }
   | { readonly kind: "samples"; readonly level: number; readonly blocks: readonly SampleBlock[] }
-  | { readonly kind: "level"; readonly level: number; readonly maxError: number; readonly coverage: number }
+  /** All of a level has come. */
+  | { readonly kind: "level"; readonly level: number }
   | { readonly kind: "end" };
 
 /** Throws ViewerErrors. */

@@ -64,7 +64,7 @@ export class AnswerCheck {
     this.levels = levels;
     if (resumed) return null;
     this.startLevel();
-    return { levels, bytes: levels.reduce((sum, one) => sum + one.bytes, 0) };
+    return { levels };
   }
 
   patches(message: PatchPayloads): PatchPayload[] {
@@ -107,12 +107,11 @@ export class AnswerCheck {
     return out;
   }
 
-  levelEnd(message: LevelEnd): { level: number; maxError: number; coverage: number } {
-    const level = this.expect(message.level, null);
-    if (this.left !== 0) throw badAnswer(`level ${message.level} ends with ${this.left} ${this.unit()} to come`);
+  levelEnd({ level }: LevelEnd): void {
+    this.expect(level, null);
+    if (this.left !== 0) throw badAnswer(`level ${level} ends with ${this.left} ${this.query.encoding} to come`);
     ++this.done;
     this.startLevel();
-    return { level: level.level, maxError: level.maxError, coverage: level.coverage };
   }
 
   end(): void {
@@ -146,10 +145,6 @@ export class AnswerCheck {
     this.seen.clear();
     if (next === undefined) this.left = 0;
     else this.left = this.query.encoding === "patches" ? this.patchTotal : volume(shapeOf(next.box));
-  }
-
-  private unit(): string {
-    return this.query.encoding;
   }
 
   private expect(level: number, encoding: string | null): HeaderLevel {

@@ -43,7 +43,10 @@ function eventsOf(message: ReadResponse, check: AnswerCheck): ReadEvent[] {
     case "samples": events.push({ kind: "samples", level: part.value.level, blocks: check.samples(part.value) }); break;
     default: if (levelEnd === undefined && readEnd === undefined) throw badAnswer("a message of the answer is empty");
   }
-  if (levelEnd !== undefined) events.push({ kind: "level", ...check.levelEnd(levelEnd) });
+  if (levelEnd !== undefined) {
+    check.levelEnd(levelEnd);
+    events.push({ kind: "level", level: levelEnd.level });
+  }
   if (readEnd !== undefined) {
     check.end();
     events.push({ kind: "end" });

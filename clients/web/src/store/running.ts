@@ -15,9 +15,9 @@ export interface Receiver {
   readonly grid: GridInfo;
   readonly field: FieldInfo;
   header(running: Running, header: ReadHeader): void;
-  brick(running: Running, brick: Brick, level: HeaderLevel, payload: number): void;
+  brick(brick: Brick, level: HeaderLevel, payload: number): void;
   /** A level was sent. */
-  level(running: Running): void;
+  level(): void;
   /** The brick to show for a patch with damaged payload: an undamaged coarser one; or null. */
   coarser(patch: number, level: number): Brick | null;
   /** The decoder has dropped a patch for lack of memory: ask for it again. */
@@ -25,7 +25,7 @@ export interface Receiver {
   /** The decoder cannot decode a patch. */
   undecodable(reason: string): void;
   /** No level of a patch can be read. */
-  lost(running: Running, patch: number): void;
+  lost(patch: number): void;
 }
 
 let answers = 0;
@@ -92,7 +92,7 @@ export class Running {
 
   private levelEnd(): void {
     this.begun = true;
-    this.receiver.level(this);
+    this.receiver.level();
   }
 
   private at(level: number): HeaderLevel {
@@ -102,7 +102,7 @@ export class Running {
   private deliver(brick: Brick, payload: number): void {
     if (this.aborted || !this.next.has(brick.patch)) return;
     this.next.set(brick.patch, brick.level - 1);
-    this.receiver.brick(this, brick, this.at(brick.level), payload);
+    this.receiver.brick(brick, this.at(brick.level), payload);
   }
 
   private samples(assembler: Assembler, level: number, blocks: Parameters<Assembler["add"]>[1]): void {
@@ -183,7 +183,7 @@ export class Running {
 
   private lose(patch: number): void {
     this.next.delete(patch);
-    if (!this.aborted) this.receiver.lost(this, patch);
+    if (!this.aborted) this.receiver.lost(patch);
   }
 
   private decodingFailed(patch: number, level: number, size: number, reason: unknown): void {

@@ -207,7 +207,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     if (running.tier === "visible") this.apply({ kind: "answered" });
   }
 
-  brick(_running: Running, brick: Brick, level: HeaderLevel, payload: number): void {
+  brick(brick: Brick, level: HeaderLevel, payload: number): void {
     this.attempt = 0;
     if (brick.damaged) this.damaged.add(brick.patch);
     const entry: Entry = {
@@ -238,11 +238,12 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     this.damage ??= reason;
   }
 
-  lost(_running: Running, patch: number): void {
-    const before = this.shown(patch, this.visible.patches.get(patch)?.target ?? 0);
+  lost(patch: number): void {
+    const target = this.visible.patches.get(patch)?.target ?? 0;
+    const before = this.shown(patch, target);
     this.damaged.add(patch);
     this.lostPatches.add(patch);
-    this.progress.change(patch, before, this.shown(patch, this.visible.patches.get(patch)?.target ?? 0));
+    this.progress.change(patch, before, this.shown(patch, target));
     this.traffic.restart(this.visible.patches, this.holdings, this.shown);
     this.apply({ kind: this.progress.kind });
   }
@@ -338,7 +339,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
       if (needs.length === 0) return;
       for (const question of halves(this.grid, { ...running.question, first }, needs)) this.extra.push({ question, tier });
     } else if (error.code === "data_loss" && due.length === 1) {
-      this.lost(running, due[0]![0]);
+      this.lost(due[0]![0]);
     } else if (error.code === "unimplemented" && this.encoding === "patches") {
       this.encoding = "samples";
       this.traffic = this.newTraffic();

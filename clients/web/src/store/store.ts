@@ -179,5 +179,4 @@ export class BrickStore implements Host {
       this.schedule();
     }, (reason: unknown) => { throw reason; });
   }
-
 }
