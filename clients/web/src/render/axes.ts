@@ -128,15 +128,20 @@ export function niceStep(length: number, most: number): number {
   return 10 * power;
 }
 
+/** A number as the page writes it: with a minus, and without a plus in its power of ten. */
+export function typeset(text: string): string {
+  return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
+}
+
 /** Numbers with the digits that tell neighbours at a distance `step` apart. */
 export function tickText(value: number, step: number): string {
   const size = Math.max(Math.abs(value), step);
   if (size >= 1e6 || size < 1e-3) {
     const digits = Math.max(0, Math.floor(Math.log10(size)) - Math.floor(Math.log10(step) + 1e-9));
-    return value === 0 ? "0" : value.toExponential(digits).replace("e+", "e").replace("-", "−").replace("e-", "e−");
+    return value === 0 ? "0" : typeset(value.toExponential(digits));
   }
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  return value.toFixed(digits).replace("-", "−");
+  return typeset(value.toFixed(digits));
 }
 
 /** Ticks between two ends, whichever is the larger. */

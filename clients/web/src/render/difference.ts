@@ -1,5 +1,5 @@
 import { levelBox, sameVec, thin } from "../geometry";
-import type { Brick, GridInfo, Samples, Vec3 } from "../model";
+import type { Brick, GridInfo, Vec3 } from "../model";
 import { niceStep } from "./axes";
 import type { Bricks } from "./compose";
 
@@ -18,10 +18,6 @@ export function whyNotComparable(a: GridInfo, b: GridInfo): string | null {
 function coarser(brick: Brick, level: number): Brick {
   if (brick.level === level) return brick;
   return thin("float64", brick, level, levelBox(brick.box, level - brick.level));
-}
-
-function subtract(a: Samples, b: Samples): Float64Array {
-  return Float64Array.from(a, (value, i) => value - b[i]!);
 }
 
 function farthest(samples: Float64Array, validity: Uint8Array | null): number {
@@ -71,7 +67,7 @@ export class Difference implements Bricks {
     if (kept?.a === a && kept.b === b) return kept.result;
     const level = Math.max(a.level, b.level);
     const [x, y] = [coarser(a, level), coarser(b, level)];
-    const samples = subtract(x.samples, y.samples);
+    const samples = Float64Array.from(x.samples, (value, i) => value - y.samples[i]!);
     const validity = both(x.validity, y.validity);
     const result: Brick = { patch, level, box: x.box, damaged: a.damaged || b.damaged, samples, validity };
     this.kept.set(patch, { a, b, result, far: farthest(samples, validity) });

@@ -1,9 +1,5 @@
 import type { BrickSource, Opened, Selection, Source, Want } from "../model";
-import { patchesOf } from "./session";
-
-function isOf(source: BrickSource | null, opened: Opened, { field, step }: Selection): boolean {
-  return source?.selection.step === step && source.selection.field === field && source.info === opened.info;
-}
+import { isOf, patchesOf } from "./session";
 
 function isComplete(source: BrickSource, wants: readonly Want[]): boolean {
   return wants.every(({ box, level }) => patchesOf(source, box).every((patch) => source.best(patch, level)?.level === level));

@@ -1,7 +1,8 @@
 /** Attributes in words, cut to what a page shows: they may be as long as a book. */
 import type { Attribute, Attributes, AttributeValue, BrickSource, TextCoordinate } from "../model";
 import { textOf } from "../model";
-import { cut, oneLine, typeset } from "./text";
+import { typeset } from "../render/axes";
+import { cut, oneLine } from "./text";
 
 const kMostText = 600;
 const kMostItems = 12;

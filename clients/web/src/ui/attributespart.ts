@@ -1,7 +1,7 @@
 import type { BrickSource } from "../model";
 import type { AttributeGroup } from "./attributes";
 import { attributeGroups, kMostRows, valueText } from "./attributes";
-import { h, replace } from "./dom";
+import { h } from "./dom";
 import type { Shown } from "./page";
 import type { Part } from "./part";
 
@@ -38,6 +38,6 @@ export class AttributesPart implements Part {
     const { a } = this.page.feeds;
     if (!a || (this.made?.info === a.info && this.made.field === a.field)) return;
     this.made = a;
-    replace(this.body, ...attributeGroups(a).map(table));
+    this.body.replaceChildren(...attributeGroups(a).map(table));
   }
 }

@@ -2,7 +2,7 @@
 import type { ViewState } from "../model";
 import { fillAccuracy } from "./accuracy";
 import { fieldTitle } from "./attributes";
-import { button, choiceButtons, fillSelect, h, icon, iconButton, kIcons, pressChoice, replace, select, setAttribute,
+import { button, choiceButtons, fillSelect, h, icon, iconButton, kIcons, pressChoice, select, setAttribute,
          setText, slider } from "./dom";
 import { fieldOptions } from "./fields";
 import type { Commands, Loading, Playing, Setting, Stepping, Styled, Viewed } from "./page";
@@ -99,8 +99,7 @@ export class Bar {
 
   update(): void {
     const { state, opened } = this.page;
-    replace(
-      this.dataset,
+    this.dataset.replaceChildren(
       icon(kIcons.data),
       h("span", {}, state?.dataset === undefined || state.dataset === "" ? "Choose a dataset" : state.dataset),
     );
@@ -155,7 +154,7 @@ export class Bar {
       const titleOf = (pane: ViewState["pane"], text: string): string =>
         pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${text}`;
       const choices = list.map((value, i) => ({ value, text: texts[i]!, title: titleOf(value, texts[i]!) }));
-      replace(this.tabs, ...choiceButtons(choices, (pane) => {
+      this.tabs.replaceChildren(...choiceButtons(choices, (pane) => {
         page.set({ pane });
       }));
     }

@@ -2,7 +2,7 @@ import { mapVec, shapeOf } from "../geometry";
 import type { Axis, GridInfo } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
-import { button, fillSelect, h, replace, select, setAttribute, setText } from "./dom";
+import { button, fillSelect, h, select, setAttribute, setText } from "./dom";
 import type { Setting, Viewed } from "./page";
 import { clampClip, clampCursor, clipOf } from "./panes";
 import type { Part } from "./part";
@@ -84,8 +84,7 @@ export class BoxPart implements Part {
     if (this.made !== grid) {
       this.made = grid;
       const head = h("tr", {}, ...["", "Slice", "From", "Up to"].map((text) => h("th", { scope: "col" }, text)));
-      replace(
-        this.rows,
+      this.rows.replaceChildren(
         h("thead", {}, head),
         h("tbody", {}, ...longAxes(grid).flatMap((axis) => this.axisRows(grid, axis))),
       );

@@ -1,5 +1,5 @@
 import { errorText } from "../errors";
-import { button, h, iconButton, replace, setAttribute, setText } from "./dom";
+import { button, h, iconButton, setAttribute, setText } from "./dom";
 import { kGestures, kKeys } from "./keys";
 import type { CopyKind, SheetActions } from "./page";
 import { counted, shapeText } from "./text";
@@ -89,7 +89,7 @@ export class Dialogs {
   }
 
   private async fetchList(): Promise<void> {
-    if (this.listed.length === 0) replace(this.list, h("p", { class: "hint" }, "The list is on its way."));
+    if (this.listed.length === 0) this.list.replaceChildren(h("p", { class: "hint" }, "The list is on its way."));
     try {
       this.listed = await this.actions.list();
       this.fillList();
@@ -102,7 +102,7 @@ export class Dialogs {
         const again = button("Try again", () => {
           void this.fetchList();
         });
-        replace(this.list, h("p", { class: "hint" }, message), again);
+        this.list.replaceChildren(h("p", { class: "hint" }, message), again);
       }
     }
   }
@@ -114,7 +114,7 @@ export class Dialogs {
       this.listed.length === 0
         ? "This server has no datasets yet. It lists them as soon as they are written."
         : `No name has "${this.search.value}" in it.`;
-    replace(this.list, ...(found.length === 0 ? [h("p", { class: "hint" }, none)] : found.map((each) => this.row(each))));
+    this.list.replaceChildren(...(found.length === 0 ? [h("p", { class: "hint" }, none)] : found.map((each) => this.row(each))));
   }
 
   private row({ name, dims, grids, fields, steps }: Listed[number]): HTMLElement {

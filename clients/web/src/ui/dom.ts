@@ -18,10 +18,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-export function replace(parent: Element, ...children: readonly Child[]): void {
-  parent.replaceChildren(...children.filter((child) => child !== null));
-}
-
 /** Text that changes often: writes only differences, so that screen readers and layout rest. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;

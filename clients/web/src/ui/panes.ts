@@ -123,8 +123,9 @@ export function clampCursor(grid: GridInfo, cursor: Vec3): Vec3 {
 /** A box of whole samples within the grid, of at least two along each axis that has them; null where it is the whole grid. */
 export function clampClip(grid: GridInfo, box: Box): Box | null {
   const { dims } = grid;
-  const length = mapVec((a) => Math.min(dims[a], Math.max(Math.min(2, dims[a]), Math.round(box.end[a]) - Math.round(box.begin[a]))));
-  const begin = mapVec((a) => Math.min(dims[a] - length[a], Math.max(0, Math.round(box.begin[a]))));
+  const [from, to] = [mapVec((a) => Math.round(box.begin[a])), mapVec((a) => Math.round(box.end[a]))];
+  const length = mapVec((a) => Math.min(dims[a], Math.max(2, to[a] - from[a])));
+  const begin = mapVec((a) => Math.min(dims[a] - length[a], Math.max(0, from[a])));
   return sameVec(length, dims) ? null : { begin, end: mapVec((a) => begin[a] + length[a]) };
 }
 

@@ -4,7 +4,7 @@ import type { GridInfo, Vec3 } from "../model";
 import { gridAxis } from "../render/axes";
 import { longAxes } from "../render/layout";
 import { drawPlot, plainAxis, roomFor } from "../render/plot";
-import { button, h, replace, setAttribute, setText, sizedContext } from "./dom";
+import { button, h, setAttribute, setText, sizedContext } from "./dom";
 import type { Points, Profiled, Shown, Styled, Viewed } from "./page";
 import type { Part } from "./part";
 import { short, withError, withNames, withUnit } from "./text";
@@ -70,7 +70,7 @@ export class ProfilePart implements Part {
     const { grid } = this.page.feeds.a!;
     if (this.made === grid) return;
     this.made = grid;
-    replace(this.along, ...longAxes(grid).map((axis) => {
+    this.along.replaceChildren(...longAxes(grid).map((axis) => {
       const name = grid.axisNames[axis];
       return button(name, () => {
         const { cursor } = this.page.state!;

@@ -23,8 +23,10 @@ export function isStill(opened: Opened, field: string): boolean {
   return still && opened.steps.filter((step) => step.fields.has(field)).length < 2;
 }
 
-function sameSelection(a: Selection, b: Selection): boolean {
-  return a.dataset === b.dataset && a.field === b.field && a.step === b.step;
+/** Whether a source has the bricks of a selection, and knows the dataset as it is open now. */
+export function isOf(source: BrickSource | null, { info }: Opened, { dataset, field, step }: Selection): boolean {
+  const has = source?.selection;
+  return source?.info === info && has?.dataset === dataset && has.field === field && has.step === step;
 }
 
 /** A field of a dataset on screen, and the one that is to follow it. */
@@ -48,10 +50,10 @@ export class Feed {
   }
 
   select(opened: Opened, selection: Selection): void {
-    if (this.latest && sameSelection(this.latest.selection, selection) && this.latest.info === opened.info) return;
+    if (isOf(this.latest, opened, selection)) return;
     this.dropNext();
-    if (this.shown && sameSelection(this.shown.selection, selection) && this.shown.info === opened.info) {
-      this.shown.want(this.wants);
+    if (isOf(this.shown, opened, selection)) {
+      this.shown!.want(this.wants);
       return;
     }
     const next = this.source.bricks(opened, selection);
@@ -127,7 +129,8 @@ export function patchesOf(source: BrickSource, box: Box): readonly number[] {
 /** One open dataset, watched for new steps while somebody follows them. */
 export class OpenDataset {
   opened: Opened | null = null;
-  private opening = "";
+  /** The dataset that is open, or on its way. */
+  name = "";
   private abort = new AbortController();
   private watching: AbortController | null = null;
 
@@ -137,14 +140,10 @@ export class OpenDataset {
     private readonly onError: (error: ViewerError) => void,
   ) {}
 
-  get name(): string {
-    return this.opening;
-  }
-
   open(dataset: string, again = false): void {
-    if (dataset === this.opening && !again) return;
+    if (dataset === this.name && !again) return;
     this.close();
-    this.opening = dataset;
+    this.name = dataset;
     if (dataset === "") return;
     const { signal } = (this.abort = new AbortController());
     this.source.open(dataset, signal).then(
@@ -169,7 +168,7 @@ export class OpenDataset {
   private async watch(signal: AbortSignal): Promise<void> {
     const last = this.opened?.steps.at(-1)?.step ?? null;
     try {
-      for await (const step of this.source.watch(this.opening, last, signal)) {
+      for await (const step of this.source.watch(this.name, last, signal)) {
         if (signal.aborted || !this.opened) return;
         const others = this.opened.steps.filter((each) => each.step !== step.step);
         this.opened = { info: this.opened.info, steps: [...others, step].sort((a, b) => a.step - b.step) };
@@ -186,7 +185,7 @@ export class OpenDataset {
     this.watching?.abort();
     this.watching = null;
     this.opened = null;
-    this.opening = "";
+    this.name = "";
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Bounded } from "../model";
-import { h, replace, setText } from "./dom";
+import { h, setText } from "./dom";
 import type { Measured, Shown } from "./page";
 import type { Part } from "./part";
 import { short } from "./text";
@@ -42,7 +42,7 @@ export class StatisticsPart implements Part {
       ["Deviation", statistics.stddev],
       ...statistics.percentiles.map(({ percent, at }): [string, Bounded] => [percent === 50 ? "Median" : `${percent} %`, at]),
     ];
-    replace(this.table, h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
+    this.table.replaceChildren(h("tbody", {}, ...cells.map(([name, bounded]) => row(name, bounded))));
     const missing = statistics.missing === 0 ? "none missing" : `${statistics.missing.toLocaleString("en")} missing`;
     const samples = `${statistics.valid.toLocaleString("en")} samples, ${missing}`;
     setText(this.caption, `${statistics.field} in the box on screen at level ${statistics.level}: ${samples}`);

@@ -1,10 +1,6 @@
 import type { LoadStatus, StepInfo, Vec3 } from "../model";
+import { typeset } from "../render/axes";
 import type { GridAxis } from "../render/axes";
-
-/** A number as the page writes it: with a minus, and without a plus in its power of ten. */
-export function typeset(text: string): string {
-  return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
-}
 
 export function cut(text: string, most: number): string {
   // Not in the middle of a character.
