@@ -225,8 +225,8 @@ export interface BrickSource {
   readonly status: LoadStatus;
   /** Patches whose payload is damaged, as far as it was read. */
   readonly damaged: ReadonlySet<number>;
-  /** Bricks that have arrived, or null: another status only. Returns a function that ends it. */
-  subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void;
+  /** Bricks that have arrived, or null: another status only. Ends with the source. */
+  subscribe(listener: (bricks: readonly Brick[] | null) => void): void;
   close(): void;
 }
 

@@ -17,9 +17,8 @@ export class Announcer {
     return this.current;
   }
 
-  subscribe(listener: Listener): () => void {
+  subscribe(listener: Listener): void {
     this.listeners.add(listener);
-    return () => { this.listeners.delete(listener); };
   }
 
   close(): void {

@@ -95,8 +95,8 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     return this.known ??= this.makeStatus();
   }
 
-  subscribe(listener: Listener): () => void {
-    return this.announcer.subscribe(listener);
+  subscribe(listener: Listener): void {
+    this.announcer.subscribe(listener);
   }
 
   close(): void {

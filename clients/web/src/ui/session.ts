@@ -33,8 +33,6 @@ export function isOf(source: BrickSource | null, { info }: Opened, { dataset, fi
 export class Feed {
   shown: BrickSource | null = null;
   next: BrickSource | null = null;
-  private endShown: () => void = () => undefined;
-  private endNext: () => void = () => undefined;
   private wants: readonly Want[] = [];
   private wanted = "";
 
@@ -59,7 +57,7 @@ export class Feed {
     const next = this.source.bricks(opened, selection);
     const sameGrid = this.shown?.grid === next.grid;
     this.next = next;
-    this.endNext = next.subscribe((bricks) => {
+    next.subscribe((bricks) => {
       this.arrived(next, bricks);
     });
     // A picture of another grid is of no use until the new one is there.
@@ -82,20 +80,15 @@ export class Feed {
   }
 
   private swap(): void {
-    this.endShown();
     this.shown?.close();
     this.shown = this.next;
-    this.endShown = this.endNext;
     this.next = null;
-    this.endNext = () => undefined;
     this.onSwap();
   }
 
   private dropNext(): void {
-    this.endNext();
     this.next?.close();
     this.next = null;
-    this.endNext = () => undefined;
   }
 
   /** Tells sources what changes: each time they look for what to ask next. */
@@ -115,7 +108,6 @@ export class Feed {
 
   close(): void {
     this.dropNext();
-    this.endShown();
     this.shown?.close();
     this.shown = null;
     this.wanted = "";

@@ -288,9 +288,8 @@ class FakeBricks implements BrickSource {
     return new Set(this.dataset.damaged?.keys() ?? []);
   }
 
-  subscribe(listener: (bricks: readonly Brick[] | null) => void): () => void {
+  subscribe(listener: (bricks: readonly Brick[] | null) => void): void {
     this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
   }
 
   close(): void {
