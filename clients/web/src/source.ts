@@ -1,7 +1,7 @@
 /** The source of the page, made of its parts: net asks servers, decode turns payload into samples, store keeps them. */
 import { canDecode, createPatchDecoder } from "./decode/index";
-import type { Sleep } from "./errors";
-import type { SampleType, Source } from "./model";
+import { type Sleep, sleep } from "./errors";
+import type { Source } from "./model";
 import { QuarryClient } from "./net/client";
 import { StreamQueue } from "./net/queue";
 import { createTransport, type Transport } from "./net/transport";
@@ -16,8 +16,6 @@ export interface SourceOptions {
   readonly budget?: number;
   /** Null: servers decode. Left out: the workers of this page, which all sources share. */
   readonly decoder?: PatchDecoder | null;
-  readonly canDecode?: (coder: string, type: SampleType) => boolean;
-  readonly retries?: number;
   // For tests.
   readonly transport?: Transport;
   readonly fetch?: typeof globalThis.fetch;
@@ -26,6 +24,8 @@ export interface SourceOptions {
 
 /** Streams of reads that a page has at a time: browsers give an origin six connections, one of them follows steps. */
 const kStreams = 4;
+/** Tries of a call that the server is too busy for, and of a stream from which nothing new comes. */
+const kRetries = 4;
 
 function deviceMemory(): number | undefined {
   return typeof navigator === "undefined" ? undefined : (navigator as { deviceMemory?: number }).deviceMemory;
@@ -38,21 +38,18 @@ function pageDecoder(): PatchDecoder | null {
   return shared ??= createPatchDecoder();
 }
 
-function defined<T extends object>(values: { [K in keyof T]: T[K] | undefined }): Partial<T> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
-}
-
 export function createSource(baseUrl: string, options: SourceOptions = {}): Source {
-  const transport = options.transport ?? createTransport(baseUrl, defined({ token: options.token, fetch: options.fetch }));
-  const client = new QuarryClient(transport, defined({ retries: options.retries, sleep: options.sleep }));
+  const transport = options.transport ?? createTransport(baseUrl, options.token ?? (() => null), options.fetch);
+  const wait = options.sleep ?? sleep;
+  const client = new QuarryClient(transport, { retries: kRetries, sleep: wait });
   const queue = new StreamQueue(kStreams);
   const store = new BrickStore({
     reader: (query, signal) => queue.stream(query.priority, signal, () => client.read(query, signal)),
     decoder: options.decoder === undefined ? pageDecoder() : options.decoder,
-    canDecode: options.canDecode ?? canDecode,
+    canDecode,
     budget: options.budget ?? defaultBudget(deviceMemory()),
     streams: kStreams,
-    ...defined({ sleep: options.sleep }),
+    sleep: wait,
   });
   const events = {
     step: (dataset: string, step: number): void => { store.published(dataset, step); },

@@ -12,8 +12,9 @@ import { DecoderPool } from "./pool";
 
 export { canDecode } from "./decoder";
 
-/** Workers, one less than the machine has processors, from 1 to 4. */
-export function createPatchDecoder(workers = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1))): PatchDecoder {
+export function createPatchDecoder(): PatchDecoder {
+  // One worker less than the machine has processors.
+  const workers = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
   return new DecoderPool({
     workers, load: loadModule, spawn: () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }),
   });

@@ -2,19 +2,13 @@
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import type { BoundedValue, GetStatisticsResponse } from "../../build/proto/quarry/v1/service_pb";
 import { QuarryService } from "../../build/proto/quarry/v1/service_pb";
-import { CallError, sleep, type Sleep } from "../errors";
+import { CallError } from "../errors";
 import type { Bounded, BoxStatistics, DatasetInfo, DatasetSummary, Opened, Selection, Source, StepInfo } from "../model";
 import type { ReadEvent, ReadQuery } from "../reading";
 import { count, datasetInfo, datasetSummary, stepInfo, text } from "./convert";
 import { badAnswer, withRetries } from "./errors";
-import { read } from "./read";
+import { read, type ReadOptions } from "./read";
 import { watch, type WatchEvents, WatchSlot } from "./watch";
-
-export interface ClientOptions {
-  /** Tries of a call that the server is too busy for, and of a stream from which nothing new comes. */
-  readonly retries?: number;
-  readonly sleep?: Sleep;
-}
 
 /** Limits of one listing: more than a person reads, and little enough to hold. */
 const kMostDatasets = 100_000;
@@ -68,15 +62,11 @@ function boxStatistics(
 
 export class QuarryClient {
   private readonly client: Client<typeof QuarryService>;
-  private readonly retries: number;
-  private readonly sleep: Sleep;
   private readonly slot = new WatchSlot();
   private readonly known = new Map<string, DatasetInfo>();
 
-  constructor(transport: Transport, options: ClientOptions = {}) {
+  constructor(transport: Transport, private readonly options: ReadOptions) {
     this.client = createClient(QuarryService, transport);
-    this.retries = options.retries ?? 4;
-    this.sleep = options.sleep ?? sleep;
   }
 
   async list(signal?: AbortSignal): Promise<readonly DatasetSummary[]> {
@@ -104,7 +94,7 @@ export class QuarryClient {
 
   /** One stream a page: another watch ends this one. */
   watch(dataset: string, after: number | null, signal: AbortSignal, events?: WatchEvents): AsyncIterable<StepInfo> {
-    return watch(this.client, this.slot, (s) => this.info(dataset, s), { dataset, after, signal, events, sleep: this.sleep });
+    return watch(this.client, this.slot, (s) => this.info(dataset, s), { dataset, after, signal, events, sleep: this.options.sleep });
   }
 
   async statistics(...[selection, box, level, options, signal]: Parameters<Source["statistics"]>): Promise<BoxStatistics> {
@@ -136,7 +126,7 @@ export class QuarryClient {
   }
 
   read(query: ReadQuery, signal: AbortSignal): AsyncIterable<ReadEvent> {
-    return read(this.client, query, signal, { retries: this.retries, sleep: this.sleep });
+    return read(this.client, query, signal, this.options);
   }
 
   /** The field of the dataset, and the layer of accuracy where it has several. */
@@ -153,6 +143,6 @@ export class QuarryClient {
   }
 
   private call<T>(make: (options: { signal?: AbortSignal }) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return withRetries(() => make(signal === undefined ? {} : { signal }), this.retries, this.sleep, signal);
+    return withRetries(() => make(signal === undefined ? {} : { signal }), this.options.retries, this.options.sleep, signal);
   }
 }

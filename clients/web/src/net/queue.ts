@@ -12,7 +12,7 @@ export class StreamQueue {
   private next = 0;
   private waiting: Waiting[] = [];
 
-  constructor(private readonly most = 4) {}
+  constructor(private readonly most: number) {}
 
   get active(): number {
     return this.running;

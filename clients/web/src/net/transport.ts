@@ -40,11 +40,11 @@ export class FrameLimit {
   }
 }
 
-export function limitedFetch(base: typeof globalThis.fetch, most?: number): typeof globalThis.fetch {
+function limitedFetch(base: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await base(input, init);
     if (response.body === null) return response;
-    const limit = new FrameLimit(most);
+    const limit = new FrameLimit();
     const frames = response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         limit.check(chunk);
@@ -63,18 +63,15 @@ function bearer(token: () => string | null): Interceptor {
   };
 }
 
-export interface TransportOptions {
-  readonly token?: () => string | null;
-  readonly fetch?: typeof globalThis.fetch;
-  readonly mostMessage?: number;
-}
-
-export function createTransport(baseUrl: string, options: TransportOptions): Transport {
+/** @param token  asked at each call */
+export function createTransport(
+  baseUrl: string, token: () => string | null, fetch: typeof globalThis.fetch | undefined,
+): Transport {
   return createGrpcWebTransport({
     baseUrl,
     useBinaryFormat: true,
-    interceptors: [bearer(options.token ?? (() => null))],
+    interceptors: [bearer(token)],
     // Looked up at each call, so that a page may wrap it.
-    fetch: limitedFetch(options.fetch ?? ((input, init) => globalThis.fetch(input, init)), options.mostMessage),
+    fetch: limitedFetch(fetch ?? ((input, init) => globalThis.fetch(input, init))),
   });
 }

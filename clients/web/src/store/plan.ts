@@ -85,10 +85,13 @@ function split(whole: Group): readonly [Group, Group] | null {
   return [group(whole.needs.filter(isBelow)), group(whole.needs.filter((one) => !isBelow(one)))];
 }
 
-/** Boxes that hold all needs and little else: the most wasteful one is cut, up to `most` boxes. */
-function boxesOf(needs: readonly Need[], most: number): Group[] {
+/** Questions about one layer, at most. */
+const kMostBoxes = 12;
+
+/** Boxes that hold all needs and little else: the most wasteful one is cut. */
+function boxesOf(needs: readonly Need[]): Group[] {
   const groups = [group(needs)];
-  while (groups.length < most) {
+  while (groups.length < kMostBoxes) {
     const worst = groups.reduce((best, one, i) => (one.waste > groups[best]!.waste ? i : best), 0);
     const parts = groups[worst]!.waste === 0 ? null : split(groups[worst]!);
     if (parts === null) break;
@@ -127,9 +130,9 @@ function layersOf(needs: readonly Need[], levels: number, has: (patch: number, l
  * @param has  whether a patch's level is in memory or on its way
  */
 export function plan(grid: Pick<GridInfo, "dims" | "patch" | "levels">, needs: Iterable<Need>,
-                     has: (patch: number, level: number) => boolean, mostBoxes = 12): Question[] {
+                     has: (patch: number, level: number) => boolean): Question[] {
   const layers = layersOf([...needs], grid.levels, has);
-  return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing, mostBoxes).map((one): Question => {
+  return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing).map((one): Question => {
     const { focus, want } = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
     return { box: samplesOf(grid, one.box), first, level, patches: one.needs.map((need) => need.patch), focus, want };
   }).sort((a, b) => a.want - b.want));

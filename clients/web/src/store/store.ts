@@ -1,5 +1,5 @@
 /** All sources of a page: one memory, a few streams, visible before prefetch. */
-import { asViewerError, backoff, sleep, type Sleep } from "../errors";
+import { asViewerError, backoff, type Sleep } from "../errors";
 import type { BrickSource, Opened, SampleType, Selection } from "../model";
 import { ViewerError } from "../model";
 import type { PatchDecoder, Reader } from "../reading";
@@ -17,8 +17,9 @@ export interface StoreOptions {
   readonly canDecode: (coder: string, type: SampleType) => boolean;
   /** [bytes] */
   readonly budget: number;
-  readonly streams?: number;
-  readonly sleep?: Sleep;
+  /** The most at a time. */
+  readonly streams: number;
+  readonly sleep: Sleep;
 }
 
 interface Ready {
@@ -33,15 +34,11 @@ const kPrefetchStreams = 2;
 export class BrickStore implements Host {
   readonly memory: Memory;
   private readonly sources = new Set<PageBricks>();
-  private readonly streams: number;
-  private readonly wait: Sleep;
   private scheduled = false;
   private turn = 0;
 
   constructor(private readonly options: StoreOptions) {
     this.memory = new Memory(options.budget);
-    this.streams = options.streams ?? 4;
-    this.wait = options.sleep ?? sleep;
   }
 
   bricks(opened: Opened, selection: Selection): BrickSource {
@@ -104,7 +101,7 @@ export class BrickStore implements Host {
 
   later(attempt: number, error: ViewerError, call: () => void): () => void {
     const abort = new AbortController();
-    this.wait(backoff(attempt, error), abort.signal).then(call, () => undefined);
+    this.options.sleep(backoff(attempt, error), abort.signal).then(call, () => undefined);
     return () => { abort.abort(); };
   }
 
@@ -127,14 +124,15 @@ export class BrickStore implements Host {
   private look(): void {
     for (const source of this.sources) source.reshare();
     this.abortUseless();
+    const { streams } = this.options;
     const visible = this.ready("visible");
     const busy = visible.length > 0 || this.active.some((one) => one.tier === "visible");
     if (busy) {
       for (const one of this.active) if (one.tier === "prefetch") one.abort.abort();
     }
-    for (const one of visible) if (this.active.length < this.streams) this.start(one);
+    for (const one of visible) if (this.active.length < streams) this.start(one);
     if (busy) return;
-    for (const one of this.ready("prefetch")) if (this.active.length < Math.min(this.streams, kPrefetchStreams)) this.start(one);
+    for (const one of this.ready("prefetch")) if (this.active.length < Math.min(streams, kPrefetchStreams)) this.start(one);
   }
 
   private abortUseless(): void {
