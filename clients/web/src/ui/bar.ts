@@ -12,8 +12,6 @@ import { timeText } from "./text";
 export type BarNeeds = Viewed & Pick<Loading, "latest"> & Pick<Setting, "set" | "chooseField"> & Playing & Pick<Styled, "narrow">
   & Pick<Commands, "choose" | "help" | "toggleCopyMenu" | "savePng" | "togglePanel" | "toggleTheme">;
 
-const kPaneTexts: Readonly<Record<ViewState["pane"], string>> = { all: "All", x: "x", y: "y", z: "z", volume: "Volume" };
-
 export class Bar {
   readonly root: HTMLElement;
   private readonly tabs = h("div", { class: "tabs", role: "group", "aria-label": "Panes" });
@@ -143,17 +141,15 @@ export class Bar {
   private updateTabs(): void {
     const { page } = this;
     const kinds = paneKinds(page.grid!).filter((kind) => kind !== "line");
-    const names = page.grid!.axisNames;
+    const [x, y, z] = page.grid!.axisNames;
+    const names: Readonly<Record<ViewState["pane"], string>> = { all: "All", x, y, z, volume: "Volume" };
     const list: ViewState["pane"][] = kinds.length <= 1 ? [] : page.narrow ? [...kinds] : ["all", ...kinds];
-    const texts = list.map((pane) =>
-      pane === "x" ? names[0] : pane === "y" ? names[1] : pane === "z" ? names[2] : kPaneTexts[pane],
-    );
-    const key = texts.join();
+    const key = list.map((pane) => names[pane]).join();
     if (key !== this.tabKey) {
       this.tabKey = key;
-      const titleOf = (pane: ViewState["pane"], text: string): string =>
-        pane === "all" ? "All panes (1)" : pane === "volume" ? "Volume (5)" : `Slice across ${text}`;
-      const choices = list.map((value, i) => ({ value, text: texts[i]!, title: titleOf(value, texts[i]!) }));
+      const titles: Readonly<Record<string, string>> = { all: "All panes (1)", volume: "Volume (5)" };
+      const titleOf = (pane: ViewState["pane"]): string => titles[pane] ?? `Slice across ${names[pane]}`;
+      const choices = list.map((value) => ({ value, text: names[value], title: titleOf(value) }));
       this.tabs.replaceChildren(...choiceButtons(choices, (pane) => {
         page.set({ pane });
       }));
