@@ -67,8 +67,8 @@ struct ReadRange {
   std::span<std::byte> out;
 };
 
-/// A tree of folders and files that datasets are read from: the file system, memory, or any other
-/// implementation of this class. Parts of a path are separated by "/". Thread-safe.
+/// A tree of folders and files that datasets are read from: the file system, or any other implementation of
+/// this class. Parts of a path are separated by "/". Thread-safe.
 class Storage {
  public:
   virtual ~Storage() = default;

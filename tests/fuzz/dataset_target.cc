@@ -4,11 +4,11 @@
 #include <map>
 
 #include "quarry/dataset/verify.h"
-#include "quarry/storage/memory_storage.h"
 #include "tests/fuzz/ask_everything.h"
 #include "tests/fuzz/dataset_input.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/repair.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry::fuzz {
 namespace {
@@ -97,7 +97,7 @@ void TestDataset(ByteSpan input) {
   if (input.empty()) return;
   std::vector<InputFile> files = ReadInputFiles(input.subspan(1));
   if ((std::to_integer<unsigned>(input[0]) & kRepairFiles) != 0) Repair(&files);
-  const auto memory = std::make_shared<MemoryStorage>();
+  const auto memory = std::make_shared<testing::MemoryStorage>();
   for (InputFile& file : files) (void)memory->Put("a.quarry/" + file.path, std::move(file.bytes));
   const auto store = std::make_shared<PatchStore>(kAskMemory);
   const auto dataset = Dataset::Open(Location(memory, "a.quarry"), store);

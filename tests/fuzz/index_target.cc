@@ -9,10 +9,10 @@
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/seal.h"
-#include "quarry/storage/memory_storage.h"
 #include "tests/fuzz/ask_everything.h"
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry::fuzz {
 namespace {
@@ -30,7 +30,7 @@ void Nothing(std::uint64_t, std::uint64_t) {}
 /// The golden dataset in memory, without its last step when it was indexed, and its index.
 struct Golden {
   Golden() {
-    const auto memory = std::make_shared<MemoryStorage>();
+    const auto memory = std::make_shared<testing::MemoryStorage>();
     Require(memory->CopyFolder(fs::path(QUARRY_GOLDEN) / "golden.quarry", "a.quarry").ok(),
             "there is a dataset");
     const Location location(memory, "a.quarry");

@@ -11,10 +11,10 @@
 #include "quarry/dataset/step_follower.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/format/manifest.h"
-#include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry {
 namespace {
@@ -58,7 +58,7 @@ class DatasetStorageTest : public ::testing::Test {
     return CopyOfDisk(read_gap);
   }
   Location CopyOfDisk(std::uint64_t read_gap = 0) {
-    memory_ = std::make_shared<MemoryStorage>(read_gap);
+    memory_ = std::make_shared<testing::MemoryStorage>(read_gap);
     const Status copied = memory_->CopyFolder(disk(), "data/a.quarry");
     EXPECT_TRUE(copied.ok()) << copied.message();
     return {memory_, "data/a.quarry"};
@@ -71,7 +71,7 @@ class DatasetStorageTest : public ::testing::Test {
   std::filesystem::path disk() const { return folder_.path() / "a.quarry"; }
 
   testing::TemporaryFolder folder_;
-  std::shared_ptr<MemoryStorage> memory_;
+  std::shared_ptr<testing::MemoryStorage> memory_;
 };
 
 TEST_F(DatasetStorageTest, ADatasetInMemoryAnswersLikeTheOneOnDisk) {

@@ -12,9 +12,9 @@
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 #include "quarry/index/seal.h"
-#include "quarry/storage/memory_storage.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry::index {
 namespace {
@@ -405,7 +405,7 @@ TEST_F(IndexTest, PrivateCopiesLeaveNothingBehind) {
 
 /// Copies dataset and index from disk to memory.
 Location CopyToMemory(const fs::path& path) {
-  auto memory = std::make_shared<MemoryStorage>();
+  auto memory = std::make_shared<testing::MemoryStorage>();
   const Status copied = memory->CopyFolder(path, "a.quarry");
   EXPECT_TRUE(copied.ok()) << copied.message();
   return {memory, "a.quarry"};

@@ -11,11 +11,11 @@
 
 #include "quarry/base/utf8.h"
 #include "quarry/query/read_plan.h"
-#include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/wire/convert.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
+#include "tests/testing/memory_storage.h"
 #include "tests/unit/server/fake_peer.h"
 
 namespace quarry::server {
@@ -106,7 +106,7 @@ TEST_F(CoreTest, AReadReadsWhatItsCostSaysAndNothingTheSecondTime) {
 /// So many that opening all takes longer than the pause between two looks at whether the client is there.
 TEST_F(CoreTest, AListThatNobodyWaitsForOpensNoMoreDatasets) {
   constexpr std::size_t kDatasets = 300;
-  const auto memory = std::make_shared<MemoryStorage>();
+  const auto memory = std::make_shared<testing::MemoryStorage>();
   for (std::size_t i = 0; i < kDatasets; ++i)
     ASSERT_TRUE(memory->CopyFolder(folder_.path() / "a.quarry", fmt::format("data/{}.quarry", i)).ok());
   const auto counted = std::make_shared<testing::FaultyStorage>(memory);

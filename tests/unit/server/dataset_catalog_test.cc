@@ -10,9 +10,9 @@
 
 #include "quarry/dataset/step_follower.h"
 #include "quarry/index/index_writer.h"
-#include "quarry/storage/memory_storage.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
+#include "tests/testing/memory_storage.h"
 #include "tests/unit/server/fake_peer.h"
 
 namespace quarry::server {
@@ -37,7 +37,7 @@ class DatasetCatalogTest : public ::testing::Test {
   }
 
   testing::TemporaryFolder folder_;
-  std::shared_ptr<MemoryStorage> memory_ = std::make_shared<MemoryStorage>();
+  std::shared_ptr<testing::MemoryStorage> memory_ = std::make_shared<testing::MemoryStorage>();
   std::shared_ptr<FaultyStorage> storage_ = std::make_shared<FaultyStorage>(memory_);
   DatasetCatalog catalog_{DatasetCatalogOptions{Location(storage_, "data"), {}, scratch()}};
 };

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "quarry/base/file.h"
-#include "quarry/storage/memory_storage.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/storage/stamp_watch.h"
 #include "tests/testing/failing_memory.h"
 #include "tests/testing/faulty_storage.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry {
 namespace {
@@ -105,7 +105,7 @@ class MemorySite final : public Site {
   void Age(const std::string&) override {}
 
  private:
-  std::shared_ptr<MemoryStorage> memory_ = std::make_shared<MemoryStorage>();
+  std::shared_ptr<testing::MemoryStorage> memory_ = std::make_shared<testing::MemoryStorage>();
 };
 
 class StorageTest : public ::testing::TestWithParam<std::string> {
@@ -452,7 +452,7 @@ TEST(StampWatchTest, AnOldStampHoldsAfterALookUntilItHasBeenKnownForATick) {
 }
 
 TEST(MemoryStorageTest, HasOnePlaceForEverySpellingOfAPath) {
-  MemoryStorage memory;
+  testing::MemoryStorage memory;
   ASSERT_TRUE(memory.Put("/a//b/./c", BytesOf("text")).ok());
 
   for (const char* path : {"a/b/c", "/a/b/c", "a/x/../b/c", "../a/b/c"})
@@ -462,7 +462,7 @@ TEST(MemoryStorageTest, HasOnePlaceForEverySpellingOfAPath) {
 }
 
 TEST(MemoryStorageTest, AFileIsNoFolderAndAFolderNoFile) {
-  MemoryStorage memory;
+  testing::MemoryStorage memory;
   ASSERT_TRUE(memory.Put("a/file", BytesOf("text")).ok());
 
   EXPECT_EQ(memory.Put("a", BytesOf("text")).code(), StatusCode::kInvalidArgument);
@@ -472,7 +472,7 @@ TEST(MemoryStorageTest, AFileIsNoFolderAndAFolderNoFile) {
 }
 
 TEST(MemoryStorageTest, RenamingTakesWhatIsInsideAndNothingElse) {
-  MemoryStorage memory;
+  testing::MemoryStorage memory;
   ASSERT_TRUE(memory.Put("a/x/file", BytesOf("text")).ok());
   ASSERT_TRUE(memory.Put("a.b", BytesOf("beside")).ok());
   ASSERT_TRUE(memory.Put("aa/file", BytesOf("beside")).ok());
@@ -494,7 +494,7 @@ TEST(MemoryStorageTest, CopiesAFolderOfAnotherStorage) {
   site.Put("a/file", "text");
   site.Put("a/b/empty", "");
   site.MakeFolder("a/c");
-  MemoryStorage memory;
+  testing::MemoryStorage memory;
   ASSERT_TRUE(memory.CopyFolder(site.root() / "a", "copy").ok());
 
   EXPECT_EQ(TextOf(*memory.ReadWhole("copy/file", 10)), "text");
@@ -504,7 +504,7 @@ TEST(MemoryStorageTest, CopiesAFolderOfAnotherStorage) {
 }
 
 TEST(FaultyStorageTest, MeetsTheCallsThatARuleNames) {
-  auto memory = std::make_shared<MemoryStorage>();
+  auto memory = std::make_shared<testing::MemoryStorage>();
   ASSERT_TRUE(memory->Put("a/x.qsf", BytesOf("0123456789")).ok());
   ASSERT_TRUE(memory->Put("a/y.json", BytesOf("0123456789")).ok());
   FaultyStorage faulty(memory);

@@ -1,4 +1,4 @@
-#include "quarry/storage/memory_storage.h"
+#include "tests/testing/memory_storage.h"
 
 #include <cerrno>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "quarry/base/file.h"
 
-namespace quarry {
+namespace quarry::testing {
 namespace {
 
 class MemoryObject final : public StoredObject {
@@ -163,4 +163,4 @@ Result<std::shared_ptr<const StoredObject>> MemoryStorage::Open(const std::strin
       std::make_shared<const MemoryObject>(path, std::move(node.bytes)));
 }
 
-}  // namespace quarry
+}  // namespace quarry::testing

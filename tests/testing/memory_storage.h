@@ -6,10 +6,9 @@
 
 #include "quarry/storage/location.h"
 
-namespace quarry {
+namespace quarry::testing {
 
-/// Files in memory: for tests, and for data that a program holds or has fetched as a whole. Paths begin at
-/// the root of the storage, with or without "/".
+/// Files in memory. Paths begin at the root of the storage, with or without "/".
 class MemoryStorage final : public Storage {
  public:
   /// @param read_gap  [bytes] see Storage; skipping costs nothing in memory
@@ -52,4 +51,4 @@ class MemoryStorage final : public Storage {
   std::uint64_t made_ = 0;
 };
 
-}  // namespace quarry
+}  // namespace quarry::testing
