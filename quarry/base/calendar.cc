@@ -33,7 +33,6 @@ struct Axis {
 };
 
 // ---- Days
-// --------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kGregorianBegin = 2299161;  // Julian day of 1582-10-15
 
@@ -140,7 +139,6 @@ std::optional<Int128> MomentOf(const Date& date, Calendar calendar) {
 }
 
 // ---- Units
-// -------------------------------------------------------------------------------------------------
 
 Result<Axis> ParseAxis(const TimeUnit& unit) {
   const auto units = ParseUnits(unit.units);

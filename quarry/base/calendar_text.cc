@@ -156,8 +156,6 @@ std::optional<UnitName> FindUnit(std::string_view word) {
 
 }  // namespace
 
-/// A date as CF, ISO 8601 and WRF write it. Whether the calendar has the day is another question.
-/// @source UDUNITS-2, "Grammar", TIMESTAMP; CF conventions 1.11, section 4.4
 std::optional<Date> ParseDate(std::string_view text) {
   Date date;
   text = Trimmed(text);

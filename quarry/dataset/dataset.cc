@@ -288,10 +288,4 @@ Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& reques
   return query::PointsPlan{std::move(plan), std::move(interpolator), request.cost_only};
 }
 
-Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& request,
-                                              const query::PatchLocator* locator) const {
-  QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(request));
-  return PlanPoints(request, std::move(query), locator);
-}
-
 }  // namespace quarry

@@ -76,8 +76,6 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request, query::Query query,
                                        const query::PatchLocator* locator = nullptr,
                                        const query::InTurn& in_turn = query::AtOnce) const;
-  Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request,
-                                       const query::PatchLocator* locator = nullptr) const;
 
  private:
   Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,

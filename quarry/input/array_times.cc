@@ -102,9 +102,6 @@ Times FindTimes(const ArrayFile& file, const Conventions& conventions, const Arr
   return times;
 }
 
-/// The one moment of an array without a dimension of time: a time of the format, or a coordinate of no
-/// dimension.
-/// @returns  that coordinate
 std::optional<std::size_t> FindMoment(const ArrayFile& file, const Conventions& conventions,
                                       const ArrayInfo& array, InputInfo* info) {
   if (array.time) {

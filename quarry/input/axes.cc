@@ -201,10 +201,6 @@ Status TakeGrid(const std::vector<AxisDimension>& dimensions, const InputOptions
 
 }  // namespace
 
-std::size_t AxisRoles::rank() const {
-  return static_cast<std::size_t>(std::ranges::count_if(grid, [](const auto& d) { return d.has_value(); }));
-}
-
 Result<AxisRoles> AssignAxes(const std::vector<AxisDimension>& named, const InputOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<AxisDimension> dimensions, Relabel(named, options.axes));
   for (std::size_t i = 0; i < dimensions.size(); ++i) {

@@ -33,8 +33,6 @@ struct AxisRoles {
   std::int64_t moments = 1;           ///< that are chosen of `time`
   std::optional<std::size_t> fields;  ///< a dimension whose chosen indices each become a field
   std::int64_t field_count = 1;       ///< that are chosen of `fields`
-
-  std::size_t rank() const;  ///< axes of the grid
 };
 
 /// Assigns roles: those of --axes; else time by the file's metadata, and z, y, x to the last dimensions.

@@ -117,7 +117,6 @@ std::optional<double> Number(const FileAttributes& attributes, const std::string
   return numbers.empty() ? std::nullopt : std::optional(numbers.front().nearest());
 }
 
-/// The numbers of an attribute; also those that are written as text, as "-9999.".
 std::vector<SampleValue> AllNumbers(const FileAttribute& attribute) {
   std::vector<SampleValue> numbers = attribute.exact;
   if (numbers.empty()) numbers.assign(attribute.numbers.begin(), attribute.numbers.end());

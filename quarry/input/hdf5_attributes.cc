@@ -85,7 +85,6 @@ std::optional<FileAttribute> ReadAttribute(hid_t object, const char* name) {
 
 }  // namespace
 
-/// The cause of the library's last error, in its own words.
 std::string Hdf5Error() {
   std::string text = "no reason given";
   const auto take_first = [](unsigned, const H5E_error2_t* error, void* data) -> herr_t {
@@ -101,7 +100,6 @@ Handle OpenAttribute(hid_t object, const char* name) {
   return {H5Aopen(object, name, H5P_DEFAULT), H5Aclose};
 }
 
-/// All texts of a list, or a single text.
 Result<std::vector<std::string>> ReadStrings(hid_t dataset, hid_t type, std::size_t count) {
   constexpr hsize_t kAtATime = 256;
   const Handle space(H5Dget_space(dataset), H5Sclose);
@@ -161,7 +159,6 @@ std::string Text(hid_t object, const char* name) {
   return texts.size() == 1 ? texts.front() : "";
 }
 
-/// "/data/1/meshes/B/x" -> "/data/1/meshes/B"
 std::string Parent(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);

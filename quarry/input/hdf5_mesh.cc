@@ -90,7 +90,6 @@ void DescribeMesh(const OpenPmdMesh& mesh, ArrayInfo* array) {
   array->field = fmt::format("{}_{}", record.substr(record.rfind('/') + 1), array->field);
 }
 
-/// Physical time of the iteration that a dataset belongs to: from the nearest enclosing group that has one.
 void FindTime(hid_t file, ArrayInfo* array) {
   std::string path = array->name;
   while (path != "/") {
@@ -106,8 +105,6 @@ void FindTime(hid_t file, ArrayInfo* array) {
   }
 }
 
-/// Names the kind of a file that is not one grid, by marks of the code that has written it: "a FLASH file".
-/// @returns the kind, and what it is made of
 std::optional<std::pair<const char*, const char*>> FindOtherMesh(hid_t file) {
   constexpr const char* kBlocks =
       "blocks, which Quarry does not read as one grid yet; write them to one uniform grid first "

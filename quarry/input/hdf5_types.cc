@@ -17,8 +17,6 @@ std::optional<DataType> ToDataType(hid_t type) {
   return std::nullopt;
 }
 
-/// Complex numbers as h5py and others write them: a compound of two floats, the real part first. Nothing for
-/// other types.
 std::optional<DataType> TypeOfParts(hid_t type) {
   if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2) return std::nullopt;
   const auto name = [&](unsigned member) {
@@ -35,7 +33,6 @@ std::optional<DataType> TypeOfParts(hid_t type) {
   return part;
 }
 
-/// A type in memory that has one part of a compound alone.
 hid_t TypeOfPart(hid_t dataset, Part part, hid_t native) {
   const Handle type(H5Dget_type(dataset), H5Tclose);
   char* const name = H5Tget_member_name(type.get(), part == Part::kImaginary ? 1 : 0);
@@ -71,7 +68,6 @@ hid_t NativeType(DataType type) {
   return H5T_NATIVE_UINT64;
 }
 
-/// The type of a dataset in native byte order: nothing is converted.
 hid_t BitsOfType(hid_t dataset) {
   const Handle type(H5Dget_type(dataset), H5Tclose);
   const hid_t own = H5Tcopy(type.get());
@@ -79,7 +75,6 @@ hid_t BitsOfType(hid_t dataset) {
   return own;
 }
 
-/// float16 of IEEE 754, and bool as h5py and PyTables write it: an enumeration of a byte, FALSE and TRUE.
 GivenType ToGivenType(hid_t type) {
   if (H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 2) {
     std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;

@@ -232,7 +232,6 @@ Result<Tiff> OpenTiffFile(const std::string& path) {
   return DataLoss("\"{}\" is not a TIFF file, or is damaged: {}", path, TiffError());
 }
 
-/// The shape of the current page.
 Result<ImageShape> ReadShape(TIFF* tiff, const std::string& path) {
   ImageShape shape;
   std::uint16_t bits = 1;

@@ -140,7 +140,6 @@ Result<Grid> ReadGrid(const std::string& path) {
   return grid;
 }
 
-/// Where the samples of a piece lie among all.
 Box BoxOf(const Grid& grid, const Piece& piece, bool of_cells) {
   Box box;
   const Index3 dims = DimsOf(piece.extent, of_cells);
@@ -152,8 +151,6 @@ Box BoxOf(const Grid& grid, const Piece& piece, bool of_cells) {
   return box;
 }
 
-/// Whether each sample is in some piece. Looks at the boxes between the borders of all pieces.
-/// @errors kDataLoss with a box that is missing
 Status CheckCovered(const std::vector<Box>& boxes, const Index3& dims, const std::string& path) {
   std::array<std::vector<std::int64_t>, 3> cuts;
   for (std::size_t a = 0; a < 3; ++a) {

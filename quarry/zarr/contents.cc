@@ -84,8 +84,6 @@ double FieldContents::max_error(int level) const {
   return rounded ? error + Rounding(magnitude + error) : error;
 }
 
-bool FieldContents::has_times() const { return HasTimes(steps); }
-
 std::string FieldContents::dtype() const {
   return std::string(rounded ? Name(DataType::kFloat32) : description.given_type());
 }

@@ -41,7 +41,6 @@ struct FieldContents {
   /// The largest error of all steps, with what rounding adds. @param level  see max_errors; the last beyond
   /// it
   double max_error(int level) const;
-  bool has_times() const;
   /// The type of its samples in the hierarchy.
   std::string dtype() const;
 };

@@ -65,6 +65,11 @@ class QueryTest : public ::testing::TestWithParam<QueryCase> {
     return samples;
   }
 
+  Result<PointsPlan> PlanPoints(const PointsRequest& request) const {
+    QUARRY_ASSIGN_OR_RETURN(Query query, dataset_->Resolve(request));
+    return dataset_->PlanPoints(request, std::move(query));
+  }
+
   testing::TemporaryFolder folder_;
   testing::DatasetRecipe recipe_;
   std::shared_ptr<const Dataset> dataset_;
@@ -362,7 +367,7 @@ TEST_P(QueryTest, PointsAreInterpolatedBetweenTheirEightSamples) {
     }
     request.points.push_back(point);
   }
-  PointsPlan plan = *dataset_->PlanPoints(request);
+  PointsPlan plan = *PlanPoints(request);
   const Cost cost = plan.read.cost;
   const PointsAnswer answer = *ReadPoints(*dataset_, std::move(plan), &engine_, kNever);
   EXPECT_EQ(answer.cost, cost);
@@ -431,7 +436,7 @@ TEST_P(QueryTest, ManyPointsAreWorkedOnInParts) {
     PointsRequest few{"pressure", {}, {}, false};
     few.points.assign(request.points.begin() + static_cast<std::ptrdiff_t>(first),
                       request.points.begin() + static_cast<std::ptrdiff_t>(first + kFew));
-    const PointsAnswer answer = *ReadPoints(*dataset_, *dataset_->PlanPoints(few), &engine_, kNever);
+    const PointsAnswer answer = *ReadPoints(*dataset_, *PlanPoints(few), &engine_, kNever);
     for (std::size_t i = 0; i < kFew; ++i) {
       const bool missing = std::isnan(values[first + i]);
       ASSERT_TRUE(missing ? std::isnan(answer.values[i]) : answer.values[i] == values[first + i])
@@ -442,7 +447,7 @@ TEST_P(QueryTest, ManyPointsAreWorkedOnInParts) {
 
 TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
   const auto patches = [&](std::vector<Point> points) {
-    return dataset_->PlanPoints({"pressure", {}, std::move(points), true})->read.cost.patches;
+    return PlanPoints({"pressure", {}, std::move(points), true})->read.cost.patches;
   };
   EXPECT_EQ(patches({{0, 0, 0}}), 1u);
   EXPECT_EQ(patches({{0, 0, 0}, {36, 21, 12}}), 2u) << "opposite corners, nothing between";
@@ -451,9 +456,9 @@ TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
   EXPECT_EQ(patches({{7.5, 7.5, 7.5}}), 8u);
   for (const Point& outside :
        {Point{-0.001, 0, 0}, Point{36.001, 0, 0}, Point{0, NAN, 0}, Point{0, 0, INFINITY}})
-    EXPECT_EQ(dataset_->PlanPoints({"pressure", {}, {outside}, true}).status().code(),
+    EXPECT_EQ(PlanPoints({"pressure", {}, {outside}, true}).status().code(),
               StatusCode::kInvalidArgument);
-  EXPECT_EQ(dataset_->PlanPoints({"pressure", {}, {}, true}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(PlanPoints({"pressure", {}, {}, true}).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_P(QueryTest, AFocusBringsTheNearestPatchesFirstInsideEachLevel) {
