@@ -203,7 +203,7 @@ class Updater {
         old.ForEach(name, key_bytes, [&](std::uint64_t first, const StoredCursor::Record& record) -> Status {
           if (!keep(first)) return Status::Ok();
           if (++records % kRecordsAtATime == 0) QUARRY_RETURN_IF_ERROR(transaction.Renew(environment));
-          return transaction.Append(database, record.key, record.value);
+          return transaction.Put(database, record.key, record.value, MDB_APPEND);
         }));
     return transaction.Commit();
   }
@@ -283,8 +283,7 @@ Status PublishIndex(const fs::path& folder, const fs::path& working) {
   seal.data_file = fmt::format("patches-{}.mdb", ChecksumText(seal.checksum));
   QUARRY_RETURN_IF_ERROR(Rename(working, folder / seal.data_file));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
-  QUARRY_RETURN_IF_ERROR(WriteSeal(folder, seal));
-  return Status::Ok();
+  return WriteSeal(folder, seal);
 }
 
 /// Removes older indices, and leftovers of a killed run. Called under the folder's lock.

@@ -30,10 +30,6 @@ Result<Environment> Environment::Create(const std::filesystem::path& path) {
   return environment;
 }
 
-Environment::~Environment() {
-  if (env_ != nullptr) mdb_env_close(env_);
-}
-
 Result<Transaction> Transaction::Begin(const Environment& environment) {
   MDB_txn* txn = nullptr;
   QUARRY_RETURN_IF_ERROR(
@@ -41,54 +37,34 @@ Result<Transaction> Transaction::Begin(const Environment& environment) {
   return Transaction(txn, &environment.path());
 }
 
-Transaction::~Transaction() {
-  if (txn_ != nullptr) mdb_txn_abort(txn_);
-}
-
-Status Transaction::Commit() {
-  MDB_txn* txn = txn_;
-  txn_ = nullptr;
-  return Check(mdb_txn_commit(txn), "write the index", *path_);
-}
+Status Transaction::Commit() { return Check(mdb_txn_commit(txn_.release()), "write the index", *path_); }
 
 Status Transaction::Renew(const Environment& environment) {
   QUARRY_RETURN_IF_ERROR(Commit());
-  QUARRY_ASSIGN_OR_RETURN(Transaction next, Begin(environment));
-  std::swap(txn_, next.txn_);
+  QUARRY_ASSIGN_OR_RETURN(*this, Begin(environment));
   return Status::Ok();
 }
 
 Result<MDB_dbi> Transaction::OpenDatabase(const char* name) const {
   MDB_dbi database = 0;
   QUARRY_RETURN_IF_ERROR(
-      Check(mdb_dbi_open(txn_, name, MDB_CREATE, &database), "open a database of the index", *path_));
+      Check(mdb_dbi_open(txn_.get(), name, MDB_CREATE, &database), "open a database of the index", *path_));
   return database;
 }
 
-Result<std::optional<ByteSpan>> Transaction::Get(MDB_dbi database, ByteSpan key) const {
-  MDB_val k = ToVal(key);
-  MDB_val value;
-  const int code = mdb_get(txn_, database, &k, &value);
-  if (code == MDB_NOTFOUND) return std::optional<ByteSpan>();
-  QUARRY_RETURN_IF_ERROR(Check(code, "read the index", *path_));
-  return std::optional<ByteSpan>(ToSpan(value));
-}
-
-Status Transaction::Put(MDB_dbi database, ByteSpan key, ByteSpan value) {
+Status Transaction::Put(MDB_dbi database, ByteSpan key, ByteSpan value, unsigned flags) {
   MDB_val k = ToVal(key);
   MDB_val v = ToVal(value);
-  return Check(mdb_put(txn_, database, &k, &v, 0), "write the index", *path_);
-}
-
-Status Transaction::Append(MDB_dbi database, ByteSpan key, ByteSpan value) {
-  MDB_val k = ToVal(key);
-  MDB_val v = ToVal(value);
-  return Check(mdb_put(txn_, database, &k, &v, MDB_APPEND), "write the index", *path_);
+  return Check(mdb_put(txn_.get(), database, &k, &v, flags), "write the index", *path_);
 }
 
 Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpan key, ByteSpan value) {
-  QUARRY_ASSIGN_OR_RETURN(const auto found, transaction.Get(database, key));
-  return found && std::equal(found->begin(), found->end(), value.begin(), value.end());
+  MDB_val k = ToVal(key);
+  MDB_val found;
+  const int code = mdb_get(transaction.get(), database, &k, &found);
+  if (code == MDB_NOTFOUND) return false;
+  QUARRY_RETURN_IF_ERROR(Check(code, "read the index", transaction.path()));
+  return std::ranges::equal(ToSpan(found), value);
 }
 
 Result<Cursor> Cursor::Open(const Transaction& transaction, MDB_dbi database) {
@@ -98,20 +74,15 @@ Result<Cursor> Cursor::Open(const Transaction& transaction, MDB_dbi database) {
   return Cursor(cursor, &transaction.path());
 }
 
-Cursor::~Cursor() {
-  if (cursor_ != nullptr) mdb_cursor_close(cursor_);
-}
-
-Result<std::optional<Cursor::Record>> Cursor::Seek(ByteSpan key) { return Move(ToVal(key), MDB_SET_RANGE); }
-
-Result<std::optional<Cursor::Record>> Cursor::Move(MDB_val key, MDB_cursor_op operation) {
+Result<std::optional<Cursor::Record>> Cursor::Seek(ByteSpan key) {
+  MDB_val k = ToVal(key);
   MDB_val value;
-  const int code = mdb_cursor_get(cursor_, &key, &value, operation);
+  const int code = mdb_cursor_get(cursor_.get(), &k, &value, MDB_SET_RANGE);
   if (code == MDB_NOTFOUND) return std::optional<Record>();
   QUARRY_RETURN_IF_ERROR(Check(code, "read the index", *path_));
-  return std::optional<Record>(Record{ToSpan(key), ToSpan(value)});
+  return std::optional<Record>(Record{ToSpan(k), ToSpan(value)});
 }
 
-Status Cursor::Delete() { return Check(mdb_cursor_del(cursor_, 0), "write the index", *path_); }
+Status Cursor::Delete() { return Check(mdb_cursor_del(cursor_.get(), 0), "write the index", *path_); }
 
 }  // namespace quarry::index::lmdb

@@ -3,6 +3,7 @@
 #include <lmdb.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "quarry/base/endian.h"
@@ -19,25 +20,26 @@ inline ByteSpan ToSpan(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
+/// Closes handles. A transaction that was not committed aborts.
+struct Close {
+  void operator()(MDB_env* environment) const { mdb_env_close(environment); }
+  void operator()(MDB_txn* transaction) const { mdb_txn_abort(transaction); }
+  void operator()(MDB_cursor* cursor) const { mdb_cursor_close(cursor); }
+};
+
 /// An environment in one file, without LMDB's lock file: no other process knows the file.
 class Environment {
  public:
   /// Creates a new file. LMDB trusts the contents of a file, so it never opens one from elsewhere:
   /// lmdb_reader.h reads those.
   static Result<Environment> Create(const std::filesystem::path& path);
-  ~Environment();
-  Environment(Environment&& other) noexcept : env_(other.env_), path_(std::move(other.path_)) {
-    other.env_ = nullptr;
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
 
-  MDB_env* get() const { return env_; }
+  MDB_env* get() const { return env_.get(); }
   const std::filesystem::path& path() const { return path_; }
 
  private:
   Environment(MDB_env* env, std::filesystem::path path) : env_(env), path_(std::move(path)) {}
-  MDB_env* env_;
+  std::unique_ptr<MDB_env, Close> env_;
   std::filesystem::path path_;
 };
 
@@ -45,27 +47,20 @@ class Environment {
 class Transaction {
  public:
   static Result<Transaction> Begin(const Environment& environment);
-  ~Transaction();
-  Transaction(Transaction&& other) noexcept : txn_(other.txn_), path_(other.path_) { other.txn_ = nullptr; }
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
 
   Status Commit();
   /// Commits, and begins another one.
   Status Renew(const Environment& environment);
   /// Makes it if there is none.
   Result<MDB_dbi> OpenDatabase(const char* name) const;
-  /// The value of a key, valid during the transaction; nothing if there is none.
-  Result<std::optional<ByteSpan>> Get(MDB_dbi database, ByteSpan key) const;
-  Status Put(MDB_dbi database, ByteSpan key, ByteSpan value);
-  /// The same for a key beyond all others of the database.
-  Status Append(MDB_dbi database, ByteSpan key, ByteSpan value);
-  MDB_txn* get() const { return txn_; }
+  /// @param flags  MDB_APPEND for a key beyond all others of the database
+  Status Put(MDB_dbi database, ByteSpan key, ByteSpan value, unsigned flags = 0);
+  MDB_txn* get() const { return txn_.get(); }
   const std::filesystem::path& path() const { return *path_; }
 
  private:
   Transaction(MDB_txn* txn, const std::filesystem::path* path) : txn_(txn), path_(path) {}
-  MDB_txn* txn_;
+  std::unique_ptr<MDB_txn, Close> txn_;
   const std::filesystem::path* path_;
 };
 
@@ -76,10 +71,6 @@ Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpa
 class Cursor {
  public:
   static Result<Cursor> Open(const Transaction& transaction, MDB_dbi database);
-  ~Cursor();
-  Cursor(Cursor&& other) noexcept : cursor_(other.cursor_), path_(other.path_) { other.cursor_ = nullptr; }
-  Cursor(const Cursor&) = delete;
-  Cursor& operator=(const Cursor&) = delete;
 
   struct Record {
     ByteSpan key;
@@ -91,8 +82,7 @@ class Cursor {
 
  private:
   Cursor(MDB_cursor* cursor, const std::filesystem::path* path) : cursor_(cursor), path_(path) {}
-  Result<std::optional<Record>> Move(MDB_val key, MDB_cursor_op operation);
-  MDB_cursor* cursor_;
+  std::unique_ptr<MDB_cursor, Close> cursor_;
   const std::filesystem::path* path_;
 };
 

@@ -68,11 +68,6 @@ T NumberAt(ByteSpan bytes, std::size_t at) {
   return value;
 }
 
-template <typename... Arguments>
-Status Damaged(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  return DataLoss("{}", fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
 /// As LMDB compares keys: byte by byte, then the shorter one first.
 bool Before(ByteSpan a, ByteSpan b) {
   const int order = std::memcmp(a.data(), b.data(), std::min(a.size(), b.size()));
@@ -82,7 +77,7 @@ bool Before(ByteSpan a, ByteSpan b) {
 /// @param bytes  TreeAt::kEnd of them
 Result<StoredTree> TreeIn(ByteSpan bytes) {
   if (const auto flags = NumberAt<std::uint16_t>(bytes, TreeAt::kFlags); flags != 0)
-    return Damaged("a tree has the flags {}", flags);
+    return DataLoss("a tree has the flags {}", flags);
   const auto root = NumberAt<std::uint64_t>(bytes, TreeAt::kRoot);
   return StoredTree{root, root == kNoPage};
 }
@@ -113,12 +108,12 @@ PrivateCopy::~PrivateCopy() {
 }
 
 Result<StoredPages> StoredPages::Open(ByteSpan file) {
-  if (file.size() < MetaAt::kEnd) return Damaged("a file of {} bytes is not an index", file.size());
+  if (file.size() < MetaAt::kEnd) return DataLoss("a file of {} bytes is not an index", file.size());
   const auto page_size = NumberAt<std::uint32_t>(file, MetaAt::kPageSize);
   if (page_size < kSmallestPage || page_size > kLargestPage || !std::has_single_bit(page_size))
-    return Damaged("pages have {} bytes", page_size);
+    return DataLoss("pages have {} bytes", page_size);
   StoredPages pages(file, page_size);
-  if (pages.page_count() < kMetaPages) return Damaged("a file of {} bytes is not an index", file.size());
+  if (pages.page_count() < kMetaPages) return DataLoss("a file of {} bytes is not an index", file.size());
   std::uint64_t newest = 0;
   ByteSpan meta;
   for (std::size_t i = 0; i < kMetaPages; ++i) {
@@ -127,7 +122,7 @@ Result<StoredPages> StoredPages::Open(ByteSpan file) {
         NumberAt<std::uint32_t>(page, MetaAt::kVersion) != kVersion ||
         NumberAt<std::uint32_t>(page, MetaAt::kPageSize) != page_size ||
         (NumberAt<std::uint16_t>(page, HeaderAt::kFlags) & kMeta) == 0)
-      return Damaged("page {} is not the first page of an LMDB file", i);
+      return DataLoss("page {} is not the first page of an LMDB file", i);
     const auto transaction = NumberAt<std::uint64_t>(page, MetaAt::kTransaction);
     if (meta.empty() || transaction > newest) meta = page;
     newest = std::max(newest, transaction);
@@ -141,13 +136,13 @@ Result<StoredTree> StoredPages::FindTree(const char* name) const {
   StoredCursor cursor(*this, main_);
   QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
   if (!record || !std::ranges::equal(record->key, key) || record->value.size() != TreeAt::kEnd)
-    return Damaged("there is no database \"{}\"", name);
+    return DataLoss("there is no database \"{}\"", name);
   return TreeIn(record->value);
 }
 
 Result<StoredPages::Page> StoredPages::PageAt(std::uint64_t number) const {
   if (number < kMetaPages || number >= page_count())
-    return Damaged("page {} of {} is named", number, page_count());
+    return DataLoss("page {} of {} is named", number, page_count());
   Page page;
   page.bytes = file_.subspan(number * page_size_, page_size_);
   const auto flags = NumberAt<std::uint16_t>(page.bytes, HeaderAt::kFlags);
@@ -157,7 +152,7 @@ Result<StoredPages::Page> StoredPages::PageAt(std::uint64_t number) const {
   if ((flags != kLeaf && flags != kBranch) ||
       NumberAt<std::uint64_t>(page.bytes, HeaderAt::kNumber) != number ||
       lower < HeaderAt::kEnd + sizeof(std::uint16_t) || lower > upper || upper > page_size_)
-    return Damaged("page {} has the flags {} and ends {} and {}", number, flags, lower, upper);
+    return DataLoss("page {} has the flags {} and ends {} and {}", number, flags, lower, upper);
   page.count = static_cast<std::uint16_t>((lower - HeaderAt::kEnd) / sizeof(std::uint16_t));
   return page;
 }
@@ -166,10 +161,10 @@ Result<StoredPages::Page> StoredPages::PageAt(std::uint64_t number) const {
 Result<ByteSpan> StoredPages::NodeBytes(const Page& page, std::size_t index) const {
   const auto place = NumberAt<std::uint16_t>(page.bytes, HeaderAt::kEnd + index * sizeof(std::uint16_t));
   if (place + NodeOffset::kEnd > page.bytes.size())
-    return Damaged("node {} lies at byte {} of a page", index, place);
+    return DataLoss("node {} lies at byte {} of a page", index, place);
   const ByteSpan node = page.bytes.subspan(place);
   const auto key = NumberAt<std::uint16_t>(node, NodeOffset::kKey);
-  if (NodeOffset::kEnd + key > node.size()) return Damaged("node {} has a key of {} bytes", index, key);
+  if (NodeOffset::kEnd + key > node.size()) return DataLoss("node {} has a key of {} bytes", index, key);
   return node;
 }
 
@@ -194,7 +189,7 @@ Result<StoredPages::Node> StoredPages::NodeAt(const Page& page, std::size_t inde
     return node;
   }
   if ((flags != 0 && flags != kTree) || size > rest.size())
-    return Damaged("node {} has the flags {} and {} bytes", index, flags, size);
+    return DataLoss("node {} has the flags {} and {} bytes", index, flags, size);
   node.value = rest.first(size);
   return node;
 }
@@ -202,12 +197,12 @@ Result<StoredPages::Node> StoredPages::NodeAt(const Page& page, std::size_t inde
 /// @param place  begins with the number of the first page
 Result<ByteSpan> StoredPages::LargeValue(ByteSpan place, std::uint32_t size) const {
   const auto number = place.size() < sizeof(std::uint64_t) ? kNoPage : NumberAt<std::uint64_t>(place, 0);
-  if (number < kMetaPages || number >= page_count()) return Damaged("a value lies in page {}", number);
+  if (number < kMetaPages || number >= page_count()) return DataLoss("a value lies in page {}", number);
   const ByteSpan pages = file_.subspan(number * page_size_);
   const auto length = NumberAt<std::uint32_t>(pages, HeaderAt::kLength);
   if (NumberAt<std::uint16_t>(pages, HeaderAt::kFlags) != kLarge || length > page_count() - number ||
       HeaderAt::kEnd + std::uint64_t{size} > length * std::uint64_t{page_size_})
-    return Damaged("a value of {} bytes lies in {} pages from {} on", size, length, number);
+    return DataLoss("a value of {} bytes lies in {} pages from {} on", size, length, number);
   return pages.subspan(HeaderAt::kEnd, size);
 }
 
@@ -237,7 +232,7 @@ Result<bool> StoredCursor::SeekInLeaf(ByteSpan key) {
 
 Status StoredCursor::Descend(std::uint64_t number, ByteSpan key) {
   while (true) {
-    if (depth_ == kMostDepth) return Damaged("a tree is deeper than {} pages", kMostDepth);
+    if (depth_ == kMostDepth) return DataLoss("a tree is deeper than {} pages", kMostDepth);
     QUARRY_ASSIGN_OR_RETURN(const StoredPages::Page page, pages_.PageAt(number));
     QUARRY_ASSIGN_OR_RETURN(const std::size_t found, Search(page, key));
     places_[depth_++] = {page, page.is_leaf ? found : found - 1};
@@ -286,7 +281,7 @@ Result<std::optional<StoredCursor::Record>> StoredCursor::Next() {
   const ByteSpan before = key_;
   QUARRY_ASSIGN_OR_RETURN(const std::optional<Record> record, Current());
   // Every leaf has a record: a tree whose pages are in it more than once ends here.
-  if (record && !Before(before, record->key)) return Damaged("keys are out of order");
+  if (record && !Before(before, record->key)) return DataLoss("keys are out of order");
   return record;
 }
 

@@ -10,46 +10,32 @@ void PutBigEndian(Bytes* out, T value) {
   for (std::size_t i = sizeof(T); i-- > 0;) out->push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
+/// The numbers, each in as many bytes as its type has.
+template <typename... Numbers>
+Bytes KeyOf(Numbers... numbers) {
+  Bytes key;
+  (PutBigEndian(&key, numbers), ...);
+  return key;
+}
+
 }  // namespace
 
-Bytes StepKey(std::uint64_t step) {
-  Bytes key;
-  PutBigEndian(&key, step);
-  return key;
-}
+Bytes StepKey(std::uint64_t step) { return KeyOf(step); }
 
 Bytes PatchKey(std::uint64_t step, std::size_t field_number, std::uint64_t morton_code) {
-  Bytes key = StepKey(step);
-  PutBigEndian(&key, static_cast<std::uint32_t>(field_number));
-  PutBigEndian(&key, morton_code);
-  return key;
+  return KeyOf(step, static_cast<std::uint32_t>(field_number), morton_code);
 }
 
-Bytes MaskKey(std::uint64_t mask) {
-  Bytes key;
-  PutBigEndian(&key, mask);
-  return key;
-}
+Bytes MaskKey(std::uint64_t mask) { return KeyOf(mask); }
 
-Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code) {
-  Bytes key = MaskKey(mask);
-  PutBigEndian(&key, morton_code);
-  return key;
-}
+Bytes MaskPatchKey(std::uint64_t mask, std::uint64_t morton_code) { return KeyOf(mask, morton_code); }
 
 Bytes BoxKey(std::uint64_t step, std::size_t field_number, std::uint8_t level, std::uint32_t node) {
-  Bytes key = StepKey(step);
-  PutBigEndian(&key, static_cast<std::uint32_t>(field_number));
-  PutBigEndian(&key, level);
-  PutBigEndian(&key, node);
-  return key;
+  return KeyOf(step, static_cast<std::uint32_t>(field_number), level, node);
 }
 
 Bytes MaskBoxKey(std::uint64_t mask, std::uint8_t level, std::uint32_t node) {
-  Bytes key = MaskKey(mask);
-  PutBigEndian(&key, level);
-  PutBigEndian(&key, node);
-  return key;
+  return KeyOf(mask, level, node);
 }
 
 std::vector<NumberedBox> BoxesOf(const std::vector<SubfileDescription>& subfiles) {

@@ -456,8 +456,7 @@ TEST_P(QueryTest, OnlyPatchesAroundThePointsAreRead) {
   EXPECT_EQ(patches({{7.5, 7.5, 7.5}}), 8u);
   for (const Point& outside :
        {Point{-0.001, 0, 0}, Point{36.001, 0, 0}, Point{0, NAN, 0}, Point{0, 0, INFINITY}})
-    EXPECT_EQ(PlanPoints({"pressure", {}, {outside}, true}).status().code(),
-              StatusCode::kInvalidArgument);
+    EXPECT_EQ(PlanPoints({"pressure", {}, {outside}, true}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(PlanPoints({"pressure", {}, {}, true}).status().code(), StatusCode::kInvalidArgument);
 }
 
