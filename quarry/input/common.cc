@@ -39,6 +39,12 @@ void PlaceAxis(const std::vector<double>& positions, std::optional<DataType> sto
   }
 }
 
+Result<Bytes> ReadBox(const Input& input, const Box& box) {
+  Bytes samples(static_cast<std::size_t>(box.volume()) * SizeOf(input.info().type));
+  if (!samples.empty()) QUARRY_RETURN_IF_ERROR(input.ReadBox(box, samples));
+  return samples;
+}
+
 namespace internal {
 
 namespace fs = std::filesystem;

@@ -25,32 +25,8 @@ struct Format {
   const char* in_python = nullptr;   ///< reads such a file for quarry.write; null: nothing does
 };
 
-#ifdef QUARRY_INPUT_NETCDF
-constexpr Open kOpenNetcdf = internal::OpenNetcdf;
-#else
-constexpr Open kOpenNetcdf = nullptr;
-#endif
-#ifdef QUARRY_INPUT_HDF5
-constexpr Open kOpenHdf5 = internal::OpenHdf5;
-#else
-constexpr Open kOpenHdf5 = nullptr;
-#endif
-#ifdef QUARRY_INPUT_TIFF
-constexpr Open kOpenTiff = internal::OpenTiff;
-#else
-constexpr Open kOpenTiff = nullptr;
-#endif
-#ifdef QUARRY_INPUT_VTI
-constexpr Open kOpenVti = internal::OpenVti;
-#else
-constexpr Open kOpenVti = nullptr;
-#endif
-#ifdef QUARRY_INPUT_NPZ
-constexpr Open kOpenNpz = internal::OpenNpz;
-#else
-constexpr Open kOpenNpz = nullptr;
-#endif
-
+/// QUARRY_OPEN_FORMAT is the function that opens a format, or nullptr where this build lacks it
+/// (quarry/CMakeLists.txt).
 const std::vector<Format>& Formats() {
   static const std::vector<Format> formats = {
       {"raw", {}, internal::OpenRaw, nullptr},
@@ -58,19 +34,19 @@ const std::vector<Format>& Formats() {
       {"vtk", {".vtk"}, internal::OpenLegacyVtk, nullptr},
       {"netcdf",
        {".nc", ".nc3", ".nc4", ".cdf", ".netcdf"},
-       kOpenNetcdf,
+       QUARRY_OPEN_NETCDF,
        "netCDF (Debian: libnetcdf-dev)",
        "xarray.open_dataset(FILE)"},
       {"hdf5",
        {".h5", ".hdf5", ".hdf", ".he5"},
-       kOpenHdf5,
+       QUARRY_OPEN_HDF5,
        "HDF5 (Debian: libhdf5-dev)",
        "h5py.File(FILE)[NAME]"},
-      {"tiff", {".tif", ".tiff"}, kOpenTiff, "libtiff (Debian: libtiff-dev)", "tifffile.imread(FILE)"},
-      {"vti", {".vti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
-      {"vtr", {".vtr"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
-      {"pvti", {".pvti"}, kOpenVti, "pugixml (Debian: libpugixml-dev)"},
-      {"npz", {".npz"}, kOpenNpz, "zlib (Debian: zlib1g-dev)"},
+      {"tiff", {".tif", ".tiff"}, QUARRY_OPEN_TIFF, "libtiff (Debian: libtiff-dev)", "tifffile.imread(FILE)"},
+      {"vti", {".vti"}, QUARRY_OPEN_VTI, "pugixml (Debian: libpugixml-dev)"},
+      {"vtr", {".vtr"}, QUARRY_OPEN_VTI, "pugixml (Debian: libpugixml-dev)"},
+      {"pvti", {".pvti"}, QUARRY_OPEN_VTI, "pugixml (Debian: libpugixml-dev)"},
+      {"npz", {".npz"}, QUARRY_OPEN_NPZ, "zlib (Debian: zlib1g-dev)"},
   };
   return formats;
 }
@@ -139,12 +115,6 @@ Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, 
   for (const std::unique_ptr<Input>& input : inputs)
     QUARRY_RETURN_IF_ERROR(format::CheckFieldName(input->info().field));
   return inputs;
-}
-
-Result<Bytes> ReadBox(const Input& input, const Box& box) {
-  Bytes samples(static_cast<std::size_t>(box.volume()) * SizeOf(input.info().type));
-  if (!samples.empty()) QUARRY_RETURN_IF_ERROR(input.ReadBox(box, samples));
-  return samples;
 }
 
 }  // namespace quarry::input
