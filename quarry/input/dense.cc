@@ -6,58 +6,14 @@
 namespace quarry::input::internal {
 namespace {
 
-class DenseInput final : public Input {
- public:
-  DenseInput(InputInfo info, const DenseLayout& layout, std::unique_ptr<SampleBytes> bytes)
-      : Input(std::move(info)), layout_(layout), bytes_(std::move(bytes)), size_(SizeOf(info_.type)) {}
+using ReadAtPlace = std::function<Status(std::uint64_t position, std::span<std::byte>)>;
 
-  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    QUARRY_RETURN_IF_ERROR(ReadRows(box, samples));
-    if (layout_.big_endian != (std::endian::native == std::endian::big)) SwapBytes(samples, size_);
-    return Status::Ok();
-  }
-
- private:
-  /// Reads as few and as long runs as the box allows.
-  Status ReadRows(const Box& box, std::span<std::byte> samples) const {
-    const Index3& dims = info_.dims;
-    const Index3 shape = box.shape();
-    // A run is as many rows, or planes, as are contiguous in the file.
-    const bool whole_rows = shape[0] == dims[0];
-    const bool whole_planes = whole_rows && shape[1] == dims[1];
-    const Index3 run = {shape[0], whole_rows ? shape[1] : 1, whole_planes ? shape[2] : 1};
-    const std::size_t run_bytes = static_cast<std::size_t>(Volume(run)) * size_;
-    std::size_t done = 0;
-    for (std::int64_t z = box.begin[2]; z < box.end[2]; z += run[2]) {
-      for (std::int64_t y = box.begin[1]; y < box.end[1]; y += run[1]) {
-        const std::int64_t first = box.begin[0] + dims[0] * (y + dims[1] * z);
-        QUARRY_RETURN_IF_ERROR(ReadRun(first, samples.subspan(done, run_bytes)));
-        done += run_bytes;
-      }
-    }
-    return Status::Ok();
-  }
-
-  /// Samples from number `first` on, one after the other.
-  Status ReadRun(std::int64_t first, std::span<std::byte> out) const {
-    return ReadComponent(
-        layout_.components, layout_.component, size_, static_cast<std::uint64_t>(first), out,
-        [&](std::uint64_t position, std::span<std::byte> bytes) { return bytes_->ReadAt(position, bytes); });
-  }
-
-  DenseLayout layout_;
-  std::unique_ptr<SampleBytes> bytes_;
-  std::size_t size_;
-};
-
-}  // namespace
-
-Status ReadComponent(std::int64_t components, std::int64_t component, std::size_t size, std::uint64_t first,
-                     std::span<std::byte> out,
-                     const std::function<Status(std::uint64_t position, std::span<std::byte>)>& read) {
-  if (components == 1) return read(first * size, out);
-  const std::size_t stride = static_cast<std::size_t>(components) * size;
-  const std::size_t skip = static_cast<std::size_t>(component) * size;
+/// Samples of one component from number `first` on, one after the other.
+Status ReadRun(const DenseLayout& layout, std::size_t size, std::uint64_t first, std::span<std::byte> out,
+               const ReadAtPlace& read) {
+  if (layout.components == 1) return read(first * size, out);
+  const std::size_t stride = static_cast<std::size_t>(layout.components) * size;
+  const std::size_t skip = static_cast<std::size_t>(layout.component) * size;
   constexpr std::size_t kPiece = std::size_t{1} << 16;  // samples
   Bytes all;
   for (std::size_t done = 0; done < out.size() / size; done += kPiece) {
@@ -67,6 +23,46 @@ Status ReadComponent(std::int64_t components, std::int64_t component, std::size_
     for (std::size_t i = 0; i < count; ++i)
       std::memcpy(out.data() + (done + i) * size, all.data() + i * stride + skip, size);
   }
+  return Status::Ok();
+}
+
+class DenseInput final : public Input {
+ public:
+  DenseInput(InputInfo info, const DenseLayout& layout, std::unique_ptr<SampleBytes> bytes)
+      : Input(std::move(info)), layout_(layout), bytes_(std::move(bytes)) {}
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    return ReadDense(info_, layout_, box, samples, [&](std::uint64_t position, std::span<std::byte> bytes) {
+      return bytes_->ReadAt(position, bytes);
+    });
+  }
+
+ private:
+  DenseLayout layout_;
+  std::unique_ptr<SampleBytes> bytes_;
+};
+
+}  // namespace
+
+Status ReadDense(const InputInfo& info, const DenseLayout& layout, const Box& box,
+                 std::span<std::byte> samples, const ReadAtPlace& read) {
+  const std::size_t size = SizeOf(info.type);
+  const Index3& dims = info.dims;
+  const Index3 shape = box.shape();
+  // A run is as many rows, or planes, as are contiguous in the file.
+  const bool whole_rows = shape[0] == dims[0];
+  const bool whole_planes = whole_rows && shape[1] == dims[1];
+  const Index3 run = {shape[0], whole_rows ? shape[1] : 1, whole_planes ? shape[2] : 1};
+  const std::size_t run_bytes = static_cast<std::size_t>(Volume(run)) * size;
+  std::size_t done = 0;
+  for (std::int64_t z = box.begin[2]; z < box.end[2]; z += run[2]) {
+    for (std::int64_t y = box.begin[1]; y < box.end[1]; y += run[1]) {
+      const auto first = static_cast<std::uint64_t>(box.begin[0] + dims[0] * (y + dims[1] * z));
+      QUARRY_RETURN_IF_ERROR(ReadRun(layout, size, first, samples.subspan(done, run_bytes), read));
+      done += run_bytes;
+    }
+  }
+  if (layout.big_endian != (std::endian::native == std::endian::big)) SwapBytes(samples, size);
   return Status::Ok();
 }
 

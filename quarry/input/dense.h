@@ -48,11 +48,11 @@ struct DenseLayout {
 std::unique_ptr<Input> MakeDenseInput(InputInfo info, const DenseLayout& layout,
                                       std::unique_ptr<SampleBytes> bytes);
 
-/// Samples from number `first` on, one after the other, of one component of several that lie together.
+/// Reads a box of the samples, in as few and as long runs as the box allows.
 /// @param read  reads bytes of all components from a position of the array on
-Status ReadComponent(std::int64_t components, std::int64_t component, std::size_t size, std::uint64_t first,
-                     std::span<std::byte> out,
-                     const std::function<Status(std::uint64_t position, std::span<std::byte>)>& read);
+Status ReadDense(const InputInfo& info, const DenseLayout& layout, const Box& box,
+                 std::span<std::byte> samples,
+                 const std::function<Status(std::uint64_t position, std::span<std::byte>)>& read);
 
 /// Opens a file that several may read. @errors those of RandomAccessFile::Open
 Result<std::shared_ptr<const RandomAccessFile>> OpenShared(const std::string& path);

@@ -76,7 +76,7 @@ bool ParsePlace(std::string_view text, Encoding* encoding) {
 Result<Encoding> FindEncoding(const Document& document, const pugi::xml_node& array) {
   Encoding encoding;
   const std::string& path = document.path;
-  encoding.big_endian = std::string_view(document.file.attribute("byte_order").value()) == "BigEndian";
+  encoding.layout.big_endian = std::string_view(document.file.attribute("byte_order").value()) == "BigEndian";
   encoding.header_bytes =
       std::string_view(document.file.attribute("header_type").value()) == "UInt64" ? 8 : 4;
   const std::string format = array.attribute("format").value();
@@ -105,20 +105,19 @@ Result<Encoding> FindEncoding(const Document& document, const pugi::xml_node& ar
 }
 
 /// The samples of an array that lie in one file.
-Result<ArrayReader> OpenArray(const Document& document, const pugi::xml_node& node, InputInfo info,
-                              std::int64_t components, std::int64_t component) {
+Result<std::unique_ptr<Input>> OpenArray(const Document& document, const pugi::xml_node& node, InputInfo info,
+                                         std::int64_t components, std::int64_t component) {
+  info.path = document.path;
   QUARRY_ASSIGN_OR_RETURN(Encoding encoding, FindEncoding(document, node));
-  encoding.components = components;
-  encoding.component = component;
-  QUARRY_ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(document.path));
-  return ArrayReader(std::move(info), std::move(file), encoding);
+  encoding.layout.components = components;
+  encoding.layout.component = component;
+  return OpenVtkArray(std::move(info), encoding);
 }
 
 /// All numbers of an array that is not a field.
 Result<std::vector<double>> ReadNumbers(const Document& document, const pugi::xml_node& node,
                                         std::int64_t count) {
   InputInfo info;
-  info.path = document.path;
   info.dims = {count, 1, 1};
   const auto type = ToDataType(node.attribute("type").value());
   if (!type) {
@@ -126,18 +125,8 @@ Result<std::vector<double>> ReadNumbers(const Document& document, const pugi::xm
                            node.attribute("Name").value(), node.attribute("type").value());
   }
   info.type = *type;
-  QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, OpenArray(document, node, info, 1, 0));
-  QUARRY_RETURN_IF_ERROR(reader.Prepare().Annotate(document.path));
-  Bytes bytes(static_cast<std::size_t>(count) * SizeOf(info.type));
-  QUARRY_RETURN_IF_ERROR(reader.ReadBox({{0, 0, 0}, info.dims}, bytes));
-  std::vector<double> numbers;
-  DispatchType(info.type, [&](auto value) {
-    for (std::size_t i = 0; i < bytes.size(); i += sizeof(value)) {
-      std::memcpy(&value, bytes.data() + i, sizeof(value));
-      numbers.push_back(static_cast<double>(value));
-    }
-  });
-  return numbers;
+  QUARRY_ASSIGN_OR_RETURN(const auto input, OpenArray(document, node, std::move(info), 1, 0));
+  return NumbersIn(*input);
 }
 
 /// A piece that belongs to a field.
@@ -155,10 +144,8 @@ class VtiInput final : public Input {
   /// A field in one piece keeps its file open; of many pieces each is opened when it is read.
   Status Prepare() {
     for (const FieldPiece& piece : pieces_) {
-      QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, Open(piece));
-      if (pieces_.size() == 1) only_ = std::make_unique<ArrayReader>(std::move(reader));
-      Status status = pieces_.size() == 1 ? only_->Prepare() : reader.Prepare();
-      if (!status.ok()) return std::move(status).Annotate(piece.piece.document->path);
+      QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<Input> opened, Open(piece));
+      if (pieces_.size() == 1) only_ = std::move(opened);
     }
     return Status::Ok();
   }
@@ -168,19 +155,16 @@ class VtiInput final : public Input {
     for (const FieldPiece& piece : pieces_) {
       const Box common = Intersect(piece.box, box);
       if (common.empty()) continue;
-      QUARRY_ASSIGN_OR_RETURN(ArrayReader reader, Open(piece));
-      QUARRY_RETURN_IF_ERROR(reader.Prepare().Annotate(piece.piece.document->path));
-      Bytes part(static_cast<std::size_t>(common.volume()) * SizeOf(info_.type));
-      QUARRY_RETURN_IF_ERROR(reader.ReadBox(Translate(common, piece.box.begin), part));
+      QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<Input> opened, Open(piece));
+      QUARRY_ASSIGN_OR_RETURN(const Bytes part, input::ReadBox(*opened, Translate(common, piece.box.begin)));
       CopyPermuted(part, common, {2, 1, 0}, SizeOf(info_.type), box, samples);
     }
     return Status::Ok();
   }
 
  private:
-  Result<ArrayReader> Open(const FieldPiece& piece) const {
+  Result<std::unique_ptr<Input>> Open(const FieldPiece& piece) const {
     InputInfo info;
-    info.path = piece.piece.document->path;
     info.dims = DimsOf(piece.piece.extent, array_.of_cells);
     info.type = info_.type;
     return OpenArray(*piece.piece.document, piece.array, std::move(info), array_.components, component_);
@@ -189,7 +173,7 @@ class VtiInput final : public Input {
   Array array_;
   std::int64_t component_;
   std::vector<FieldPiece> pieces_;
-  std::unique_ptr<ArrayReader> only_;
+  std::unique_ptr<Input> only_;
 };
 
 Result<std::vector<FieldPiece>> FindPieces(const Grid& grid, const Array& array) {

@@ -12,29 +12,11 @@
 namespace quarry::input::internal {
 namespace {
 
-/// Samples that are text.
-class TextInput final : public Input {
- public:
-  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, const LegacyArray& array,
-            std::int64_t component)
-      : Input(std::move(info)), file_(std::move(file)), array_(array), component_(component) {}
-
-  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
-    return ReadTextSamples(WordReader(*file_, array_.offset, array_.length), info_, array_.components,
-                           component_, box, samples);
-  }
-
- private:
-  std::shared_ptr<const RandomAccessFile> file_;
-  LegacyArray array_;
-  std::int64_t component_;
-};
-
 Result<std::unique_ptr<Input>> OpenArray(const LegacyContents& contents, const LegacyArray& array,
                                          std::int64_t component, InputInfo info, const std::string& file) {
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const RandomAccessFile> opened, OpenShared(file));
   if (contents.ascii)
-    return std::unique_ptr<Input>(std::make_unique<TextInput>(std::move(info), opened, array, component));
+    return MakeTextInput(std::move(info), opened, array.offset, array.length, array.components, component);
   DenseLayout layout;
   layout.big_endian = true;
   layout.components = array.components;
@@ -46,23 +28,15 @@ Result<std::unique_ptr<Input>> OpenArray(const LegacyContents& contents, const L
 /// The numbers of an array along one axis; empty if it is of a type without fields.
 Result<std::vector<double>> ReadNumbers(const LegacyContents& contents, const LegacyArray& array,
                                         const std::string& file) {
-  std::vector<double> numbers;
-  if (!array.type) return numbers;
+  if (!array.type) return std::vector<double>();
   InputInfo info;
   info.path = file;
   info.dims = {array.tuples * array.components, 1, 1};
   info.type = *array.type;
   LegacyArray plain = array;
   plain.components = 1;
-  QUARRY_ASSIGN_OR_RETURN(const auto input, OpenArray(contents, plain, 0, info, file));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadBox(*input, {{0, 0, 0}, info.dims}));
-  DispatchType(info.type, [&](auto value) {
-    for (std::size_t i = 0; i < bytes.size(); i += sizeof(value)) {
-      std::memcpy(&value, bytes.data() + i, sizeof(value));
-      numbers.push_back(static_cast<double>(value));
-    }
-  });
-  return numbers;
+  QUARRY_ASSIGN_OR_RETURN(const auto input, OpenArray(contents, plain, 0, std::move(info), file));
+  return NumbersIn(*input);
 }
 
 Index3 DimsOf(const LegacyContents& contents, bool of_cells) {

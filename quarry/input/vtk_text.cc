@@ -104,6 +104,49 @@ bool Parse(std::string_view text, T* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+class TextInput final : public Input {
+ public:
+  TextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file, std::uint64_t offset,
+            std::uint64_t length, std::int64_t components, std::int64_t component)
+      : Input(std::move(info)),
+        file_(std::move(file)),
+        offset_(offset),
+        length_(length),
+        components_(components),
+        component_(component) {}
+
+  Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
+    WordReader reader(*file_, offset_, length_);
+    const std::size_t size = SizeOf(info_.type);
+    const Index3 shape = box.shape();
+    std::int64_t next = 0;
+    std::size_t done = 0;
+    for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
+      for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
+        const std::int64_t first = box.begin[0] + info_.dims[0] * (y + info_.dims[1] * z);
+        for (std::int64_t x = 0; x < shape[0]; ++x, done += size) {
+          for (; next < (first + x) * components_ + component_; ++next) reader.Next();
+          const std::string& text = reader.Next();
+          if (!ParseSample(text, info_.type, samples.data() + done)) {
+            QUARRY_RETURN_IF_ERROR(reader.status());
+            return DataLoss("\"{}\": \"{}\" in the place of sample {} is not a valid {}; the file is damaged",
+                            info_.path, text, first + x, Name(info_.type));
+          }
+          ++next;
+        }
+      }
+    }
+    return reader.status();
+  }
+
+ private:
+  std::shared_ptr<const RandomAccessFile> file_;
+  std::uint64_t offset_;
+  std::uint64_t length_;
+  std::int64_t components_;
+  std::int64_t component_;
+};
+
 /// The choice of --index component=K.
 const IndexChoice* FindChoice(const InputOptions& options) {
   const auto found = std::ranges::find(options.index, "component", &IndexChoice::axis);
@@ -231,28 +274,22 @@ const std::string& WordReader::Next() {
   return word_;
 }
 
-Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t components,
-                       std::int64_t component, const Box& box, std::span<std::byte> samples) {
-  const std::size_t size = SizeOf(info.type);
-  const Index3 shape = box.shape();
-  std::int64_t next = 0;
-  std::size_t done = 0;
-  for (std::int64_t z = box.begin[2]; z < box.end[2]; ++z) {
-    for (std::int64_t y = box.begin[1]; y < box.end[1]; ++y) {
-      const std::int64_t first = box.begin[0] + info.dims[0] * (y + info.dims[1] * z);
-      for (std::int64_t x = 0; x < shape[0]; ++x, done += size) {
-        for (; next < (first + x) * components + component; ++next) reader.Next();
-        const std::string& text = reader.Next();
-        if (!ParseSample(text, info.type, samples.data() + done)) {
-          QUARRY_RETURN_IF_ERROR(reader.status());
-          return DataLoss("\"{}\": \"{}\" in the place of sample {} is not a valid {}; the file is damaged",
-                          info.path, text, first + x, Name(info.type));
-        }
-        ++next;
-      }
+std::unique_ptr<Input> MakeTextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file,
+                                     std::uint64_t offset, std::uint64_t length, std::int64_t components,
+                                     std::int64_t component) {
+  return std::make_unique<TextInput>(std::move(info), std::move(file), offset, length, components, component);
+}
+
+Result<std::vector<double>> NumbersIn(const Input& input) {
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadBox(input, {{0, 0, 0}, input.info().dims}));
+  std::vector<double> numbers;
+  DispatchType(input.info().type, [&](auto value) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(value)) {
+      std::memcpy(&value, bytes.data() + i, sizeof(value));
+      numbers.push_back(static_cast<double>(value));
     }
-  }
-  return reader.status();
+  });
+  return numbers;
 }
 
 Result<Inputs> OpenComponents(

@@ -73,10 +73,15 @@ class WordReader {
   Status status_;
 };
 
-/// Samples of a box out of numbers that are text: of each `components` numbers the one of `component`.
-/// @errors kDataLoss: what is there is no number, or is none of the field's type
-Status ReadTextSamples(WordReader reader, const InputInfo& info, std::int64_t components,
-                       std::int64_t component, const Box& box, std::span<std::byte> samples);
+/// Samples that are text: of each `components` numbers the one of `component`. Reading a box gives kDataLoss
+/// if what is there is no number, or is none of the field's type.
+/// @param offset, length  of the text in the file
+std::unique_ptr<Input> MakeTextInput(InputInfo info, std::shared_ptr<const RandomAccessFile> file,
+                                     std::uint64_t offset, std::uint64_t length, std::int64_t components,
+                                     std::int64_t component);
+
+/// All samples of an input as numbers, for those that are no field.
+Result<std::vector<double>> NumbersIn(const Input& input);
 
 /// The inputs of an array: of its only component, or of each that is chosen with --index.
 /// @param info  what they have in common
