@@ -1,7 +1,7 @@
 #include "quarry/format/proto_convert.h"
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -19,14 +19,17 @@ Status Damaged(const Status& wrong) {
   return wrong.ok() ? Status::Ok() : Status(StatusCode::kDataLoss, wrong.message());
 }
 
+Status CheckVersion(std::uint32_t version) {
+  if (version > 0 && version <= kManifestVersion) return Status::Ok();
+  return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry", version,
+                  kManifestVersion);
+}
+
 Result<std::uint64_t> ParseChecksum(const std::string& text) {
   std::uint64_t value = 0;
   if (text.size() != 16) return DataLoss("checksum \"{}\" does not have sixteen digits", text);
-  for (const char c : text) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit && !(c >= 'a' && c <= 'f')) return DataLoss("checksum \"{}\" is not hexadecimal", text);
-    value = value << 4 | static_cast<std::uint64_t>(digit ? c - '0' : c - 'a' + 10);
-  }
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (ChecksumText(value) != text) return DataLoss("checksum \"{}\" is not hexadecimal", text);
   return value;
 }
 
@@ -315,10 +318,7 @@ pb::DatasetManifest ToProto(const DatasetDescription& dataset) {
 }
 
 Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
-  if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
-    return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
-                    manifest.format_version(), kManifestVersion);
-  }
+  QUARRY_RETURN_IF_ERROR(CheckVersion(manifest.format_version()));
   DatasetDescription out;
   out.created_by = manifest.created_by();
   QUARRY_ASSIGN_OR_RETURN(out.grids, GridsFromProto(manifest));
@@ -350,10 +350,7 @@ pb::StepManifest ToProto(const StepDescription& step) {
 }
 
 Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
-  if (manifest.format_version() == 0 || manifest.format_version() > kManifestVersion) {
-    return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry",
-                    manifest.format_version(), kManifestVersion);
-  }
+  QUARRY_RETURN_IF_ERROR(CheckVersion(manifest.format_version()));
   StepDescription out;
   out.step = manifest.step();
   if (manifest.has_time()) out.time = manifest.time();

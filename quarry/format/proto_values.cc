@@ -7,9 +7,12 @@
 namespace quarry::format {
 namespace {
 
-template <typename List>
-Status CheckThree(const List& list, const char* what) {
+/// The values of a list for x, y and z.
+template <typename List, typename T>
+Status TakeThree(const List& list, const char* what, std::array<T, 3>* out) {
   if (list.size() != 3) return DataLoss("{} has {} values instead of 3", what, list.size());
+  std::transform(list.begin(), list.end(), out->begin(),
+                 [](const auto& value) { return static_cast<T>(value); });
   return Status::Ok();
 }
 
@@ -23,13 +26,9 @@ pb::Box ToProto(const Box& box) {
 }
 
 Result<Box> FromProto(const pb::Box& box) {
-  QUARRY_RETURN_IF_ERROR(CheckThree(box.begin(), "the begin of a box"));
-  QUARRY_RETURN_IF_ERROR(CheckThree(box.end(), "the end of a box"));
   Box out;
-  for (int a = 0; a < 3; ++a) {
-    out.begin[static_cast<std::size_t>(a)] = box.begin(a);
-    out.end[static_cast<std::size_t>(a)] = box.end(a);
-  }
+  QUARRY_RETURN_IF_ERROR(TakeThree(box.begin(), "the begin of a box", &out.begin));
+  QUARRY_RETURN_IF_ERROR(TakeThree(box.end(), "the end of a box", &out.end));
   return out;
 }
 
@@ -123,42 +122,29 @@ pb::Grid ToProto(const GridDescription& grid) {
 }
 
 Result<GridDescription> FromProto(const pb::Grid& grid) {
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.dims(), "grid.dims"));
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.origin(), "grid.origin"));
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.spacing(), "grid.spacing"));
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_names(), "grid.axis_names"));
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_units(), "grid.axis_units"));
   GridDescription out;
-  for (int i = 0; i < 3; ++i) {
-    const auto a = static_cast<std::size_t>(i);
-    out.dims[a] = grid.dims(i);
-    out.origin[a] = grid.origin(i);
-    out.spacing[a] = grid.spacing(i);
-    out.axis_names[a] = grid.axis_names(i);
-    out.axis_units[a] = grid.axis_units(i);
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.dims(), "grid.dims", &out.dims));
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.origin(), "grid.origin", &out.origin));
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.spacing(), "grid.spacing", &out.spacing));
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.axis_names(), "grid.axis_names", &out.axis_names));
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.axis_units(), "grid.axis_units", &out.axis_units));
+  for (std::size_t a = 0; a < 3; ++a) {
     const auto& lists = grid.coordinates();
     const auto& list = a == 0 ? lists.x() : a == 1 ? lists.y() : lists.z();
     out.coordinates[a].assign(list.begin(), list.end());
   }
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.patch(), "grid.patch"));
-  for (int a = 0; a < 3; ++a) out.patch[static_cast<std::size_t>(a)] = grid.patch(a);
+  QUARRY_RETURN_IF_ERROR(TakeThree(grid.patch(), "grid.patch", &out.patch));
   constexpr std::uint32_t kMost = std::numeric_limits<int>::max();
   out.levels = static_cast<int>(std::min(grid.levels(), kMost));
-  if (grid.has_axis_size() > 0) {
-    QUARRY_RETURN_IF_ERROR(CheckThree(grid.has_axis(), "grid.has_axis"));
-    for (int a = 0; a < 3; ++a) out.has_axis[static_cast<std::size_t>(a)] = grid.has_axis(a);
-  }
-  if (grid.unplaced_size() > 0) {
-    QUARRY_RETURN_IF_ERROR(CheckThree(grid.unplaced(), "grid.unplaced"));
-    std::ranges::copy(grid.unplaced(), out.unplaced.begin());
-  }
-  if (grid.position_types_size() > 0) {
-    QUARRY_RETURN_IF_ERROR(CheckThree(grid.position_types(), "grid.position_types"));
-    for (int a = 0; a < 3; ++a)
-      out.position_types[static_cast<std::size_t>(a)] = static_cast<DataType>(grid.position_types(a));
-  }
+  if (grid.has_axis_size() > 0)
+    QUARRY_RETURN_IF_ERROR(TakeThree(grid.has_axis(), "grid.has_axis", &out.has_axis));
+  if (grid.unplaced_size() > 0)
+    QUARRY_RETURN_IF_ERROR(TakeThree(grid.unplaced(), "grid.unplaced", &out.unplaced));
+  if (grid.position_types_size() > 0)
+    QUARRY_RETURN_IF_ERROR(TakeThree(grid.position_types(), "grid.position_types", &out.position_types));
   if (grid.axis_attributes_size() == 0) return out;
-  QUARRY_RETURN_IF_ERROR(CheckThree(grid.axis_attributes(), "grid.axis_attributes"));
+  if (grid.axis_attributes_size() != 3)
+    return DataLoss("grid.axis_attributes has {} values instead of 3", grid.axis_attributes_size());
   for (int a = 0; a < 3; ++a) {
     QUARRY_ASSIGN_OR_RETURN(out.axis_attributes[static_cast<std::size_t>(a)],
                             AttributesFromProto(grid.axis_attributes(a).attributes()));
