@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 
-#include <charconv>
+#include "quarry/base/numbers.h"
 
 namespace quarry {
 
@@ -14,9 +14,7 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   if (good) {
     parsed.host = text.substr(0, colon);
     const std::string_view port = text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parsed.port);
-    good = error == std::errc() && end == port.data() + port.size() && parsed.port >= 0 &&
-           parsed.port <= kLargestPort;
+    good = ReadNumber(port, &parsed.port) && parsed.port >= 0 && parsed.port <= kLargestPort;
     const bool bracketed = parsed.host.starts_with('[') && parsed.host.ends_with(']');
     good = good && (bracketed || parsed.host.find(':') == std::string::npos);
   }

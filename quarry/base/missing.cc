@@ -1,6 +1,6 @@
 #include "quarry/base/missing.h"
 
-#include <charconv>
+#include "quarry/base/numbers.h"
 
 namespace quarry {
 
@@ -12,9 +12,7 @@ std::string ToString(const SampleValue& value) {
 
 std::optional<SampleValue> ParseInteger(std::string_view text) {
   const auto parse = [&](auto integer) -> std::optional<SampleValue> {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), integer);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return SampleValue(integer);
+    return ReadNumber(text, &integer) ? std::optional(SampleValue(integer)) : std::nullopt;
   };
   if (const auto integer = parse(std::int64_t{})) return integer;
   return parse(std::uint64_t{});

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <memory>
 #include <new>
 #include <string_view>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/format/subfile.h"
@@ -202,9 +202,7 @@ Status CheckFieldName(const std::string& name) {
 std::string StepFolder(std::uint64_t step) { return fmt::format("steps/{:06}", step); }
 std::optional<std::uint64_t> StepOfFolder(const std::string& name) {
   std::uint64_t step = 0;
-  const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  const bool is_number = error == std::errc() && stop == name.data() + name.size();
-  return is_number && StepFolder(step) == "steps/" + name ? std::optional(step) : std::nullopt;
+  return ReadNumber(name, &step) && StepFolder(step) == "steps/" + name ? std::optional(step) : std::nullopt;
 }
 
 std::string SubfileName(std::size_t number) { return fmt::format("{:04}.qsf", number); }

@@ -1,9 +1,9 @@
 #include "quarry/box.h"
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
+#include "quarry/base/numbers.h"
 #include "quarry/base/status.h"
 
 namespace quarry {
@@ -19,11 +19,6 @@ std::vector<std::string> Split(const std::string& text, char separator) {
     }
   }
   return parts;
-}
-
-bool ParseInteger(const std::string& text, std::int64_t* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -106,8 +101,8 @@ Result<Box> ParseBox(const std::string& text, const Index3& dims) {
   for (std::size_t a = 0; a < axes.size(); ++a) {
     const std::vector<std::string> ends = Split(axes[a], ':');
     if (ends.size() != 2) return malformed();
-    if (!ends[0].empty() && !ParseInteger(ends[0], &box.begin[a])) return malformed();
-    if (!ends[1].empty() && !ParseInteger(ends[1], &box.end[a])) return malformed();
+    if (!ends[0].empty() && !ReadNumber(ends[0], &box.begin[a])) return malformed();
+    if (!ends[1].empty() && !ReadNumber(ends[1], &box.end[a])) return malformed();
   }
   QUARRY_RETURN_IF_ERROR(CheckBox(box, dims));
   return box;
@@ -118,7 +113,7 @@ Result<Index3> ParseShape(const std::string& text, const std::string& what) {
   const std::vector<std::string> parts = Split(text, 'x');
   bool good = parts.size() <= 3;
   for (std::size_t a = 0; good && a < parts.size(); ++a)
-    good = ParseInteger(parts[a], &shape[a]) && shape[a] >= 1;
+    good = ReadNumber(parts[a], &shape[a]) && shape[a] >= 1;
   if (!good)
     return InvalidArgument(
         "{} \"{}\" is not a shape; write for example 128x64x64 (x fastest, each at least 1)", what, text);

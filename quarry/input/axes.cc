@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
+#include "quarry/base/numbers.h"
 #include "quarry/calendar.h"
 #include "quarry/input/formats.h"
 
@@ -21,8 +21,7 @@ Result<IndexChoice> ParseIndexChoice(const std::string& text) {
   IndexChoice choice;
   choice.axis = text.substr(0, equals);
   const auto number = [](std::string_view part, std::int64_t* value) {
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), *value);
-    return error == std::errc() && end == part.data() + part.size() && *value >= 0 && *value < INT64_MAX;
+    return ReadNumber(part, value) && *value >= 0 && *value < INT64_MAX;
   };
   const std::string_view range = std::string_view(text).substr(equals + 1);
   const std::size_t colon = range.find(':');

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "quarry/base/numbers.h"
 #include "quarry/data_type.h"
 
 namespace quarry::input::internal {
@@ -73,8 +74,7 @@ void TakeNoData(TIFF* tiff, InputInfo* info) {
   text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
   if (text.empty()) return;
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  if (!ReadNumber(text, &value)) {
     info->warnings.push_back(fmt::format("GDAL's nodata value \"{}\" is not a number and is ignored", text));
     return;
   }
@@ -236,8 +236,7 @@ Status CheckKind(TIFF* tiff) {
     if (!Has(tiff, tag)) continue;
     return InvalidArgument(
         "it is of the kind {}, whose planes, channels and times are in tags of its own, which are not read; "
-        "save it "
-        "as OME-TIFF, as with Bio-Formats' bfconvert",
+        "save it as OME-TIFF, as with Bio-Formats' bfconvert",
         name);
   }
   std::uint32_t depth = 1;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "quarry/base/numbers.h"
 #include "quarry/input/vtk_text.h"
 
 namespace quarry::input::internal {
@@ -105,7 +106,7 @@ class LegacyReader {
     if (at == std::string::npos) return;
     const std::vector<std::string> words = Split(title.substr(at + 5));
     const std::string number = words.empty() ? "" : words[0].substr(0, words[0].find(','));
-    if (double time = 0; ToNumber(number, &time) && std::isfinite(time)) contents_.title_time = time;
+    if (double time = 0; ReadNumber(number, &time) && std::isfinite(time)) contents_.title_time = time;
   }
 
   Status TakeLine(const std::vector<std::string>& words) {
@@ -137,7 +138,7 @@ class LegacyReader {
 
   Status TakeDimensions(const std::vector<std::string>& words) {
     for (std::size_t a = 0; a < 3; ++a) {
-      if (words.size() < 4 || !ToNumber(words[a + 1], &contents_.dims[a]) || contents_.dims[a] < 1 ||
+      if (words.size() < 4 || !ReadNumber(words[a + 1], &contents_.dims[a]) || contents_.dims[a] < 1 ||
           contents_.dims[a] > (std::int64_t{1} << 31))
         return Damaged("\"{}\" is not a DIMENSIONS line", fmt::join(words, " "));
     }
@@ -146,7 +147,7 @@ class LegacyReader {
 
   Status TakeTriple(const std::vector<std::string>& words, std::array<double, 3>* triple) {
     for (std::size_t a = 0; a < 3; ++a) {
-      if (words.size() < 4 || !ToNumber(words[a + 1], &(*triple)[a]) || !std::isfinite((*triple)[a]))
+      if (words.size() < 4 || !ReadNumber(words[a + 1], &(*triple)[a]) || !std::isfinite((*triple)[a]))
         return Damaged("\"{}\" has no three numbers", fmt::join(words, " "));
     }
     return Status::Ok();
@@ -154,7 +155,7 @@ class LegacyReader {
 
   Status TakeCoordinates(const std::vector<std::string>& words, std::size_t axis) {
     LegacyArray array;
-    if (words.size() < 3 || !ToNumber(words[1], &array.tuples))
+    if (words.size() < 3 || !ReadNumber(words[1], &array.tuples))
       return Damaged("\"{}\" has no number and type", fmt::join(words, " "));
     array.type_name = Lower(words[2]);
     QUARRY_RETURN_IF_ERROR(StepOver(&array));
@@ -166,7 +167,7 @@ class LegacyReader {
 
   Status TakeSection(const std::vector<std::string>& words, bool of_cells) {
     section_ = of_cells ? Section::kCells : Section::kPoints;
-    if (words.size() < 2 || !ToNumber(words[1], &tuples_) || tuples_ < 0)
+    if (words.size() < 2 || !ReadNumber(words[1], &tuples_) || tuples_ < 0)
       return Damaged("\"{}\" has no number", fmt::join(words, " "));
     return Status::Ok();
   }
@@ -174,7 +175,7 @@ class LegacyReader {
   /// Arrays behind a line FIELD: "name components tuples type" before each.
   Status TakeField(const std::vector<std::string>& words) {
     std::int64_t count = 0;
-    if (words.size() < 3 || !ToNumber(words[2], &count)) return Damaged("a FIELD without a number");
+    if (words.size() < 3 || !ReadNumber(words[2], &count)) return Damaged("a FIELD without a number");
     for (std::int64_t i = 0; i < count; ++i) {
       std::vector<std::string> line;
       if (!NextWords(&line)) return Damaged("a FIELD of {} arrays ends behind {}", count, i);
@@ -184,7 +185,7 @@ class LegacyReader {
         continue;
       }
       LegacyArray array;
-      if (line.size() < 4 || !ToNumber(line[1], &array.components) || !ToNumber(line[2], &array.tuples))
+      if (line.size() < 4 || !ReadNumber(line[1], &array.components) || !ReadNumber(line[2], &array.tuples))
         return Damaged("\"{}\" is not an array of a FIELD", fmt::join(line, " "));
       array.name = DecodeName(line[0]);
       array.type_name = Lower(line[3]);
@@ -203,18 +204,18 @@ class LegacyReader {
     array.type_name = Lower(words[2]);
     bool known = true;
     if (key == "scalars") {
-      known = words.size() < 4 || ToNumber(words[3], &array.components);
+      known = words.size() < 4 || ReadNumber(words[3], &array.components);
       QUARRY_RETURN_IF_ERROR(SkipLookupTable());
     } else if (key == "vectors" || key == "normals") {
       array.components = 3;
     } else if (key == "tensors" || key == "tensors6") {
       array.components = key == "tensors" ? 9 : 6;
     } else if (key == "texture_coordinates") {
-      known = words.size() >= 4 && ToNumber(words[2], &array.components);
+      known = words.size() >= 4 && ReadNumber(words[2], &array.components);
       array.type_name = known ? Lower(words[3]) : "";
     } else if (key == "color_scalars" || key == "lookup_table") {
       // Colours: bytes in binary, numbers up to 1 in text.
-      known = ToNumber(words[2], &array.components);
+      known = ReadNumber(words[2], &array.components);
       if (key == "lookup_table") {
         array.tuples = array.components;
         array.components = 4;
@@ -288,7 +289,6 @@ class LegacyReader {
       if (position_ + 1 == file_.size() && found < count)
         return Damaged("array {} has {} numbers, and should have {}", name, found, count);
     }
-    if (count > 0 && position_ == file_.size() && !status_.ok()) return status_;
     return status_;
   }
 
@@ -311,12 +311,6 @@ class LegacyReader {
       position_ += length + static_cast<std::uint64_t>(more) + 1;
     }
     return Status::Ok();
-  }
-
-  template <typename T>
-  static bool ToNumber(const std::string& text, T* value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-    return error == std::errc() && end == text.data() + text.size();
   }
 
   /// The words of the next line that has any. @returns false at the end of the file

@@ -1,7 +1,8 @@
 #include "quarry/input/vtk_text.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "quarry/base/numbers.h"
 
 namespace quarry::input::internal {
 namespace {
@@ -96,12 +97,6 @@ int Base64Digit(char c) {
   if (c >= '0' && c <= '9') return c - '0' + 52;
   if (c == '+') return 62;
   return c == '/' ? 63 : -1;
-}
-
-template <typename T>
-bool Parse(std::string_view text, T* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 class TextInput final : public Input {
@@ -333,10 +328,10 @@ void PlaceVtkAxis(std::vector<double> points, std::optional<DataType> stored, bo
 bool ParseSample(std::string_view text, DataType type, std::byte* sample) {
   if (text.starts_with('+')) text.remove_prefix(1);
   return DispatchType(type, [&](auto value) {
-    if (!Parse(text, &value)) {
+    if (!ReadNumber(text, &value)) {
       // Numbers too small or too large for float32 are still numbers.
       double wide = 0;
-      if (!IsFloat(type) || !Parse(text, &wide)) return false;
+      if (!IsFloat(type) || !ReadNumber(text, &wide)) return false;
       value = static_cast<decltype(value)>(wide);
     }
     std::memcpy(sample, &value, sizeof(value));

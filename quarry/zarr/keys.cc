@@ -1,8 +1,9 @@
 #include "quarry/zarr/keys.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "quarry/base/numbers.h"
 
 namespace quarry::zarr {
 namespace {
@@ -98,9 +99,8 @@ std::vector<std::string_view> SplitPath(std::string_view path) {
 std::optional<std::uint64_t> ParseIndex(std::string_view text) {
   constexpr std::size_t kMostDigits = 19;
   std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool good = error == std::errc() && end == text.data() + text.size() && text.size() <= kMostDigits &&
-                    (text.size() == 1 || text.front() != '0');
+  const bool good =
+      ReadNumber(text, &number) && text.size() <= kMostDigits && (text.size() == 1 || text.front() != '0');
   return good ? std::optional(number) : std::nullopt;
 }
 
