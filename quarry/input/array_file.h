@@ -32,6 +32,9 @@ struct FileAttribute {
 struct FileAttributes : std::map<std::string, FileAttribute> {
   std::vector<std::string>
       left;  ///< names of those that are neither numbers nor texts, or longer than a dataset keeps
+
+  /// Adds those of an inner group, which replace others of their names.
+  void Add(FileAttributes inner);
 };
 
 /// An attribute of one text; empty if there is none.
@@ -92,6 +95,8 @@ class ArrayFile {
   virtual ~ArrayFile() = default;
 
   const std::vector<ArrayInfo>& arrays() const { return arrays_; }
+  /// [bytes] when it was opened: libraries read zeros beyond the end of a truncated file.
+  std::uint64_t size() const { return size_; }
 
   /// All values of an array of numbers, in the order of the file.
   virtual Result<std::vector<double>> ReadNumbers(std::size_t array) const = 0;
@@ -115,6 +120,7 @@ class ArrayFile {
 
  protected:
   std::vector<ArrayInfo> arrays_;
+  std::uint64_t size_ = 0;
 };
 
 /// How many texts an array of text has, and how many bytes each.
@@ -129,9 +135,8 @@ Result<TextShape> ShapeOfTexts(const ArrayInfo& array, std::size_t bytes);
 
 /// The inputs of the array that the user names, or of the only field of the file: one for each moment and
 /// each index of a range.
-/// @param size  bytes of the file when it was opened: libraries read zeros beyond the end of a truncated one
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
-                          std::shared_ptr<const ArrayFile> file, std::uint64_t size);
+                          std::shared_ptr<const ArrayFile> file);
 
 /// That a filter of compression is missing here.
 /// @param filter  its registered number

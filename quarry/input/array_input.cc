@@ -49,7 +49,6 @@ struct Source {
   std::shared_ptr<const ArrayFile> file;
   std::size_t array = 0;
   std::string path;  ///< path of the file alone
-  std::uint64_t size = 0;
   DataType stored = DataType::kFloat32;
   MissingRule missing;
   std::optional<Packing> packing;
@@ -70,10 +69,10 @@ class ArrayInput final : public Input {
   Status ReadBox(const Box& box, std::span<std::byte> samples) const override {
     std::error_code error;
     const std::uint64_t size = std::filesystem::file_size(source_->path, error);
-    if (error || size < source_->size) {
+    if (error || size < source_->file->size()) {
       return DataLoss(
           "\"{}\" was truncated after it was opened: {} bytes instead of {}; fetch the file again",
-          info_.path, error ? 0 : size, source_->size);
+          info_.path, error ? 0 : size, source_->file->size());
     }
     if (source_->packing) return ReadPacked(box, samples);
     QUARRY_RETURN_IF_ERROR(ReadStored(box, samples));
@@ -258,8 +257,7 @@ void WarnOfGuesses(const ArrayInfo& array, const AxisRoles& roles, const Index3&
       dims[1] >= kImage && dims[2] >= kImage) {
     warnings->push_back(
         fmt::format("{}{}its last dimension, of {} samples, is taken as x; if these are colours or "
-                    "components, give --axes yxc "
-                    "and --index c=K",
+                    "components, give --axes yxc and --index c=K",
                     array.name, array.name.empty() ? "" : ": ", dims[0]));
   }
   if (!z || dims[2] == 1) return;
@@ -390,7 +388,7 @@ Status MissingFilter(const std::string& path, unsigned filter, const std::string
 }
 
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
-                          std::shared_ptr<const ArrayFile> file, std::uint64_t size) {
+                          std::shared_ptr<const ArrayFile> file) {
   const std::vector<ArrayInfo>& arrays = file->arrays();
   const Conventions conventions(arrays);
   std::vector<Variable> variables;
@@ -401,7 +399,6 @@ Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,
   const ArrayInfo& array = arrays[source->array];
   source->file = std::move(file);
   source->path = name.file;
-  source->size = size;
   source->stored = StoredType(array);
   source->packing = FindPacking(array);
   QUARRY_ASSIGN_OR_RETURN(const AxisRoles roles,

@@ -101,6 +101,19 @@ void NameField(const std::string& name, const InputOptions& options, InputInfo* 
 
 std::string FieldFromPath(const std::string& path) { return FieldFromName(fs::path(path).stem().string()); }
 
+std::optional<DataType> FloatOf(std::size_t bytes) {
+  if (bytes == 4) return DataType::kFloat32;
+  return bytes == 8 ? std::optional(DataType::kFloat64) : std::nullopt;
+}
+
+std::optional<DataType> IntegerOf(std::size_t bytes, bool is_signed) {
+  if (bytes == 1) return is_signed ? DataType::kInt8 : DataType::kUint8;
+  if (bytes == 2) return is_signed ? DataType::kInt16 : DataType::kUint16;
+  if (bytes == 4) return is_signed ? DataType::kInt32 : DataType::kUint32;
+  if (bytes == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
+  return std::nullopt;
+}
+
 void SwapBytes(std::span<std::byte> samples, std::size_t size) {
   if (size == 1) return;
   for (std::size_t i = 0; i < samples.size(); i += size) {

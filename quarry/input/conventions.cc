@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <limits>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 #include "quarry/calendar.h"
 #include "quarry/format/attribute_rules.h"
@@ -39,22 +39,7 @@ namespace quarry::input::internal {
 namespace {
 
 DataType WithSign(DataType type, bool is_signed) {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kUint8:
-      return is_signed ? DataType::kInt8 : DataType::kUint8;
-    case DataType::kInt16:
-    case DataType::kUint16:
-      return is_signed ? DataType::kInt16 : DataType::kUint16;
-    case DataType::kInt32:
-    case DataType::kUint32:
-      return is_signed ? DataType::kInt32 : DataType::kUint32;
-    case DataType::kInt64:
-    case DataType::kUint64:
-      return is_signed ? DataType::kInt64 : DataType::kUint64;
-    default:
-      return type;
-  }
+  return IsFloat(type) ? type : *IntegerOf(SizeOf(type), is_signed);
 }
 
 /// How sure it is that a coordinate without dimensions is the moment of an array: 2 if that names it, and 1
@@ -105,6 +90,11 @@ std::string GroupOf(const ArrayInfo& array) {
   return array.name.substr(0, array.name.size() - std::min(array.name.size(), array.field.size()));
 }
 
+void FileAttributes::Add(FileAttributes inner) {
+  for (auto& [name, attribute] : inner) insert_or_assign(name, std::move(attribute));
+  left.insert(left.end(), inner.left.begin(), inner.left.end());
+}
+
 std::string Text(const FileAttributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);
   return found == attributes.end() || found->second.texts.size() != 1 ? "" : found->second.texts.front();
@@ -125,12 +115,12 @@ std::vector<SampleValue> AllNumbers(const FileAttribute& attribute) {
     const std::size_t end = text.find_last_not_of(" \t\r\nfF") + 1;  // as ncdump writes floats, "1.e+20f"
     double number = 0;
     if (end <= begin) continue;
-    if (const auto integer = ParseInteger(std::string_view(text).substr(begin, end - begin))) {
+    const std::string_view digits = std::string_view(text).substr(begin, end - begin);
+    if (const auto integer = ParseInteger(digits)) {
       numbers.push_back(*integer);
       continue;
     }
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, number);
-    if (error == std::errc() && stop == text.data() + end) numbers.emplace_back(number);
+    if (ReadNumber(digits, &number)) numbers.emplace_back(number);
   }
   return numbers;
 }
@@ -175,8 +165,7 @@ Attributes KeptAttributes(const FileAttributes& attributes, const std::string& o
   if (!left.empty())
     warnings->push_back(
         fmt::format("{}: its attributes {} are not kept: they are neither numbers nor texts, or longer than "
-                    "a dataset holds "
-                    "({} bytes in all)",
+                    "a dataset holds ({} bytes in all)",
                     owner, fmt::join(left, ", "), kMaxAttributeBytes));
   if (!changed.empty())
     warnings->push_back(fmt::format(

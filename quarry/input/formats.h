@@ -50,6 +50,10 @@ void NameField(const std::string& name, const InputOptions& options, InputInfo* 
 /// "dir/run42.f32" -> "run42", as a field name.
 std::string FieldFromPath(const std::string& path);
 
+/// The type of floats, or of integers, of so many bytes; nothing if samples have none of that size.
+std::optional<DataType> FloatOf(std::size_t bytes);
+std::optional<DataType> IntegerOf(std::size_t bytes, bool is_signed);
+
 /// Reverses the bytes of every sample of `size` bytes.
 void SwapBytes(std::span<std::byte> samples, std::size_t size);
 

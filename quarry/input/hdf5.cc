@@ -16,24 +16,15 @@
 namespace quarry::input::internal {
 namespace {
 
-/// Keeps the library from printing its errors; the code queries them where it needs them.
-void Silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
-Result<Handle> OpenFile(const InputName& name) {
-  Handle file = OpenHdf5(name.file);
-  if (file.ok()) return file;
-  return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, Hdf5Error());
-}
-
 class Hdf5File final : public ArrayFile {
  public:
   Status Open(const InputName& name) {
-    Silence();
     // The file system's own errors first: the library hides them in its own.
     QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(name.file));
     size_ = bytes.size();
     path_ = name.file;
-    QUARRY_ASSIGN_OR_RETURN(file_, OpenFile(name));
+    file_ = OpenHdf5(name.file);
+    if (!file_.ok()) return DataLoss("\"{}\" is not an HDF5 file, or is damaged: {}", name.file, Hdf5Error());
     if (const auto other = FindOtherMesh(file_.get()); other && name.variable.empty()) {
       return InvalidArgument("\"{}\" is {}, made of {}, or name one array of it, as FILE:/PATH", name.file,
                              other->first, other->second);
@@ -44,8 +35,6 @@ class Hdf5File final : public ArrayFile {
     for (std::size_t i = 0; i < arrays_.size(); ++i) FindScales(i);
     return Status::Ok();
   }
-
-  std::uint64_t size() const { return size_; }
 
   Result<std::vector<double>> ReadNumbers(std::size_t array) const override {
     const Handle space(H5Dget_space(datasets_[array].get()), H5Sclose);
@@ -85,9 +74,7 @@ class Hdf5File final : public ArrayFile {
       const Handle group(
           H5Oopen(file_.get(), path.substr(0, std::max<std::size_t>(end, 1)).c_str(), H5P_DEFAULT), H5Oclose);
       if (!group.ok()) break;
-      FileAttributes here = ReadAttributes(group.get());
-      for (auto& [name, attribute] : here) around.insert_or_assign(name, std::move(attribute));
-      around.left.insert(around.left.end(), here.left.begin(), here.left.end());
+      around.Add(ReadAttributes(group.get()));
     }
     return around;
   }
@@ -399,13 +386,11 @@ class Hdf5File final : public ArrayFile {
     if (written >= whole) return;
     warnings->push_back(
         fmt::format("{}: {} of {} {} never written and read as the default of HDF5, 0; if these samples are "
-                    "missing, give "
-                    "--fill 0",
+                    "missing, give --fill 0",
                     array.name, whole - written, whole, array.chunk.empty() ? "blocks were" : "chunks were"));
   }
 
   std::string path_;
-  std::uint64_t size_ = 0;
   bool is_netcdf_ = false;
   Handle file_;
   std::vector<Handle> datasets_;
@@ -417,7 +402,7 @@ class Hdf5File final : public ArrayFile {
 Result<Inputs> OpenHdf5(const InputName& name, const InputOptions& options) {
   const auto file = std::make_shared<Hdf5File>();
   QUARRY_RETURN_IF_ERROR(file->Open(name));
-  return OpenArrays(name, options, file, file->size());
+  return OpenArrays(name, options, file);
 }
 
 }  // namespace quarry::input::internal

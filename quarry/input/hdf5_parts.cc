@@ -28,8 +28,7 @@ Status CheckSources(hid_t properties, const std::string& own, const std::string&
     if (std::string_view(file).find("%b") != std::string_view::npos) {
       return InvalidArgument(
           "\"{}\" is a virtual dataset of the files {}, whose number is open; copy it to a plain dataset "
-          "first "
-          "(h5repack)",
+          "first (h5repack)",
           path, file);
     }
     if (std::string_view(file) == ".") continue;
@@ -37,8 +36,7 @@ Status CheckSources(hid_t properties, const std::string& own, const std::string&
     if (!source.ok()) source = Handle(H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
     if (source.ok() && Handle(H5Dopen2(source.get(), dataset, H5P_DEFAULT), H5Dclose).ok()) continue;
     return DataLoss(
-        "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other "
-        "values "
+        "\"{}\" is a virtual dataset, and its source \"{}\" {}; bring it back, HDF5 would read other values "
         "there",
         path, file, source.ok() ? fmt::format("has no dataset \"{}\"", dataset) : "is missing");
   }
@@ -69,6 +67,7 @@ Status CheckExternal(hid_t properties, const std::string& own, const std::string
 }  // namespace
 
 Handle OpenHdf5(const std::string& path) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 10, 7)
   H5Pset_file_locking(access.get(), true, true);
@@ -83,7 +82,6 @@ Status CheckHdf5Parts(hid_t properties, const std::string& own, const std::strin
 }
 
 Status CheckHdf5Parts(const std::string& own, const std::string& dataset, const std::string& path) {
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   const Handle file = OpenHdf5(own);
   const Handle opened(file.ok() ? H5Dopen2(file.get(), dataset.c_str(), H5P_DEFAULT) : -1, H5Dclose);
   if (!opened.ok()) return Status::Ok();

@@ -35,7 +35,8 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// Opens a file for reading without a lock: file systems without locks would refuse it.
+/// Opens a file for reading without a lock: file systems without locks would refuse it. From then on the
+/// library prints no errors: the code queries them where it needs them.
 Handle OpenHdf5(const std::string& path);
 
 /// Whether the parts of a dataset that lie in other files are there: sources of virtual ones, external files.

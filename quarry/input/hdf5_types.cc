@@ -4,17 +4,9 @@ namespace quarry::input::internal {
 
 std::optional<DataType> ToDataType(hid_t type) {
   const std::size_t size = H5Tget_size(type);
-  if (H5Tget_class(type) == H5T_FLOAT) {
-    if (size == 4) return DataType::kFloat32;
-    if (size == 8) return DataType::kFloat64;
-  } else if (H5Tget_class(type) == H5T_INTEGER) {
-    const bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
-    if (size == 1) return is_signed ? DataType::kInt8 : DataType::kUint8;
-    if (size == 2) return is_signed ? DataType::kInt16 : DataType::kUint16;
-    if (size == 4) return is_signed ? DataType::kInt32 : DataType::kUint32;
-    if (size == 8) return is_signed ? DataType::kInt64 : DataType::kUint64;
-  }
-  return std::nullopt;
+  if (H5Tget_class(type) == H5T_FLOAT) return FloatOf(size);
+  if (H5Tget_class(type) != H5T_INTEGER) return std::nullopt;
+  return IntegerOf(size, H5Tget_sign(type) != H5T_SGN_NONE);
 }
 
 std::optional<DataType> TypeOfParts(hid_t type) {

@@ -20,30 +20,13 @@ namespace quarry::input::internal {
 namespace {
 
 std::optional<DataType> ToDataType(nc_type type) {
-  switch (type) {
-    case NC_FLOAT:
-      return DataType::kFloat32;
-    case NC_DOUBLE:
-      return DataType::kFloat64;
-    case NC_BYTE:
-      return DataType::kInt8;
-    case NC_UBYTE:
-      return DataType::kUint8;
-    case NC_SHORT:
-      return DataType::kInt16;
-    case NC_USHORT:
-      return DataType::kUint16;
-    case NC_INT:
-      return DataType::kInt32;
-    case NC_UINT:
-      return DataType::kUint32;
-    case NC_INT64:
-      return DataType::kInt64;
-    case NC_UINT64:
-      return DataType::kUint64;
-    default:
-      return std::nullopt;
-  }
+  static const std::map<nc_type, DataType> kTypes = {
+      {NC_FLOAT, DataType::kFloat32}, {NC_DOUBLE, DataType::kFloat64}, {NC_BYTE, DataType::kInt8},
+      {NC_UBYTE, DataType::kUint8},   {NC_SHORT, DataType::kInt16},    {NC_USHORT, DataType::kUint16},
+      {NC_INT, DataType::kInt32},     {NC_UINT, DataType::kUint32},    {NC_INT64, DataType::kInt64},
+      {NC_UINT64, DataType::kUint64}};
+  const auto found = kTypes.find(type);
+  return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The type of both parts of a compound of two floats that is a complex sample. Nothing for other types.
@@ -179,8 +162,6 @@ class NetcdfFile final : public ArrayFile {
     return Status::Ok();
   }
 
-  std::uint64_t size() const { return size_; }
-
   Result<std::vector<double>> ReadNumbers(std::size_t array) const override {
     std::uint64_t count = 1;
     for (const ArrayDimension& d : arrays_[array].dimensions) count *= static_cast<std::uint64_t>(d.length);
@@ -241,11 +222,8 @@ class NetcdfFile final : public ArrayFile {
     std::vector<int> groups = {places_[array].variable.first};
     for (int parent = 0; nc_inq_grp_parent(groups.back(), &parent) == NC_NOERR;) groups.push_back(parent);
     FileAttributes around;
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-      FileAttributes here = ReadAttributes(*group, NC_GLOBAL);
-      for (auto& [name, attribute] : here) around.insert_or_assign(name, std::move(attribute));
-      around.left.insert(around.left.end(), here.left.begin(), here.left.end());
-    }
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group)
+      around.Add(ReadAttributes(*group, NC_GLOBAL));
     return around;
   }
 
@@ -357,7 +335,6 @@ class NetcdfFile final : public ArrayFile {
 
   std::string path_;
   int id_ = -1;
-  std::uint64_t size_ = 0;
   std::map<std::string, std::uint64_t> ends_;
   std::vector<Place> places_;
 };
@@ -367,7 +344,7 @@ class NetcdfFile final : public ArrayFile {
 Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options) {
   const auto file = std::make_shared<NetcdfFile>();
   QUARRY_RETURN_IF_ERROR(file->Open(name.file));
-  return OpenArrays(name, options, file, file->size());
+  return OpenArrays(name, options, file);
 }
 
 }  // namespace quarry::input::internal

@@ -56,8 +56,9 @@ std::optional<std::vector<std::int64_t>> ParseTuple(std::string_view text) {
 /// file.
 class NpyFile final : public ArrayFile {
  public:
-  explicit NpyFile(std::vector<NpyArray> arrays, const std::optional<Exported>& exported)
+  NpyFile(std::vector<NpyArray> arrays, std::uint64_t size, const std::optional<Exported>& exported)
       : npy_(std::move(arrays)) {
+    size_ = size;
     for (const NpyArray& array : npy_) {
       ArrayInfo& info = arrays_.emplace_back();
       info.name = array.name;
@@ -326,7 +327,7 @@ std::optional<NpyType> ParseNpyType(const std::string& letters) {
 
 Result<Inputs> OpenNpyArrays(const InputName& name, const InputOptions& options, std::vector<NpyArray> arrays,
                              std::uint64_t size, const std::optional<Exported>& exported) {
-  return OpenArrays(name, options, std::make_shared<NpyFile>(std::move(arrays), exported), size);
+  return OpenArrays(name, options, std::make_shared<NpyFile>(std::move(arrays), size, exported));
 }
 
 Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {

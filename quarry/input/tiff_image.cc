@@ -19,18 +19,11 @@ std::string& LastText() {
 
 /// float16 samples are read by their bits, as uint16.
 std::optional<DataType> ToDataType(std::uint16_t bits, std::uint16_t format) {
-  const bool is_signed = format == SAMPLEFORMAT_INT;
-  if (format == SAMPLEFORMAT_IEEEFP) {
-    if (bits == 16) return DataType::kUint16;
-    if (bits == 32) return DataType::kFloat32;
-    if (bits == 64) return DataType::kFloat64;
-  } else if (is_signed || format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID) {
-    if (bits == 8) return is_signed ? DataType::kInt8 : DataType::kUint8;
-    if (bits == 16) return is_signed ? DataType::kInt16 : DataType::kUint16;
-    if (bits == 32) return is_signed ? DataType::kInt32 : DataType::kUint32;
-    if (bits == 64) return is_signed ? DataType::kInt64 : DataType::kUint64;
-  }
-  return std::nullopt;
+  if (bits % 8 != 0) return std::nullopt;
+  if (format == SAMPLEFORMAT_IEEEFP) return bits == 16 ? DataType::kUint16 : FloatOf(bits / 8);
+  if (format != SAMPLEFORMAT_INT && format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
+    return std::nullopt;
+  return IntegerOf(bits / 8, format == SAMPLEFORMAT_INT);
 }
 
 /// How many bytes one stored byte can become at most.
