@@ -24,15 +24,22 @@ requires std::is_arithmetic_v<T> T ByteSwapped(T value) {
   return value;
 }
 
-/// Appends `value` in little-endian order, the order of every number in a Quarry file.
+/// Writes `value` in little-endian order, the order of every number in a Quarry file, to sizeof(T) bytes.
+template <typename T>
+requires std::is_arithmetic_v<T>
+void StoreLittleEndian(T value, std::byte* to) {
+  if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
+  std::memcpy(to, &value, sizeof(T));
+}
+
+/// Appends `value` in this order.
 template <typename T>
 requires std::is_arithmetic_v<T>
 void PutLittleEndian(Bytes* out, T value) {
-  if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
   // resize and copy: on an insert of a range GCC 12 warns of out-of-bounds writes that do not exist
   const std::size_t end = out->size();
   out->resize(end + sizeof(T));
-  std::memcpy(out->data() + end, &value, sizeof(T));
+  StoreLittleEndian(value, out->data() + end);
 }
 
 /// Reads a little-endian number; the caller has checked that sizeof(T) bytes are there.

@@ -15,12 +15,6 @@ constexpr std::size_t kAxes = 3;
 constexpr std::uint16_t kNoHalf = 0x7e00;  ///< NaN as float16
 
 template <typename T>
-void StoreLittleEndian(T value, std::byte* to) {
-  if constexpr (std::endian::native == std::endian::big) value = ByteSwapped(value);
-  std::memcpy(to, &value, sizeof(T));
-}
-
-template <typename T>
 void FillWith(T value, Bytes* bytes) {
   for (std::size_t i = 0; i < bytes->size(); i += sizeof(T)) StoreLittleEndian(value, bytes->data() + i);
 }

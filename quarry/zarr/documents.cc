@@ -66,8 +66,7 @@ json SourceAttributes(const Attributes& attributes) {
 /// Names of what says where the samples of a field are, and is no dimension: numbers or times of its steps,
 /// coordinate fields, and texts; of the same level, and along no other dimensions. There are spaces between
 /// them, so that a name with a space cannot be here.
-std::string CoordinatesOf(const Contents& contents, const Array& array,
-                          const std::map<std::string, Array, std::less<>>& arrays) {
+std::string CoordinatesOf(const Contents& contents, const Array& array, const Arrays& arrays) {
   std::string names;
   const auto add = [&](const std::string& name) { names += (names.empty() ? "" : " ") + name; };
   const auto is_along = [&](const std::string& name) {
@@ -93,8 +92,7 @@ std::string CoordinatesOf(const Contents& contents, const Array& array,
   return names;
 }
 
-json FieldAttributes(const Contents& contents, const Array& array,
-                     const std::map<std::string, Array, std::less<>>& arrays) {
+json FieldAttributes(const Contents& contents, const Array& array, const Arrays& arrays) {
   const FieldContents& field = *array.field;
   const FieldDescription& said = field.description;
   json attributes = SourceAttributes(said.attributes);
@@ -125,8 +123,7 @@ json AxisAttributes(const Contents& contents, const Array& array) {
   return attributes;
 }
 
-json AttributesOf(const Contents& contents, const Array& array,
-                  const std::map<std::string, Array, std::less<>>& arrays) {
+json AttributesOf(const Contents& contents, const Array& array, const Arrays& arrays) {
   switch (array.kind) {
     case Array::Kind::kField:
       return FieldAttributes(contents, array, arrays);
@@ -158,8 +155,7 @@ json CodecsOf(const Array& array) {
   return codecs;
 }
 
-json ArrayDocument(const Contents& contents, const Array& array,
-                   const std::map<std::string, Array, std::less<>>& arrays) {
+json ArrayDocument(const Contents& contents, const Array& array, const Arrays& arrays) {
   return {{"zarr_format", 3},
           {"node_type", "array"},
           {"shape", array.shape},
@@ -227,7 +223,7 @@ json Image(const Contents& contents, const FieldContents& field, const Array& fi
   return {{"name", field.description.name}, {"axes", std::move(axes)}, {"datasets", std::move(levels)}};
 }
 
-json RootAttributes(const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
+json RootAttributes(const Contents& contents, const Arrays& arrays) {
   json images = json::array();
   for (const FieldContents& field : contents.fields())
     if (!field.steps.empty() && !field.description.coordinate)
@@ -262,13 +258,9 @@ class GroupDocument {
   /// Without those below it.
   const std::string& alone() const { return alone_; }
   void Add(const std::string& path, const std::string& document) {
-    if (!std::exchange(begun_, true)) {
-      text_ += json(path).dump();
-    } else {
-      text_ += ',';
-      text_ += json(path).dump();
-    }
-    text_ += ":";
+    if (std::exchange(begun_, true)) text_ += ',';
+    text_ += json(path).dump();
+    text_ += ':';
     text_ += document;
   }
   std::string Take() && { return std::move(text_) + "}}}"; }
@@ -288,9 +280,8 @@ StepNames StepNamesOf(const Contents& contents, const FieldContents* field) {
   return NamesOfDimensions(contents.dataset()).steps;
 }
 
-std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
-    const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays) {
-  std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents;
+Documents MakeDocuments(const Contents& contents, const Arrays& arrays) {
+  Documents documents;
   GroupDocument root(RootAttributes(contents, arrays));
   for (int level = 0; level < LevelsOf(contents.dataset()); ++level) {
     const std::string prefix = fmt::format("{}/", level);

@@ -1,9 +1,5 @@
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-
 #include "quarry/format/dimension_names.h"
 #include "quarry/zarr/hierarchy.h"
 
@@ -14,7 +10,6 @@ namespace quarry::zarr {
 StepNames StepNamesOf(const Contents& contents, const FieldContents* field);
 
 /// Every zarr.json by its key. Groups have the metadata of all below them, so that one read opens them.
-std::map<std::string, std::shared_ptr<const std::string>, std::less<>> MakeDocuments(
-    const Contents& contents, const std::map<std::string, Array, std::less<>>& arrays);
+Documents MakeDocuments(const Contents& contents, const Arrays& arrays);
 
 }  // namespace quarry::zarr

@@ -57,6 +57,10 @@ struct Array {
   std::uint64_t chunk_bytes() const;
 };
 
+/// Arrays, and the documents of arrays and groups, by their paths in a hierarchy.
+using Arrays = std::map<std::string, Array, std::less<>>;
+using Documents = std::map<std::string, std::shared_ptr<const std::string>, std::less<>>;
+
 /// A chunk that exists.
 struct Chunk {
   const Array* array = nullptr;
@@ -137,8 +141,8 @@ class Hierarchy {
 
   const Contents contents_;
   std::uint64_t steps_checksum_ = 0;
-  std::map<std::string, Array, std::less<>> arrays_;  ///< by path
-  std::map<std::string, std::shared_ptr<const std::string>, std::less<>> documents_;
+  Arrays arrays_;
+  Documents documents_;
   std::uint64_t bytes_ = 0;
 };
 
