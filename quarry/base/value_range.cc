@@ -51,18 +51,19 @@ std::vector<std::size_t> WidestGaps(const std::vector<double>& sorted) {
   return places;
 }
 
+/// Whether the farthest sample outside the core is above it.
+bool ReachesAbove(const std::vector<double>& sorted, const Core& core) {
+  return sorted.back() - sorted[core.end - 1] >= sorted[core.begin] - sorted.front();
+}
+
 /// The width of the gap beside the core, on the side of the farthest sample.
 double GapBeside(const std::vector<double>& sorted, const Core& core) {
-  const double below = sorted[core.begin] - sorted.front();
-  const double above = sorted.back() - sorted[core.end - 1];
-  return above >= below ? sorted[core.end] - sorted[core.end - 1]
-                        : sorted[core.begin] - sorted[core.begin - 1];
+  return ReachesAbove(sorted, core) ? sorted[core.end] - sorted[core.end - 1]
+                                    : sorted[core.begin] - sorted[core.begin - 1];
 }
 
 double FarthestOutside(const std::vector<double>& sorted, const Core& core) {
-  const double below = sorted[core.begin] - sorted.front();
-  const double above = sorted.back() - sorted[core.end - 1];
-  return above >= below ? sorted.back() : sorted.front();
+  return ReachesAbove(sorted, core) ? sorted.back() : sorted.front();
 }
 
 /// How many times as wide as the range of the core a gap has to be.

@@ -183,8 +183,7 @@ Status CheckText(const TextCoordinate& text, const DatasetDescription& dataset) 
   if (!is_of_axis && !IsDimensionName(text.name))
     return InvalidArgument(
         "{} has a name that NetCDF, HDF5 and Zarr cannot have; begin it with a letter, a digit or an "
-        "underscore, "
-        "without \"/\"",
+        "underscore, without \"/\"",
         subject);
   const std::size_t expected = text.axis ? static_cast<std::size_t>(grid.dims[*text.axis]) : 1;
   if (text.texts.size() != expected)

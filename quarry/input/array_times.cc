@@ -63,8 +63,7 @@ SourceAxis DescribeAxis(const ArrayFile& file, const ArrayDimension& dimension,
   // A unit without positions would make 0, 1, 2, ... look like them.
   warnings->push_back(fmt::format(
       "the coordinate {} {}; its axis has no positions, and its samples lie at 0, 1, 2, ... (--origin and "
-      "--spacing "
-      "place them)",
+      "--spacing place them)",
       coordinate.name,
       coordinate.kind == ArrayInfo::Kind::kNumbers ? "is not finite, or neither ascends nor descends"
                                                    : fmt::format("holds {}", coordinate.type_name)));

@@ -99,8 +99,7 @@ Status CheckExportedSize(std::uint64_t bytes, const std::string& name) {
   if (bytes <= kMost) return Status::Ok();
   return InvalidArgument(
       "\"{}\", which describes the samples, has {} bytes, and at most {} are read; remove it to convert them "
-      "without "
-      "names, units and positions",
+      "without names, units and positions",
       name, bytes, kMost);
 }
 

@@ -26,6 +26,12 @@ struct Signature {
 };
 
 constexpr const char* kImages = "convert the images to TIFF, and give their folder";
+constexpr const char* kNifti =
+    "write it from Python, quarry.write(\"NAME.quarry\", nibabel.load(\"FILE\").get_fdata().T)";
+constexpr const char* kNasaCdf =
+    "write it from Python, quarry.write(\"NAME.quarry\", cdflib.cdf_to_xarray(\"FILE\")[[NAME]])";
+constexpr const char* kZarr =
+    "write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))";
 
 const auto kSignatures = std::to_array<Signature>({
     {0, "CDF\1"sv, "NetCDF", "netcdf", ""},
@@ -41,12 +47,9 @@ const auto kSignatures = std::to_array<Signature>({
      "write it from Python, quarry.write(\"NAME.quarry\", xarray.open_dataset(\"FILE\", engine=\"cfgrib\"))"},
     {0, "SIMPLE  ="sv, "FITS", nullptr,
      "write it from Python, quarry.write(\"NAME.quarry\", astropy.io.fits.getdata(\"FILE\"))"},
-    {344, "n+1\0"sv, "NIfTI", nullptr,
-     "write it from Python, quarry.write(\"NAME.quarry\", nibabel.load(\"FILE\").get_fdata().T)"},
-    {344, "ni1\0"sv, "NIfTI", nullptr,
-     "write it from Python, quarry.write(\"NAME.quarry\", nibabel.load(\"FILE\").get_fdata().T)"},
-    {4, "n+2\0\r\n\x1a\n"sv, "NIfTI", nullptr,
-     "write it from Python, quarry.write(\"NAME.quarry\", nibabel.load(\"FILE\").get_fdata().T)"},
+    {344, "n+1\0"sv, "NIfTI", nullptr, kNifti},
+    {344, "ni1\0"sv, "NIfTI", nullptr, kNifti},
+    {4, "n+2\0\r\n\x1a\n"sv, "NIfTI", nullptr, kNifti},
     {128, "DICM"sv, "DICOM", nullptr,
      "write the series from Python, quarry.write(\"NAME.quarry\", SimpleITK.GetArrayFromImage(image))"},
     {0, "MATLAB 5.0 MAT-file"sv, "MATLAB", nullptr,
@@ -57,10 +60,8 @@ const auto kSignatures = std::to_array<Signature>({
     {208, "MAP "sv, "MRC", nullptr,
      "write it from Python, quarry.write(\"NAME.quarry\", mrcfile.read(\"FILE\"))"},
     {0, "\x0e\x03\x13\x01"sv, "HDF4", nullptr, "convert it first, with h4toh5 or ncdump and ncgen"},
-    {0, "\xcd\xf3\0\1"sv, "NASA CDF", nullptr,
-     "write it from Python, quarry.write(\"NAME.quarry\", cdflib.cdf_to_xarray(\"FILE\")[[NAME]])"},
-    {0, "\xcd\xf2\x60\2"sv, "NASA CDF", nullptr,
-     "write it from Python, quarry.write(\"NAME.quarry\", cdflib.cdf_to_xarray(\"FILE\")[[NAME]])"},
+    {0, "\xcd\xf3\0\1"sv, "NASA CDF", nullptr, kNasaCdf},
+    {0, "\xcd\xf2\x60\2"sv, "NASA CDF", nullptr, kNasaCdf},
     {0, "ply\n"sv, "PLY", nullptr, "it holds points and faces; give an array"},
     {0, "netcdf "sv, "CDL", nullptr, "make NetCDF of it first, with ncgen"},
     {0, "\x89PNG\r\n\x1a\n"sv, "PNG", nullptr, kImages},
@@ -151,9 +152,7 @@ FileKind ZipKind(const RandomAccessFile& file, const std::string& path, const St
   if (name.ends_with(".npy") || EndingOf(path) == ".npz") return {"NumPy .npz", "npz", ""};
   if (name.find(".zgroup") != std::string::npos || name.find(".zarray") != std::string::npos ||
       name.find("zarr.json") != std::string::npos)
-    return {
-        "Zarr", "",
-        WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))", path)};
+    return {"Zarr", "", WithPath(kZarr, path)};
   return {"zip", "", "unpack it first, with unzip"};
 }
 
@@ -162,11 +161,7 @@ std::optional<FileKind> GzipKind(const std::string& path, const Start& start) {
   if (!start.Has(0, "\x1f\x8b\x08"sv) || start.bytes.size() < 4 ||
       (static_cast<unsigned char>(start.bytes[3]) & 0xe0) != 0)
     return std::nullopt;
-  if (path.ends_with(".nii.gz"))
-    return FileKind{
-        "NIfTI (compressed by gzip)", "",
-        WithPath("write it from Python, quarry.write(\"NAME.quarry\", nibabel.load(\"FILE\").get_fdata().T)",
-                 path)};
+  if (path.ends_with(".nii.gz")) return FileKind{"NIfTI (compressed by gzip)", "", WithPath(kNifti, path)};
   return FileKind{"gzip", "", "unpack it first, with gunzip"};
 }
 
@@ -221,10 +216,7 @@ std::optional<FileKind> FindFileKind(const std::string& path) {
 std::optional<FileKind> FindFolderKind(const std::string& path) {
   const fs::path folder = path;
   for (const char* name : {".zgroup", ".zarray", "zarr.json", ".zattrs", ".zmetadata"}) {
-    if (!Exists(folder / name)) continue;
-    return FileKind{
-        "Zarr", "",
-        WithPath("write it from Python, quarry.write(\"NAME.quarry\", xarray.open_zarr(\"FILE\"))", path)};
+    if (Exists(folder / name)) return FileKind{"Zarr", "", WithPath(kZarr, path)};
   }
   if (Exists(folder / "md.idx") && Exists(folder / "data.0")) {
     return FileKind{"ADIOS2", "",

@@ -56,8 +56,7 @@ Status WrongSize(const InputInfo& info, const RandomAccessFile& file, std::uint6
     return InvalidArgument(
         "\"{}\" has {} bytes for {} samples of float32, twice as many as they need; if it holds float64, "
         "give --type float64, and --store-as float32 to convert it; if it holds several fields, give "
-        "--offset with "
-        "the byte of the first sample",
+        "--offset with the byte of the first sample",
         info.path, there, ToString(info.dims));
   }
   return InvalidArgument(

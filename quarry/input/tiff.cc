@@ -165,8 +165,7 @@ Result<Images> ImagesOfFiles(const std::vector<std::string>& files, TIFF* tiff, 
   if (has_pages || images.stack.images() > 1) {
     return InvalidArgument(
         "\"{}\" has several images; in a folder or pattern each file is one plane. Give the files "
-        "themselves, which "
-        "become steps",
+        "themselves, which become steps",
         files.front());
   }
   images.stack.dimensions = {{"z", static_cast<std::int64_t>(files.size()), Role::kUnknown}};

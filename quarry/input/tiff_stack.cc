@@ -329,8 +329,7 @@ Result<Stack> DescribeOme(const std::string& description, std::int64_t pages, co
   if (image.files.size() > 1) {
     return InvalidArgument(
         "its OME-XML spreads the image over {} files, of which this (\"{}\") is one; save it as one file, as "
-        "with "
-        "Bio-Formats' bfconvert",
+        "with Bio-Formats' bfconvert",
         image.files.size(), file_name);
   }
   Stack stack;
@@ -419,12 +418,10 @@ std::int64_t Stack::images() const {
 Result<Stack> DescribeStack(const std::string& description, std::int64_t pages, const Resolution& resolution,
                             const std::string& file_name) {
   if (description.starts_with("ImageJ=")) return DescribeImageJ(description, pages, resolution);
-  if (description.find("<OME") != std::string::npos && description.find("<Pixels") != std::string::npos)
-    return DescribeOme(description, pages, file_name);
-  if (description.find("<OME") != std::string::npos && description.find("BinaryOnly") != std::string::npos)
-    return DescribeOme(description, pages, file_name);
+  const auto has = [&](const char* text) { return description.find(text) != std::string::npos; };
+  if (has("<OME") && (has("<Pixels") || has("BinaryOnly"))) return DescribeOme(description, pages, file_name);
   Stack stack;
-  if (description.starts_with('{') && description.find("\"shape\": [") != std::string::npos) {
+  if (description.starts_with('{') && has("\"shape\": [")) {
     QUARRY_ASSIGN_OR_RETURN(stack, DescribeShaped(description, pages));
   }
   const bool is_default = resolution.x == 72 && resolution.y == 72;
