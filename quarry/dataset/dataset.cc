@@ -140,9 +140,7 @@ Result<StepDescription> Dataset::LoadStep(std::uint64_t step) const {
 Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   const Location path = StepManifest(root_, step);
   Result<std::string> text = path.ReadText(format::kManifestLimit);
-  if (!text.ok() && text.status().code() == StatusCode::kNotFound)
-    return DataLoss("\"{}\" is missing; the step is damaged", path);
-  if (!text.ok()) return StatusOfPart(std::move(text).status());
+  if (!text.ok()) return StatusOfPart(std::move(text).status(), path, "; the step is damaged");
   Result<StepDescription> description = format::DecodeStepManifest(*text, description_);
   if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
   if (description->step != step)

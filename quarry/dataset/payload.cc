@@ -41,9 +41,7 @@ Result<const StoredObject*> PayloadSource::Open(query::FileNumber number) {
   if (it == files_.end()) {
     const Location path = paths_->Of(number);
     Result<std::shared_ptr<const StoredObject>> file = path.Open();
-    if (!file.ok() && file.status().code() == StatusCode::kNotFound)
-      return DataLoss("\"{}\" is missing, though step.json lists it", path);
-    if (!file.ok()) return StatusOfPart(std::move(file).status());
+    if (!file.ok()) return StatusOfPart(std::move(file).status(), path, ", though step.json lists it");
     it = files_.emplace(number, *std::move(file)).first;
   }
   return it->second.get();

@@ -27,9 +27,7 @@ namespace {
 Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHeader& header,
                                   const SubfileDescription& expected) {
   Result<std::shared_ptr<const StoredObject>> file = path.Open();
-  if (!file.ok() && file.status().code() == StatusCode::kNotFound)
-    return DataLoss("\"{}\" is missing, though step.json lists it", path);
-  if (!file.ok()) return StatusOfPart(std::move(file).status());
+  if (!file.ok()) return StatusOfPart(std::move(file).status(), path, ", though step.json lists it");
   QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(**file, expected.patches));
   format::SubfileHeader wanted = header;
   wanted.version = table.header.version;

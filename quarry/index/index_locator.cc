@@ -45,9 +45,7 @@ fs::path ScratchFile(const fs::path& scratch) {
 Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_t step) {
   const Location path = dataset / format::StepFolder(step) / "step.json";
   const Result<std::shared_ptr<const StoredObject>> file = path.Open();
-  if (!file.ok() && file.status().code() == StatusCode::kNotFound)
-    return DataLoss("\"{}\" is missing; the step is damaged", path);
-  if (!file.ok()) return StatusOfPart(file.status());
+  if (!file.ok()) return StatusOfPart(file.status(), path, "; the step is damaged");
   StreamingChecksum checksum;  // not read whole: no budget counts it
   QUARRY_RETURN_IF_ERROR(ForEachChunk(**file, [&](ByteSpan chunk) {
     checksum.Update(chunk);

@@ -41,7 +41,7 @@ Result<Seal> ReadSeal(const Location& folder) {
   const Result<Bytes> read = path.ReadWhole(1 << 20);
   if (read.status().code() == StatusCode::kNotFound)
     return NotFound("there is no index in \"{}\"; run quarry-index", folder);
-  if (!read.ok()) return StatusOfPart(read.status());
+  if (!read.ok()) return StatusOfPart(read.status(), path, "");
   const Bytes& bytes = *read;
   const Status damaged = DataLoss("index \"{}\" is damaged; run quarry-index with --rebuild", path);
   const auto* text = reinterpret_cast<const char*>(bytes.data());

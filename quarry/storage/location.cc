@@ -27,7 +27,8 @@ Location Location::Below(std::string_view name) const {
   return {storage, std::move(below)};
 }
 
-Status StatusOfPart(Status error) {
+Status StatusOfPart(Status error, const Location& part, std::string_view consequence) {
+  if (error.code() == StatusCode::kNotFound) return DataLoss("\"{}\" is missing{}", part, consequence);
   if (error.code() != StatusCode::kInvalidArgument) return error;
   return {StatusCode::kDataLoss, error.message()};
 }

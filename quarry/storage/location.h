@@ -36,8 +36,10 @@ struct Location {
   Location Below(std::string_view name) const;
 };
 
-/// The error for a part of a dataset that cannot be opened: a folder, FIFO or device in its place is damage.
-Status StatusOfPart(Status error);
+/// The error for a part of a dataset that cannot be opened: that it is missing is damage, and so is a folder,
+/// FIFO or device in its place.
+/// @param consequence  behind "is missing"
+Status StatusOfPart(Status error, const Location& part, std::string_view consequence);
 
 /// The stamp of the object there; "-" if there is none.
 Stamp StampOf(const Location& location);

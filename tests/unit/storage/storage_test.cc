@@ -330,7 +330,7 @@ TEST(PosixStorageTest, WhatIsNoFileIsNamedAndMakesNobodyWait) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find(fmt::format("{}\" is a {}", name, what)), std::string::npos)
         << status.message();
-    EXPECT_EQ(StatusOfPart(status).code(), StatusCode::kDataLoss);
+    EXPECT_EQ(StatusOfPart(status, root / name, "").code(), StatusCode::kDataLoss);
     EXPECT_EQ(ReadTextFile(root / name, 100).status().message(), status.message());
   }
 }
