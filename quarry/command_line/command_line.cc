@@ -70,12 +70,6 @@ Option& Option::Required() {
   return *this;
 }
 
-Option& Option::Group(const std::string& heading) {
-  option_->group(heading);
-  description_->group = heading;
-  return *this;
-}
-
 Option& Option::Environment(const std::string& variable) {
   option_->envname(variable);
   description_->environment = variable;
@@ -170,6 +164,12 @@ OptionDescription* Parser::Remember(const std::string& names, const std::string&
   return &known;
 }
 
+Option Parser::Declared(CLI::Option* option, OptionDescription* description) const {
+  if (!heading_.empty()) option->group(heading_);
+  description->group = heading_;
+  return {option, description};
+}
+
 template <typename T>
 Option Parser::AddOption(const std::string& names, T* value, const std::string& description) {
   using Kind = ValueKind<T>;
@@ -183,7 +183,7 @@ Option Parser::AddOption(const std::string& names, T* value, const std::string& 
   if constexpr (Kind::kList) option->expected(CLI::detail::expected_max_vector_size);
   OptionDescription* known = Remember(names, type, description);
   known->repeated = Kind::kList;
-  return {option, known};
+  return Declared(option, known);
 }
 
 template Option Parser::AddOption(const std::string&, std::string*, const std::string&);
@@ -203,7 +203,7 @@ template Option Parser::AddOption(const std::string&, std::vector<double>*, cons
 
 Option Parser::AddFlag(const std::string& names, bool* value, const std::string& description) {
   CLI::Option* option = app_->add_flag(names, *value, description);
-  return {option, Remember(names, "", description)};
+  return Declared(option, Remember(names, "", description));
 }
 
 void Parser::AddHelp(const std::string& name, const std::string& heading, const std::string& description) {

@@ -46,8 +46,6 @@ struct CommandDescription {
 class Option {
  public:
   Option& Required();
-  /// The heading under which --help lists it.
-  Option& Group(const std::string& heading);
   /// An environment variable that is used when the option is not given.
   Option& Environment(const std::string& variable);
   Option& Needs(const std::string& other);
@@ -83,6 +81,9 @@ class Parser {
   Parser(const Parser&) = delete;
   Parser& operator=(const Parser&) = delete;
 
+  /// The heading under which --help lists the options declared from here on; empty: none of their own.
+  void SetHeading(const std::string& heading) { heading_ = heading; }
+
   /// @param names  "--output", "-o,--output", or "FILE" for a positional argument
   /// @param value  where the value goes; stays as it is when the option is not given. Numbers are those of
   ///               ParseNumber: none overflows, and none is infinite or NaN. T: std::string, int,
@@ -98,7 +99,7 @@ class Parser {
   /// Takes the options under `heading`, declared before, out of --help; the flag `name` prints them instead.
   /// --help has one line for them, the flag's, and --help-json, man pages and completions still list them
   /// all. For options that few users need. Example: AddHelp("--help-limits", "Limits", "print the limits")
-  /// hides what Group("Limits") has gathered.
+  /// hides what stands under SetHeading("Limits").
   void AddHelp(const std::string& name, const std::string& heading, const std::string& description);
 
   /// An option for a TOML or INI file, with options by their names without dashes.
@@ -124,12 +125,14 @@ class Parser {
   Parser(CLI::App* app, const std::string& name, const std::string& description);
   OptionDescription* Remember(const std::string& names, const std::string& value,
                               const std::string& description);
+  Option Declared(CLI::Option* option, OptionDescription* description) const;
   void LeaveOutOfHelp();
 
   std::unique_ptr<CLI::App> owned_;  // app of a program; a subcommand's belongs to its program's
   CLI::App* app_;
   CommandDescription description_;
   std::vector<std::unique_ptr<Parser>> commands_;
+  std::string heading_;
   std::string config_option_;
   std::vector<CLI::Option*> left_out_of_help_;  // options of AddHelp
   std::string helps_;                           // "program --help", and the flags of AddHelp

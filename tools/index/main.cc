@@ -75,22 +75,17 @@ int main(int argc, char** argv) {
               "check every checksum of the dataset and every record of the index");
   app.AddFlag("--break-lock", &options.break_lock,
               "remove the stale lock of a killed quarry-index, on file systems without flock");
+  app.SetHeading("Files of a region");
   app.AddFlag("--list", &options.list,
               "print the subfiles of the dataset with their boxes, out of the index, and change nothing")
-      .Group("Files of a region")
       .Excludes("--rebuild")
       .Excludes("--verify");
   app.AddOption("--box", &options.listing.box,
                 "only subfiles that meet this box, X0:X1,Y0:Y1,Z0:Z1, in samples of full resolution")
-      .Group("Files of a region")
       .Needs("--list");
-  app.AddOption("--step", &options.listing.step, "only this step").Group("Files of a region").Needs("--list");
-  app.AddOption("--field", &options.listing.field, "only this field")
-      .Group("Files of a region")
-      .Needs("--list");
-  app.AddFlag("--json", &options.listing.json, "print one JSON array")
-      .Group("Files of a region")
-      .Needs("--list");
+  app.AddOption("--step", &options.listing.step, "only this step").Needs("--list");
+  app.AddOption("--field", &options.listing.field, "only this field").Needs("--list");
+  app.AddFlag("--json", &options.listing.json, "print one JSON array").Needs("--list");
   app.SetFooter(
       "Examples:\n  quarry-index run42.quarry\n  quarry-index run42.quarry --list --step 7 --box "
       "0:64,0:64,0:64"

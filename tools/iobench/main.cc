@@ -31,35 +31,28 @@ struct CommandLine {
 };
 
 void DeclareOptions(command_line::Parser* app, CommandLine* line) {
-  const char* load = "What is written";
+  app->SetHeading("What is written");
   app->AddOption("--sizes", &line->sizes,
                  "a report of quarry-write: its sizes, interpolated to the units of all ranks; or MiB per "
-                 "rank, the same on all; default: 4")
-      .Group(load);
+                 "rank, the same on all; default: 4");
   app->AddOption("--units-per-rank", &line->units_per_rank,
                  "parts of a rank that can go to different files, as patches do; default: 8")
-      .Between(std::int64_t{1}, std::int64_t{1} << 20)
-      .Group(load);
+      .Between(std::int64_t{1}, std::int64_t{1} << 20);
   app->AddOption("--scale", &line->scale,
                  "factor for every size, such as the number of variables; default: 1")
-      .Positive()
-      .Group(load);
-  const char* how = "How";
+      .Positive();
+  app->SetHeading("How");
   app->AddOption("--pipeline", &line->pipelines,
                  "fpp (a file per rank), collective (one file, MPI-IO), group-collective (F files, MPI-IO), "
                  "equal (F aggregators, equally many units), balanced (F aggregators, nearly equal bytes); "
                  "one or several; default: all")
-      .SeparatedBy(',')
-      .Group(how);
+      .SeparatedBy(',');
   app->AddOption("--files", &line->files, "F; default: one for every 8 ranks")
-      .Between(std::int64_t{1}, std::int64_t{1} << 31)
-      .Group(how);
-  app->AddOption("--dir", &line->directory, "existing directory on the file system to measure")
-      .Path()
-      .Group(how);
-  app->AddFlag("--verify,!--no-verify", &line->verify, "read everything back once and compare; default: yes")
-      .Group(how);
-  app->AddFlag("--keep", &line->keep, "leave the files of the last run in DIR/quarry-iobench-*").Group(how);
+      .Between(std::int64_t{1}, std::int64_t{1} << 31);
+  app->AddOption("--dir", &line->directory, "existing directory on the file system to measure").Path();
+  app->AddFlag("--verify,!--no-verify", &line->verify, "read everything back once and compare; default: yes");
+  app->AddFlag("--keep", &line->keep, "leave the files of the last run in DIR/quarry-iobench-*");
+  app->SetHeading("");
   app->AddOption("--ranks", &line->process_grid, "ranks along x, y, z, as 4x2x2; default: nearly a cube");
   app->AddOption("--repeat", &line->repeat, "timed runs, after an untimed one; default: 10")
       .Between(1, 1000000);

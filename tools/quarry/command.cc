@@ -67,32 +67,28 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
 }  // namespace
 
 void ServerOptions::DeclareOn(command_line::Parser* app) {
-  const std::string group = "Server";
+  app->SetHeading("Server");
   app->AddOption("--timeout", &timeout_seconds,
                  "timeout for an answer of the server, in seconds; default: 0, no limit")
-      .Between(0, 1e9)
-      .Group(group);
+      .Between(0, 1e9);
   app->AddOption("--ca", &security.ca_file,
                  "for grpcs://: PEM file of the authorities to trust; default: the system's")
       .Path()
-      .Environment("QUARRY_CA")
-      .Group(group);
+      .Environment("QUARRY_CA");
   command_line::Option certificate =
       app->AddOption("--cert", &security.certificate_file,
                      "for grpcs://: PEM file of the client's certificate, if the server requires one")
           .Path()
-          .Environment("QUARRY_CERT")
-          .Group(group);
+          .Environment("QUARRY_CERT");
   app->AddOption("--key", &security.key_file, "private key of --cert, a PEM file")
       .Path()
       .Environment("QUARRY_KEY")
-      .Needs("--cert")
-      .Group(group);
+      .Needs("--cert");
   certificate.Needs("--key");
   app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
       .Path()
-      .Environment("QUARRY_TOKEN_FILE")
-      .Group(group);
+      .Environment("QUARRY_TOKEN_FILE");
+  app->SetHeading("");
 }
 
 Result<client::Options> ServerOptions::Resolve() const {
@@ -173,11 +169,12 @@ void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
   app->AddFlag("--allow-damage", &allow_damage,
                "replace damaged data with a rougher layer or a coarser level, list it, and promise no error "
                "bound; default: damage ends the command with exit code 4");
+  app->SetHeading("Server");
   app->AddOption("--encoding", &server.encoding,
                  "encoding of the answer: samples, or compressed patches, which are smaller and are decoded "
                  "here; default: auto, samples from this machine and patches from others")
-      .OneOf({"auto", "samples", "patches"})
-      .Group("Server");
+      .OneOf({"auto", "samples", "patches"});
+  app->SetHeading("");
 }
 
 Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {

@@ -59,120 +59,95 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
       .Path()
       .Required();
   app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
-  const char* input = "Input";
+  app->SetHeading("Input");
   app->AddOption("--format", &o->input.format,
                  fmt::format("{}; default: by the first bytes, else by the file name",
-                             fmt::join(quarry::input::KnownFormats(), ", ")))
-      .Group(input);
-  app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)").Group(input);
+                             fmt::join(quarry::input::KnownFormats(), ", ")));
+  app->AddOption("--dims", &line->dims, "samples, XxYxZ, x fastest (raw)");
   app->AddOption(
-         "--type", &line->type,
-         "float16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64 or bool (raw)")
-      .Group(input);
-  app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little").Group(input);
+      "--type", &line->type,
+      "float16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64 or bool (raw)");
+  app->AddOption("--byte-order", &line->byte_order, "little or big (raw); default: little");
   app->AddOption("--offset", &o->input.offset,
                  "bytes before the first sample (raw); bytes behind the last sample are then ignored")
-      .NonNegative()
-      .Group(input);
+      .NonNegative();
   app->AddOption(
-         "--records", &line->records,
-         "none or fortran (raw): samples in records of Fortran's sequential unformatted files; default: none")
-      .Group(input);
+      "--records", &line->records,
+      "none or fortran (raw): samples in records of Fortran's sequential unformatted files; default: none");
   app->AddOption(
-         "--fill", &o->fill,
-         "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
-         "are always missing")
-      .Group(input);
+      "--fill", &o->fill,
+      "value of missing samples, compared bit by bit in the field's type; NaN and infinite samples "
+      "are always missing");
   app->AddOption("--axes", &o->input.axes,
                  "roles of the array's dimensions, one letter each, slowest first, as tzyx: x, y, z of the "
-                 "grid, t for time; choose from others by --index")
-      .Group(input);
+                 "grid, t for time; choose from others by --index");
   app->AddOption("--index", &line->index,
                  "NAME=K: index of a dimension that is not an axis of the grid, as member=0; NAME=BEGIN:END: "
                  "each index as a separate field, or as steps along time")
-      .Repeatable()
-      .Group(input);
-  const char* meaning = "What it is";
-  app->AddOption("--field", &o->input.field, "name of the field; default: from the file name").Group(meaning);
+      .Repeatable();
+  app->SetHeading("What it is");
+  app->AddOption("--field", &o->input.field, "name of the field; default: from the file name");
   app->AddOption("--step", &o->first_step,
                  "number of the first step; default: 0, or with --append the one after the field's last")
-      .NonNegative()
-      .Group(meaning);
-  app->AddOption("--time", &o->time, "physical time of the step").Group(meaning);
-  app->AddOption("--spacing", &line->spacing, "distance between samples, x,y,z")
-      .SeparatedBy(',')
-      .Exactly(3)
-      .Group(meaning);
+      .NonNegative();
+  app->AddOption("--time", &o->time, "physical time of the step");
+  app->AddOption("--spacing", &line->spacing, "distance between samples, x,y,z").SeparatedBy(',').Exactly(3);
   app->AddOption("--origin", &line->origin, "position of the first sample, x,y,z")
       .SeparatedBy(',')
-      .Exactly(3)
-      .Group(meaning);
-  app->AddOption("--units", &o->units, "unit of the field").Group(meaning);
-  const char* quality =
+      .Exactly(3);
+  app->AddOption("--units", &o->units, "unit of the field");
+  app->SetHeading(
       "Quality (one of the first six is required for a new field of floats; integers are lossless "
-      "otherwise)";
-  app->AddOption("--tolerance", &o->tolerance, "largest absolute error of any sample").Group(quality);
-  app->AddOption("--relative", &o->relative_tolerance, "the same as a fraction of the step's value range")
-      .Group(quality);
+      "otherwise)");
+  app->AddOption("--tolerance", &o->tolerance, "largest absolute error of any sample");
+  app->AddOption("--relative", &o->relative_tolerance, "the same as a fraction of the step's value range");
   app->AddOption("--pointwise-relative", &o->pointwise_relative_tolerance,
-                 "the same as a fraction of each sample's own magnitude; keeps zeros and signs")
-      .Group(quality);
+                 "the same as a fraction of each sample's own magnitude; keeps zeros and signs");
   app->AddFlag(
-         "--accept-range", &o->pipeline.accept_range,
-         "accept a relative tolerance though a few outliers, such as undeclared fill values, make the range")
-      .Group(quality);
-  app->AddFlag("--lossless", &o->lossless, "store every sample exactly, bit by bit").Group(quality);
+      "--accept-range", &o->pipeline.accept_range,
+      "accept a relative tolerance though a few outliers, such as undeclared fill values, make the range");
+  app->AddFlag("--lossless", &o->lossless, "store every sample exactly, bit by bit");
   app->AddOption("--layers", &line->layers,
                  "layers of accuracy: tolerances, the largest first, and \"exact\" at the end for lossless, "
-                 "as 1e-2,1e-4,exact; readers fetch as many layers as they need")
-      .Group(quality);
+                 "as 1e-2,1e-4,exact; readers fetch as many layers as they need");
   app->AddOption("--relative-layers", &line->relative_layers,
-                 "the same with tolerances as fractions of the step's value range")
-      .Group(quality);
-  app->AddFlag("--keep-zeros", &o->keep_zeros, "in addition to a tolerance: zero samples stay zero")
-      .Group(quality);
+                 "the same with tolerances as fractions of the step's value range");
+  app->AddFlag("--keep-zeros", &o->keep_zeros, "in addition to a tolerance: zero samples stay zero");
   app->AddFlag("--keep-sign", &o->keep_sign,
-               "in addition to a tolerance: samples keep their sign, and zero stays zero")
-      .Group(quality);
+               "in addition to a tolerance: samples keep their sign, and zero stays zero");
   app->AddOption("--codec", &o->codec,
                  fmt::format("interpolate, wavelet-zfp (floats) or lossless; default: {} for floats, {} for "
                              "integers with a tolerance, {} without one",
                              Name(quarry::writer::kDefaultFloatCoder),
-                             Name(quarry::writer::kDefaultIntegerCoder), Name(quarry::CoderId::kLossless)))
-      .Group(quality);
+                             Name(quarry::writer::kDefaultIntegerCoder), Name(quarry::CoderId::kLossless)));
   app->AddOption("--store-as", &line->store_as,
-                 "float32: store float64 input as float32; the tolerance still holds against the input")
-      .Group(quality);
+                 "float32: store float64 input as float32; the tolerance still holds against the input");
   app->AddOption("--keyframe", &o->keyframe,
                  "predict steps from earlier ones, with a keyframe at least every so many steps; saves bytes "
-                 "where a field changes slowly, but a read may need several steps; default: keyframes only")
-      .Group(quality);
-  const char* layout = "Layout";
-  app->AddOption("--patch", &line->patch,
-                 "samples of a patch, powers of two, N or XxYxZ; default: up to 262144, 64x64x64 of a volume")
-      .Group(layout);
-  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows, up to 10")
-      .Group(layout);
-  app->AddOption("--files", &o->pipeline.files, "subfiles per field and step; default: one for every 8 ranks")
-      .Group(layout);
-  app->AddOption("--order", &line->order, "payload order: patch (random access, default) or level (previews)")
-      .Group(layout);
-  const char* strategy = "Strategy";
-  app->AddOption("--placement", &line->placement, "balanced or greedy").Group(strategy);
+                 "where a field changes slowly, but a read may need several steps; default: keyframes only");
+  app->SetHeading("Layout");
   app->AddOption(
-         "--exchange", &line->exchange,
-         "messages between two ranks: one for each patch (patch, default), one for all (rank), or N patches "
-         "in each (a number)")
-      .Group(strategy);
-  app->AddOption("--aggregation", &line->aggregation, "balanced or equal").Group(strategy);
+      "--patch", &line->patch,
+      "samples of a patch, powers of two, N or XxYxZ; default: up to 262144, 64x64x64 of a volume");
+  app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows, up to 10");
+  app->AddOption("--files", &o->pipeline.files,
+                 "subfiles per field and step; default: one for every 8 ranks");
+  app->AddOption("--order", &line->order,
+                 "payload order: patch (random access, default) or level (previews)");
+  app->SetHeading("Strategy");
+  app->AddOption("--placement", &line->placement, "balanced or greedy");
+  app->AddOption(
+      "--exchange", &line->exchange,
+      "messages between two ranks: one for each patch (patch, default), one for all (rank), or N patches "
+      "in each (a number)");
+  app->AddOption("--aggregation", &line->aggregation, "balanced or equal");
   app->AddOption("--reading", &line->reading,
                  "how ranks share images or planes: consecutive (default) or round-robin; direct: each rank "
-                 "reads the samples that it encodes, without an exchange")
-      .Group(strategy);
+                 "reads the samples that it encodes, without an exchange");
   app->AddOption("--memory", &line->memory,
                  "memory of each rank for samples and payload, with a unit; larger fields are processed in "
-                 "parts; default: 512MiB")
-      .Group(strategy);
+                 "parts; default: 512MiB");
+  app->SetHeading("");
   app->AddFlag("--append", &line->append, "add steps or fields to an existing dataset");
   app->AddFlag("--resume", &line->resume,
                "continue an interrupted series: skip published steps, create missing ones");

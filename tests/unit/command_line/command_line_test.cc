@@ -13,7 +13,9 @@ namespace {
 struct Program {
   Program() {
     parser.AddOption("INPUT", &inputs, "files to read").Path();
-    parser.AddOption("-l,--level", &level, "of detail").NonNegative().Group("Detail");
+    parser.SetHeading("Detail");
+    parser.AddOption("-l,--level", &level, "of detail").NonNegative();
+    parser.SetHeading("");
     parser.AddOption("--seed", &seed, "of random numbers");
     parser.AddOption("--scale", &scale, "of lengths").Between(0.5, 2);
     parser.AddOption("--origin", &origin, "x,y,z").SeparatedBy(',').Exactly(3);
@@ -161,8 +163,9 @@ TEST(Parser, AnswersHelpAndVersionWithoutARun) {
 struct ProgramWithHelp : Program {
   ProgramWithHelp() {
     parser.AddOption("ROOT,--root", &root, "where the data are").Required();
-    parser.AddOption("--queue", &queue, "most that wait").Between(1, 10).Group("Limits");
-    parser.AddOption("--stall", &stall, "seconds of patience").Group("Limits");
+    parser.SetHeading("Limits");
+    parser.AddOption("--queue", &queue, "most that wait").Between(1, 10);
+    parser.AddOption("--stall", &stall, "seconds of patience");
     parser.AddHelp("--help-limits", "Limits", "print the limits");
   }
 
