@@ -7,10 +7,8 @@
 
 #include "analysis/spectrum/field_spectrum.h"
 #include "quarry/base/output.h"
-#include "quarry/command_line/command_line.h"
 #include "quarry/query/question_rules.h"
-#include "writer/pipeline/comm.h"
-#include "writer/redistribute/mpi_status.h"
+#include "writer/pipeline/run_on_ranks.h"
 
 namespace {
 
@@ -128,41 +126,22 @@ std::string ToTable(const SpectrumRequest& request, const Spectrum& spectrum) {
   return text;
 }
 
-/// The end of the program on this rank.
-/// @param speaks  whether this rank prints an error
-int End(const Result<int>& outcome, bool speaks) {
-  return quarry::command_line::EndProgram("quarry-spectrum", outcome, speaks);
+Result<int> Run(CommandLine* line) {
+  QUARRY_RETURN_IF_ERROR(Interpret(line));
+  QUARRY_ASSIGN_OR_RETURN(const Spectrum spectrum, ComputeSpectrum(MPI_COMM_WORLD, line->request));
+  if (quarry::writer::Rank(MPI_COMM_WORLD) == 0)
+    quarry::WriteOut(line->json ? ToJson(line->request, spectrum) : ToTable(line->request, spectrum));
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const quarry::writer::MpiSession mpi(&argc, &argv);
-  const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
   CommandLine line;
   quarry::command_line::Parser app(
       "quarry-spectrum",
       "Computes the energy spectrum of fields of a Quarry dataset, on any number of ranks.");
   DeclareOptions(&app, &line);
-  const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return End(answer.status(), root);
-  if (*answer) {
-    if (root) quarry::WriteOut(**answer);
-    return End(0, root);
-  }
-  if (const Status status = Interpret(&line); !status.ok()) return End(status, root);
-  try {
-    const Result<Spectrum> spectrum = ComputeSpectrum(MPI_COMM_WORLD, line.request);
-    // The other ranks may wait for this one: end them too.
-    if (!spectrum.ok() && quarry::redistribute::CannotAgree(spectrum.status()))
-      MPI_Abort(MPI_COMM_WORLD, End(spectrum.status(), true));
-    if (!spectrum.ok()) return End(spectrum.status(), root);
-    if (root)
-      quarry::WriteOut(line.json ? ToJson(line.request, *spectrum) : ToTable(line.request, *spectrum));
-  } catch (const std::bad_alloc&) {
-    const Status memory = quarry::InternalError("rank {} is out of memory; use more ranks or nodes",
-                                                quarry::writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
-  }
-  return End(0, root);
+  const auto run = [&line] { return Run(&line); };
+  return quarry::writer::RunOnRanks(&app, argc, argv, run, "use more ranks or nodes");
 }

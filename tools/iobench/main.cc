@@ -5,10 +5,9 @@
 
 #include "quarry/base/numbers.h"
 #include "quarry/base/output.h"
-#include "quarry/command_line/command_line.h"
 #include "tools/iobench/ranks.h"
 #include "tools/iobench/report.h"
-#include "writer/pipeline/comm.h"
+#include "writer/pipeline/run_on_ranks.h"
 
 namespace {
 
@@ -116,7 +115,9 @@ Result<std::vector<Pipeline>> ParsePipelines(const std::vector<std::string>& nam
   return pipelines;
 }
 
-Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, int ranks) {
+Result<int> Run(const CommandLine& line) {
+  const int ranks = writer::Size(MPI_COMM_WORLD);
+  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line.process_grid, ranks));
   if (line.directory.empty()) return InvalidArgument("--dir is required: the directory to write to");
   BenchOptions options;
   QUARRY_ASSIGN_OR_RETURN(options.pipelines, ParsePipelines(line.pipelines));
@@ -132,19 +133,9 @@ Result<std::string> Bench(const CommandLine& line, const Index3& process_grid, i
   QUARRY_ASSIGN_OR_RETURN(const distribution::SizeGrid sizes, SizesOfUnits(line, unit_grid));
   QUARRY_ASSIGN_OR_RETURN(const Load load, MakeLoad(sizes, process_grid));
   QUARRY_ASSIGN_OR_RETURN(const BenchResult result, RunBench(MPI_COMM_WORLD, load, options));
-  return line.json ? ToJson(load, options, result) : ToTable(load, options, result);
-}
-
-Result<std::string> Run(const CommandLine& line) {
-  const int ranks = writer::Size(MPI_COMM_WORLD);
-  QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, ProcessGridOf(line.process_grid, ranks));
-  return Bench(line, process_grid, ranks);
-}
-
-/// The end of the program on this rank.
-/// @param speaks  whether this rank prints an error
-int End(const Result<int>& outcome, bool speaks) {
-  return command_line::EndProgram("quarry-iobench", outcome, speaks);
+  if (writer::Rank(MPI_COMM_WORLD) == 0)
+    WriteOut(line.json ? ToJson(load, options, result) : ToTable(load, options, result));
+  return 0;
 }
 
 }  // namespace
@@ -153,27 +144,9 @@ int main(int argc, char** argv) {
   // A full disk or quota must come back as an error of write(), not as a signal that leaves the other ranks
   // waiting.
   std::signal(SIGXFSZ, SIG_IGN);
-  const writer::MpiSession mpi(&argc, &argv);
-  const bool root = writer::Rank(MPI_COMM_WORLD) == 0;
-
   CommandLine line;
   command_line::Parser app("quarry-iobench", "Times five ways of writing an uneven load in parallel.");
   DeclareOptions(&app, &line);
-  const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return End(answer.status(), root);
-  if (*answer) {
-    if (root) WriteOut(**answer);
-    return End(0, root);
-  }
-  try {
-    const Result<std::string> output = Run(line);
-    if (!output.ok()) return End(output.status(), root);
-    if (root) WriteOut(*output);
-  } catch (const std::bad_alloc&) {
-    // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
-    const Status memory = InternalError("rank {} is out of memory; give smaller --sizes, or use more nodes",
-                                        writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
-  }
-  return End(0, root);
+  const auto run = [&line] { return Run(line); };
+  return writer::RunOnRanks(&app, argc, argv, run, "give smaller --sizes, or use more nodes");
 }

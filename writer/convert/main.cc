@@ -13,9 +13,8 @@
 #include "quarry/command_line/command_line.h"
 #include "quarry/format/description_rules.h"
 #include "writer/convert/convert.h"
-#include "writer/pipeline/comm.h"
 #include "writer/pipeline/declare.h"
-#include "writer/redistribute/mpi_status.h"
+#include "writer/pipeline/run_on_ranks.h"
 
 namespace {
 
@@ -305,10 +304,14 @@ Status SaveReport(const std::string& path, const std::string& json) {
   return Status::Ok();
 }
 
-/// The end of the program on this rank.
-/// @param speaks  whether this rank prints an error
-int End(const Result<int>& outcome, bool speaks) {
-  return quarry::command_line::EndProgram("quarry-write", outcome, speaks);
+Result<int> Run(CommandLine* line) {
+  QUARRY_RETURN_IF_ERROR(Interpret(line));
+  quarry::writer::WriteReport report;
+  QUARRY_RETURN_IF_ERROR(quarry::writer::WriteDataset(MPI_COMM_WORLD, line->options, &report));
+  if (quarry::writer::Rank(MPI_COMM_WORLD) != 0 || line->options.dry_run) return 0;
+  quarry::PrintOut("\n{}", report.ToTable());
+  if (!line->report.empty()) QUARRY_RETURN_IF_ERROR(SaveReport(line->report, report.ToJson()));
+  return 0;
 }
 
 }  // namespace
@@ -318,38 +321,10 @@ int main(int argc, char** argv) {
   // waiting.
   std::signal(SIGXFSZ, SIG_IGN);
   quarry::KeepFreedMemory();
-  const quarry::writer::MpiSession mpi(&argc, &argv);
-  const bool root = quarry::writer::Rank(MPI_COMM_WORLD) == 0;
-
   CommandLine line;
   quarry::command_line::Parser app(
       "quarry-write", "Converts simulation dumps to a compressed, multiresolution Quarry dataset.");
   DeclareOptions(&app, &line);
-  const Result<std::optional<std::string>> answer = app.Parse(argc, argv);
-  if (!answer.ok()) return End(answer.status(), root);
-  if (*answer) {
-    if (root) quarry::WriteOut(**answer);
-    return End(0, root);
-  }
-  if (const Status status = Interpret(&line); !status.ok()) return End(status, root);
-
-  quarry::writer::WriteReport report;
-  Status status;
-  try {
-    status = quarry::writer::WriteDataset(MPI_COMM_WORLD, line.options, &report);
-  } catch (const std::bad_alloc&) {
-    // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
-    const Status memory = InternalError("rank {} is out of memory; use more ranks or nodes",
-                                        quarry::writer::Rank(MPI_COMM_WORLD));
-    MPI_Abort(MPI_COMM_WORLD, End(memory, true));
-  }
-  // The other ranks may wait for this one: end them too.
-  if (quarry::redistribute::CannotAgree(status)) MPI_Abort(MPI_COMM_WORLD, End(status, true));
-  if (!status.ok()) return End(status, root);
-  if (!root || line.options.dry_run) return End(0, root);
-  quarry::PrintOut("\n{}", report.ToTable());
-  if (!line.report.empty()) {
-    if (const Status saved = SaveReport(line.report, report.ToJson()); !saved.ok()) return End(saved, true);
-  }
-  return End(0, true);
+  const auto run = [&line] { return Run(&line); };
+  return quarry::writer::RunOnRanks(&app, argc, argv, run, "use more ranks or nodes");
 }

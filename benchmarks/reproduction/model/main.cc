@@ -1,44 +1,13 @@
 // quarry-reproduce: models and studies of the papers, for benchmarks/reproduce.py.
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/reproduction/model/command.h"
-#include "quarry/base/output.h"
-#include "writer/pipeline/comm.h"
-
-namespace {
-
-using quarry::Result;
-using quarry::Status;
-using quarry::command_line::EndProgram;
-using quarry::command_line::Parser;
-
-/// The same as RunProgram, on all ranks; rank 0 prints.
-int RunOnRanks(Parser* app, int argc, char** argv, const std::function<Result<int>()>& run) {
-  const quarry::writer::MpiSession mpi(&argc, &argv);
-  const int rank = quarry::writer::Rank(MPI_COMM_WORLD);
-  const auto end = [&](const Result<int>& outcome) { return EndProgram(app->program(), outcome, rank == 0); };
-  const Result<std::optional<std::string>> answer = app->Parse(argc, argv);
-  if (!answer.ok()) return end(answer.status());
-  if (*answer) {
-    if (rank == 0) quarry::WriteOut(**answer);
-    return end(0);
-  }
-  try {
-    return end(run());
-  } catch (const std::bad_alloc&) {
-    // Between two agreements the other ranks cannot be told: end them all instead of letting them wait.
-    const Status memory =
-        quarry::InternalError("rank {} is out of memory; give smaller --dims, or use more nodes", rank);
-    return MPI_Abort(MPI_COMM_WORLD, EndProgram(app->program(), memory));
-  }
-}
-
-}  // namespace
+#include "writer/pipeline/run_on_ranks.h"
 
 int main(int argc, char** argv) {
   using namespace quarry::reproduction;
+  using quarry::command_line::Parser;
   Parser app("quarry-reproduce", "Models and studies of the papers that Quarry is built from.");
   app.SetFooter(
       "Example:\n"
@@ -59,7 +28,7 @@ int main(int argc, char** argv) {
       "time of the exchange between ranks: placements, messages per patch, per --batch parts and per rank, "
       "and buffers packed by hand",
       DeclareExchange);
-  const auto run = [&commands]() -> Result<int> {
+  const auto run = [&commands]() -> quarry::Result<int> {
     for (const auto& [command, start] : commands) {
       if (command->chosen()) QUARRY_RETURN_IF_ERROR(start());
     }
@@ -67,6 +36,7 @@ int main(int argc, char** argv) {
   };
   // The models need no MPI, and start faster without.
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command == "placement" || command == "exchange") return RunOnRanks(&app, argc, argv, run);
+  if (command == "placement" || command == "exchange")
+    return quarry::writer::RunOnRanks(&app, argc, argv, run, "give smaller --dims, or use more nodes");
   return RunProgram(&app, argc, argv, run, "give smaller --dims, or fewer --ranks");
 }
