@@ -33,7 +33,7 @@ constexpr DataType TypeOf() {
   if constexpr (std::is_same_v<T, std::uint64_t>) return DataType::kUint64;
 }
 
-/// A dataset that a simulation writes.
+/// A dataset that a simulation writes, itself (Dataset) or through other ranks (intransit::Dataset).
 ///
 /// For each step: BeginStep, Put for each field, EndStep, which makes the step visible to readers. All calls
 /// are collective over the communicator given to Open, every rank makes the same ones, and every rank gets
@@ -50,7 +50,59 @@ constexpr DataType TypeOf() {
 /// call, and send nothing more; others may wait for them. End the program then (MPI_Abort). Nothing wrong is
 /// published.
 /// @threads one caller at a time; the thread may call MPI
-class Dataset {
+class AnyDataset {
+ public:
+  /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
+  virtual ~AnyDataset() = default;
+  AnyDataset(const AnyDataset&) = delete;
+  AnyDataset& operator=(const AnyDataset&) = delete;
+
+  /// @param step  0 or more; a number that the dataset does not have, or any with OpenMode::kResume
+  /// @param time  physical time in the declared unit, if there is one
+  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all
+  ///         declared fields of the step are published
+  virtual Status BeginStep(std::int64_t step, std::optional<double> time = {}) = 0;
+
+  /// Encodes and stages one field of the step. OpenMode::kResume skips a field that is already published. The
+  /// samples are read before this returns, and not kept.
+  ///
+  /// @param type     as declared
+  /// @param address  for each owned box, see OwnedBox; ignored for empty ones
+  /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
+  ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
+  ///         memory; kOutOfRange: samples that no relative tolerance fits; kUnavailable: between Open and the
+  ///         first published step, another process has taken the name
+  virtual Status Put(const std::string& field, DataType type, std::span<const void* const> address) = 0;
+
+  /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
+  template <typename T>
+  Status Put(const std::string& field, std::initializer_list<const T*> address) {
+    const std::vector<const void*> untyped(address.begin(), address.end());
+    return Put(field, TypeOf<T>(), untyped);
+  }
+
+  /// The same with an arrangement of its own for this field: a view for each owned box.
+  virtual Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views) = 0;
+
+  /// Publishes the step. No step is open afterwards, even after an error.
+  /// @errors kFailedPrecondition: no step was open, or nothing was put; kUnknown: the step is published, but
+  /// may not survive a power cut; kInternal
+  virtual Status EndStep() = 0;
+
+  /// Drops the step that is open.
+  /// @errors kFailedPrecondition: no step was open
+  virtual Status AbandonStep() = 0;
+
+  /// Ends the writing; removes a step that is still open.
+  /// @errors kFailedPrecondition: there was such a step; the dataset is closed all the same
+  virtual Status Close() = 0;
+
+ protected:
+  AnyDataset() = default;
+};
+
+/// A dataset whose ranks encode and write their samples themselves.
+class Dataset : public AnyDataset {
  public:
   /// @param comm   of the ranks that own data; the other ranks of the program are not involved
   /// @param setup  the same on every rank
@@ -62,59 +114,9 @@ class Dataset {
   static Result<std::unique_ptr<Dataset>> Open(MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes,
                                                const Status& found = Status::Ok());
-  /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
-  ~Dataset();
-  Dataset(const Dataset&) = delete;
-  Dataset& operator=(const Dataset&) = delete;
-
-  /// @param step  0 or more; a number that the dataset does not have, or any with OpenMode::kResume
-  /// @param time  physical time in the declared unit, if there is one
-  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; kAlreadyExists: all
-  ///         declared fields of the step are published
-  Status BeginStep(std::int64_t step, std::optional<double> time = {});
-
-  /// Encodes and stages one field of the step. OpenMode::kResume skips a field that is already published. The
-  /// samples are read before this returns, and not kept.
-  ///
-  /// @param type     as declared
-  /// @param address  for each owned box, see OwnedBox; ignored for empty ones
-  /// @errors kFailedPrecondition: no step is open; kInvalidArgument: unknown field, other type, put before,
-  ///         number of addresses; kAlreadyExists: published before. The step is gone after kInternal: disk or
-  ///         memory; kOutOfRange: samples that no relative tolerance fits; kUnavailable: between Open and the
-  ///         first published step, another process has taken the name
-  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
-
-  /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
-  template <typename T>
-  Status Put(const std::string& field, std::initializer_list<const T*> address) {
-    const std::vector<const void*> untyped(address.begin(), address.end());
-    return Put(field, TypeOf<T>(), untyped);
-  }
-
-  /// The same with an arrangement of its own for this field: a view for each owned box.
-  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
-
-  /// Publishes the step. No step is open afterwards, even after an error.
-  /// @errors kFailedPrecondition: no step was open, or nothing was put; kUnknown: the step is published, but
-  /// may not survive a power cut; kInternal
-  Status EndStep();
-
-  /// Drops the step that is open.
-  /// @errors kFailedPrecondition: no step was open
-  Status AbandonStep();
-
-  /// Ends the writing; removes a step that is still open.
-  /// @errors kFailedPrecondition: there was such a step; the dataset is closed all the same
-  Status Close();
 
   /// Seconds of this rank in each phase of the pipeline.
-  const writer::PhaseSeconds& seconds() const;
-
- private:
-  class Run;
-  Dataset();
-
-  std::unique_ptr<Run> run_;
+  virtual const writer::PhaseSeconds& seconds() const = 0;
 };
 
 }  // namespace quarry::insitu

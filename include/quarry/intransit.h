@@ -4,14 +4,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "quarry/data_type.h"
 #include "quarry/insitu.h"
 #include "quarry/insitu_setup.h"
 #include "quarry/intransit_roles.h"
@@ -48,16 +43,20 @@ struct SimulationSeconds {
 /// A dataset that a simulation writes through other ranks. Calls and bytes are those of insitu::Dataset, with
 /// the differences below.
 ///
-/// Put copies; EndStep starts to send the step and returns; BeginStep waits while as many steps are in flight
-/// as Transport allows. An error of the writers in a step, such as a full disk, comes with the next BeginStep
-/// that knows of it, at the latest with Close. Such a step is lost, published steps stay as they are, and the
-/// simulation may call BeginStep again. An error of a consumer (see ServeOptions) ends everything: BeginStep
-/// and Close return it from then on, the same that Serve returns. A step is published with all that was put,
-/// or lost as a whole, also if the dataset already has one of its fields.
+/// BeginStep waits while Transport::steps_in_flight steps are in flight. Put copies; the samples are not
+/// needed after it. EndStep starts to send the step and returns; only MPI can fail then (kInternal).
+/// AbandonStep drops a step of which the writers never hear. Close returns when all steps are published or
+/// known to be lost, and the writers have closed the dataset.
+///
+/// An error of the writers in a step, such as a full disk, comes with the next BeginStep that knows of it, at
+/// the latest with Close. The step of that BeginStep has not begun, and the call may be repeated. The failed
+/// step is lost, published steps stay as they are. An error of a consumer (see ServeOptions) ends everything:
+/// BeginStep and Close return it from then on, the same that Serve returns. A step is published with all that
+/// was put, or lost as a whole, also if the dataset already has one of its fields.
 ///
 /// Some networks need the sender's help: messages move whenever the simulation calls MPI for any reason.
 /// @threads one caller at a time; the thread may call MPI
-class Dataset {
+class Dataset : public insitu::AnyDataset {
  public:
   /// Waits until the writers have opened or created the dataset.
   /// @param roles  of a job whose writers are in Serve, or will be
@@ -69,62 +68,20 @@ class Dataset {
                                                const std::vector<OwnedBox>& boxes,
                                                const Transport& transport = {},
                                                const Status& found = Status::Ok());
-  /// Calls Close if the dataset is still open; collective, before MPI_Finalize.
-  ~Dataset();
-  Dataset(const Dataset&) = delete;
-  Dataset& operator=(const Dataset&) = delete;
-
-  /// Waits while Transport::steps_in_flight steps are in flight.
-  /// @errors kInvalidArgument: a negative number; kFailedPrecondition: a step is open; any other: an error of
-  /// earlier steps. Then this one has not begun, and the call may be repeated.
-  Status BeginStep(std::int64_t step, std::optional<double> time = {});
-
-  /// Copies one field of the step. The samples are not needed after this.
-  /// @errors kFailedPrecondition, kInvalidArgument as insitu::Dataset::Put
-  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
-
-  /// The same with the type of the array: dataset->Put<float>("pressure", {p.data()}).
-  template <typename T>
-  Status Put(const std::string& field, std::initializer_list<const T*> address) {
-    const std::vector<const void*> untyped(address.begin(), address.end());
-    return Put(field, insitu::TypeOf<T>(), untyped);
-  }
-
-  /// The same with an arrangement of its own for this field: a view for each owned box.
-  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
-
-  /// Hands the step over. No step is open afterwards, even after an error.
-  /// @errors kFailedPrecondition: no step was open, or nothing was put; kInternal from MPI
-  Status EndStep();
-
-  /// Drops the step that is open; the writers never hear of it.
-  /// @errors kFailedPrecondition: no step is open
-  Status AbandonStep();
-
-  /// Returns when all steps are published or known to be lost, and the writers have closed the dataset.
-  /// @errors those of steps that no BeginStep reported; kFailedPrecondition: a step was still open. The
-  /// dataset is closed all the same.
-  Status Close();
 
   /// Steps that were handed over and are known to be lost, for any reason, in this order. The same on every
   /// rank.
-  const std::vector<std::uint64_t>& lost_steps() const;
+  virtual const std::vector<std::uint64_t>& lost_steps() const = 0;
 
   /// Seconds of this rank; also after Close.
-  const SimulationSeconds& seconds() const;
+  virtual const SimulationSeconds& seconds() const = 0;
   /// How often BeginStep had to wait.
-  std::uint64_t waits() const;
+  virtual std::uint64_t waits() const = 0;
   /// Most steps that were handed over and not known to be published at a time: at most
   /// Transport::steps_in_flight.
-  std::uint64_t most_in_flight() const;
+  virtual std::uint64_t most_in_flight() const = 0;
   /// Memory of this rank for the copies.
-  std::uint64_t staging_bytes() const;
-
- private:
-  class Run;
-  Dataset();
-
-  std::unique_ptr<Run> run_;
+  virtual std::uint64_t staging_bytes() const = 0;
 };
 
 }  // namespace quarry::intransit

@@ -10,6 +10,7 @@ namespace {
 using quarry::DataType;
 using quarry::Index3;
 using quarry::InvalidArgument;
+using quarry::Result;
 using quarry::Status;
 using quarry::StatusCode;
 namespace insitu = quarry::insitu;
@@ -70,7 +71,7 @@ struct quarry_insitu {
   std::vector<insitu::OwnedBox> boxes;
   bool grid_is_set = false;
   Status declared;  ///< the first error of the local calls
-  std::unique_ptr<insitu::internal::AnyDataset> dataset;
+  std::unique_ptr<insitu::AnyDataset> dataset;
   bool closed = false;
   std::string message;
 
@@ -172,8 +173,10 @@ extern "C" {
 
 int quarry_insitu_open(MPI_Comm comm, const char* path, int mode, quarry_insitu** out) {
   const auto open = [comm](const insitu::Setup& setup, const std::vector<insitu::OwnedBox>& boxes,
-                           const Status& declared) {
-    return insitu::internal::Any(insitu::Dataset::Open(comm, setup, boxes, declared));
+                           const Status& declared) -> Result<std::unique_ptr<insitu::AnyDataset>> {
+    QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<insitu::AnyDataset> dataset,
+                            insitu::Dataset::Open(comm, setup, boxes, declared));
+    return dataset;
   };
   return insitu::internal::MakeObject(open, path, mode, out);
 }

@@ -129,8 +129,10 @@ int quarry_intransit_open(quarry_intransit* job, MPI_Comm comm, const char* path
   }
   const auto open = [roles = *job->roles, transport = job->transport, comm](
                         const insitu::Setup& setup, const std::vector<insitu::OwnedBox>& boxes,
-                        const Status& declared) {
-    return insitu::internal::Any(intransit::Dataset::Open(roles, comm, setup, boxes, transport, declared));
+                        const Status& declared) -> Result<std::unique_ptr<insitu::AnyDataset>> {
+    QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<insitu::AnyDataset> dataset,
+                            intransit::Dataset::Open(roles, comm, setup, boxes, transport, declared));
+    return dataset;
   };
   return insitu::internal::MakeObject(open, path, mode, out);
 }

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
-#include "writer/insitu/collective.h"
+#include "writer/insitu/collective_dataset.h"
 #include "writer/intransit/groups.h"
 #include "writer/intransit/link.h"
 #include "writer/intransit/protocol.h"
 #include "writer/intransit/staging.h"
-#include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
 
 namespace quarry::intransit {
@@ -55,53 +54,33 @@ Result<std::vector<int>> RanksInJob(MPI_Comm comm, const internal::Link& link) {
       "the communicator has ranks that do not simulate; give roles.comm() or a part of it");
 }
 
-}  // namespace
-
-class Dataset::Run {
+class Run final : public insitu::CollectiveDataset<Dataset, insitu::OpenStep> {
  public:
   /// @param own  freed when the run ends
   Run(std::shared_ptr<internal::Link> link, MPI_Comm own, const Setup& setup,
       const std::vector<OwnedBox>& boxes, const Transport& transport)
-      : link_(std::move(link)),
-        comm_(own),
-        rank_(writer::Rank(own)),
-        setup_(setup),
-        boxes_(boxes),
-        transport_(transport),
-        agreement_(own, setup.path) {
-    setup_.pipeline.progress = false;
-  }
-  ~Run();
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+      : CollectiveDataset(own, setup, boxes), link_(std::move(link)), transport_(transport) {}
+  ~Run() override { CloseIfOpen(); }
 
-  Status Open(std::vector<int> ranks, const Status& found);
-  /// Ends it after an error of Open.
-  void GiveUp(const Status& status);
-  Status BeginStep(std::int64_t step, std::optional<double> time);
-  Status Put(const std::string& field, DataType type, std::span<const void* const> address);
-  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views);
-  Status EndStep();
-  Status AbandonStep();
-  Status Close();
+  Status Start(std::vector<int> ranks, const Status& found);
+  Status BeginStep(std::int64_t step, std::optional<double> time) override;
+  Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views) override;
+  Status Close() override;
 
-  const std::vector<std::uint64_t>& lost_steps() const { return lost_; }
-  const SimulationSeconds& seconds() const { return seconds_; }
-  std::uint64_t waits() const { return waits_; }
-  std::uint64_t most_in_flight() const { return most_in_flight_; }
-  std::uint64_t staging_bytes() const { return staging_bytes_; }
+  const std::vector<std::uint64_t>& lost_steps() const override { return lost_; }
+  const SimulationSeconds& seconds() const override { return seconds_; }
+  std::uint64_t waits() const override { return waits_; }
+  std::uint64_t most_in_flight() const override { return most_in_flight_; }
+  std::uint64_t staging_bytes() const override { return staging_bytes_; }
 
  private:
-  Status Start(std::vector<int> ranks, const Status& found);
   bool root() const { return rank_ == 0; }
   std::uint64_t in_flight() const { return handed_over_ - answered_; }
   /// Where the step that is open, or the next one, is staged.
   std::size_t place() const { return handed_over_ % staging_->places(); }
 
-  const insitu::OpenStep* open() const { return step_ ? &*step_ : nullptr; }
-  /// The start of every collective call: success if all ranks make it, with the same arguments, and accept
-  /// it.
-  Status Agree(insitu::Call call, const Status& local, const std::string& arguments = "");
+  Status Finish(const insitu::OpenStep& step) override;
+  void Release() override;
   Status CheckTransport() const;
   Status OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks);
   Status WaitForPlace(std::uint64_t step);
@@ -110,19 +89,12 @@ class Dataset::Run {
   Result<std::vector<internal::Answer>> FinishAtWriters(double waiting);
   Status ShareAnswers(const Result<std::vector<internal::Answer>>& of_root);
   Status TakeLosses();
-  void Release();
 
   std::shared_ptr<internal::Link> link_;
-  MPI_Comm comm_;  ///< ours; MPI_COMM_NULL when closed
-  int rank_;
-  Setup setup_;
-  std::vector<OwnedBox> boxes_;
   Transport transport_;
-  insitu::CallAgreement agreement_;
   std::unique_ptr<internal::Staging> staging_;
   int writer_ = 0;   ///< that this rank sends to, in link_->all
   int number_ = -1;  ///< number of the dataset at the writers; -1 where it is not open
-  std::optional<insitu::OpenStep> step_;
   // All of these are the same on every rank.
   std::uint64_t handed_over_ = 0;
   std::uint64_t answered_ = 0;
@@ -133,24 +105,13 @@ class Dataset::Run {
   Status first_untold_;
   Status ended_;   ///< the error of a consumer: no more steps
   Status closed_;  ///< the writers' answer to the closing
-  Status broken_;  ///< messages did not leave, or did not arrive: no more steps
   std::uint64_t waits_ = 0;
   std::uint64_t most_in_flight_ = 0;
   std::uint64_t staging_bytes_ = 0;
   SimulationSeconds seconds_;
 };
 
-Status Dataset::Run::Open(std::vector<int> ranks, const Status& found) {
-  const Timer timer(&seconds_.opening);
-  return Start(std::move(ranks), found);
-}
-
-void Dataset::Run::GiveUp(const Status& status) {
-  (void)agreement_.Keep(status);
-  Release();
-}
-
-Status Dataset::Run::CheckTransport() const {
+Status Run::CheckTransport() const {
   if (transport_.steps_in_flight < 1)
     return InvalidArgument("{} steps in flight are not possible; give at least 1",
                            transport_.steps_in_flight);
@@ -160,7 +121,8 @@ Status Dataset::Run::CheckTransport() const {
                          kMost);
 }
 
-Status Dataset::Run::Start(std::vector<int> ranks, const Status& found) {
+Status Run::Start(std::vector<int> ranks, const Status& found) {
+  const Timer timer(&seconds_.opening);
   const std::string arguments = fmt::format("{} {} {}", ChecksumText(Checksum(insitu::EncodeSetup(setup_))),
                                             transport_.steps_in_flight, transport_.message_bytes);
   // The writers check it against what is on the disk.
@@ -182,7 +144,7 @@ Status Dataset::Run::Start(std::vector<int> ranks, const Status& found) {
   return OpenAtWriters(owned, std::move(ranks));
 }
 
-Status Dataset::Run::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
+Status Run::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
   Answer answer;
   Status status = !root() ? Status::Ok() : Guarded([&]() -> Status {
     const Bytes setup = insitu::EncodeSetup(setup_);
@@ -205,21 +167,7 @@ Status Dataset::Run::OpenAtWriters(const distribution::Ownership& owned, std::ve
   return Status::Ok();
 }
 
-Dataset::Run::~Run() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (comm_ == MPI_COMM_NULL || finalized != 0) return;
-  const Status status = Close();
-  (void)status;  // callers that need the status call Close
-}
-
-Status Dataset::Run::Agree(Call call, const Status& local, const std::string& arguments) {
-  if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
-  QUARRY_RETURN_IF_ERROR(broken_);
-  return agreement_.Reach(call, local, arguments);
-}
-
-Status Dataset::Run::BeginStep(std::int64_t step, std::optional<double> time) {
+Status Run::BeginStep(std::int64_t step, std::optional<double> time) {
   return agreement_.Keep(Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kBeginStep, insitu::CheckBegin(step, time, open()), insitu::BeginArguments(step, time)));
@@ -232,7 +180,7 @@ Status Dataset::Run::BeginStep(std::int64_t step, std::optional<double> time) {
   }));
 }
 
-Status Dataset::Run::WaitForPlace(std::uint64_t step) {
+Status Run::WaitForPlace(std::uint64_t step) {
   using Answers = std::vector<Answer>;
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
   if (in_flight() == staging_->places()) {
@@ -251,7 +199,7 @@ Status Dataset::Run::WaitForPlace(std::uint64_t step) {
 }
 
 /// On rank 0: answers from the writers; with `wait` at least one.
-Result<std::vector<Answer>> Dataset::Run::ReceiveAnswers(bool wait) {
+Result<std::vector<Answer>> Run::ReceiveAnswers(bool wait) {
   const int writer = link_->first_writer();
   const int tag = internal::DatasetTag(number_);
   std::vector<Answer> answers;
@@ -267,7 +215,7 @@ Result<std::vector<Answer>> Dataset::Run::ReceiveAnswers(bool wait) {
 }
 
 /// Passes the answers that rank 0 received to every rank.
-Status Dataset::Run::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
+Status Run::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
   const Status received = writer::BroadcastStatus(comm_, of_root.status());
   if (!received.ok()) {
     broken_ = received;
@@ -302,7 +250,7 @@ Status Dataset::Run::ShareAnswers(const Result<std::vector<Answer>>& of_root) {
 }
 
 /// The losses that the simulation has not seen yet, and the error that ended everything.
-Status Dataset::Run::TakeLosses() {
+Status Run::TakeLosses() {
   if (untold_ == 0) return unsure_.ok() ? ended_ : std::exchange(unsure_, Status::Ok());
   const std::string others = untold_ == 1 ? "" : fmt::format(", and {} more", untold_ - 1);
   untold_ = 0;
@@ -310,11 +258,7 @@ Status Dataset::Run::TakeLosses() {
       .Annotate(fmt::format("the writers have lost step {}{}", first_untold_step_, others));
 }
 
-Status Dataset::Run::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  return Guarded([&] { return PutViews(field, type, insitu::ViewsOf(boxes_, type, address)); });
-}
-
-Status Dataset::Run::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
+Status Run::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
   return Guarded([&]() -> Status {
     QUARRY_RETURN_IF_ERROR(
         Agree(Call::kPut, insitu::CheckPut(setup_.declaration, boxes_, open(), field, type, views), field));
@@ -326,21 +270,14 @@ Status Dataset::Run::PutViews(const std::string& field, DataType type, std::span
   });
 }
 
-Status Dataset::Run::EndStep() {
-  return agreement_.Keep(Guarded([&]() -> Status {
-    const Status status = Agree(Call::kEndStep, insitu::CheckEnd(open()));
-    if (!agreement_.broken().ok() || !step_) return status;
-    const insitu::OpenStep step = std::move(*step_);
-    step_.reset();
-    QUARRY_RETURN_IF_ERROR(status);
-    broken_ = HandOver(step);
-    return broken_;
-  }));
+Status Run::Finish(const insitu::OpenStep& step) {
+  broken_ = HandOver(step);
+  return broken_;
 }
 
 /// All ranks send their samples before the writers hear of the step: the writers never wait for samples that
 /// do not come.
-Status Dataset::Run::HandOver(const insitu::OpenStep& step) {
+Status Run::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
       comm_, Guarded([&] {
@@ -357,16 +294,8 @@ Status Dataset::Run::HandOver(const insitu::OpenStep& step) {
   return Status::Ok();
 }
 
-Status Dataset::Run::AbandonStep() {
-  return Guarded([&]() -> Status {
-    QUARRY_RETURN_IF_ERROR(Agree(Call::kAbandonStep, insitu::CheckAbandon(open())));
-    step_.reset();
-    return Status::Ok();
-  });
-}
-
 /// On rank 0: waits for all outstanding answers, and the one to the closing.
-Result<std::vector<Answer>> Dataset::Run::FinishAtWriters(double waiting) {
+Result<std::vector<Answer>> Run::FinishAtWriters(double waiting) {
   std::vector<Answer> answers;
   const auto more = [&]() -> Status {
     QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> some, ReceiveAnswers(true));
@@ -380,7 +309,7 @@ Result<std::vector<Answer>> Dataset::Run::FinishAtWriters(double waiting) {
   return answers;
 }
 
-Status Dataset::Run::Close() {
+Status Run::Close() {
   return Guarded([&]() -> Status {
     if (comm_ == MPI_COMM_NULL) return FailedPrecondition("the dataset is closed; open it again");
     const Timer timer(&seconds_.closing);
@@ -403,7 +332,7 @@ Status Dataset::Run::Close() {
   });
 }
 
-void Dataset::Run::Release() {
+void Run::Release() {
   if (comm_ == MPI_COMM_NULL) return;
   step_.reset();
   if (staging_ && (!broken_.ok() || redistribute::CannotAgree(agreement_.broken()))) {
@@ -421,8 +350,7 @@ void Dataset::Run::Release() {
   link_.reset();
 }
 
-Dataset::Dataset() = default;
-Dataset::~Dataset() = default;
+}  // namespace
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm, const Setup& setup,
                                                const std::vector<OwnedBox>& boxes, const Transport& transport,
@@ -431,39 +359,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const Roles& roles, MPI_Comm comm
   if (roles.writes())
     return FailedPrecondition("this rank is a writer; call Serve, and open datasets elsewhere");
   QUARRY_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksInJob(comm, *roles.link_));
-  QUARRY_ASSIGN_OR_RETURN(MPI_Comm own, redistribute::DuplicateQuietly(comm));
-  std::unique_ptr<Dataset> dataset;
-  const Status status = Guarded([&]() -> Status {
-    dataset.reset(new Dataset);
-    dataset->run_ = std::make_unique<Run>(roles.link_, own, setup, boxes, transport);
-    return dataset->run_->Open(std::move(ranks), found);
-  });
-  if (status.ok()) return dataset;
-  if (dataset && dataset->run_) {
-    dataset->run_->GiveUp(status);
-  } else {
-    MPI_Comm_free(&own);
-  }
-  return status;
+  return insitu::OpenCollectively<Dataset, Run>(
+      comm, [&](MPI_Comm own) { return std::make_unique<Run>(roles.link_, own, setup, boxes, transport); },
+      [&](Run* run) { return run->Start(std::move(ranks), found); });
 }
-
-Status Dataset::BeginStep(std::int64_t step, std::optional<double> time) {
-  return run_->BeginStep(step, time);
-}
-Status Dataset::Put(const std::string& field, DataType type, std::span<const void* const> address) {
-  return run_->Put(field, type, address);
-}
-Status Dataset::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {
-  return run_->PutViews(field, type, views);
-}
-Status Dataset::EndStep() { return run_->EndStep(); }
-Status Dataset::AbandonStep() { return run_->AbandonStep(); }
-Status Dataset::Close() { return run_->Close(); }
-
-const std::vector<std::uint64_t>& Dataset::lost_steps() const { return run_->lost_steps(); }
-const SimulationSeconds& Dataset::seconds() const { return run_->seconds(); }
-std::uint64_t Dataset::waits() const { return run_->waits(); }
-std::uint64_t Dataset::most_in_flight() const { return run_->most_in_flight(); }
-std::uint64_t Dataset::staging_bytes() const { return run_->staging_bytes(); }
 
 }  // namespace quarry::intransit
