@@ -117,14 +117,13 @@ Status Describe(const SpectrumRequest& request, Source* source) {
 
 Result<Source> OpenSource(MPI_Comm comm, const SpectrumRequest& request) {
   QUARRY_ASSIGN_OR_RETURN(const int threads, writer::ThreadsOfRank(comm));
-  Source source;
-  const Status status = writer::Guarded([&]() -> Status {
+  return writer::OnEveryRank(comm, [&]() -> Result<Source> {
+    Source source;
     QUARRY_ASSIGN_OR_RETURN(source.dataset,
                             client::Dataset::Open(request.dataset, {.threads = threads, .memory = kMemory}));
-    return Describe(request, &source);
+    QUARRY_RETURN_IF_ERROR(Describe(request, &source));
+    return source;
   });
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, status));
-  return source;
 }
 
 void ConvertToDouble(const client::LevelSamples& samples, double* to) {
@@ -183,11 +182,10 @@ Status AddOverRanks(MPI_Comm comm, std::vector<double>* values) {
 Status AddField(MPI_Comm comm, const Source& source, const std::string& field, int layer, bool progress,
                 PencilTransform* transform, Spectrum* spectrum) {
   const double begin = MPI_Wtime();
-  const Status read = writer::Guarded([&]() -> Status {
+  QUARRY_RETURN_IF_ERROR(writer::OnEveryRank(comm, [&]() -> Status {
     Progress bar("reading " + field, transform->input().size(), progress);
     return ReadBox(source, field, layer, transform->input_box(), transform->input(), &bar);
-  });
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm, read));
+  }));
   spectrum->seconds.read += MPI_Wtime() - begin;
   QUARRY_RETURN_IF_ERROR(transform->Run());
   const double transformed = MPI_Wtime();

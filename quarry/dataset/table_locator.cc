@@ -10,6 +10,25 @@
 
 namespace quarry {
 
+format::SubfileHeader FieldHeader(const DatasetDescription& dataset, std::uint64_t step,
+                                  std::size_t field_number, std::uint64_t mask) {
+  const FieldDescription& field = dataset.fields[field_number];
+  const GridDescription& grid = dataset.GridOf(field);
+  format::SubfileHeader header;
+  header.step = step;
+  header.field_number = dataset.NumberOf(field_number);
+  header.dims = grid.dims;
+  header.patch = grid.patch;
+  header.levels = grid.levels;
+  header.layers = field.layers();
+  header.type = field.type;
+  header.coder = field.coder;
+  header.order = dataset.order;
+  header.field_name = field.name;
+  header.mask = mask;
+  return header;
+}
+
 Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,
                          std::size_t subfile) {
   return root / format::StepFolder(step) / field / format::SubfileName(subfile);
@@ -185,23 +204,11 @@ Result<std::shared_ptr<const SubfileTable>> TableLocator::MaskTable(const MaskDe
 
 Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::size_t field_number,
                                              std::size_t subfile) const {
-  const FieldDescription& field = dataset_.fields[field_number];
-  const FieldStepDescription& described = *step.FindField(field.name);
-  format::SubfileHeader header;
-  header.step = step.step;
-  header.field_number = dataset_.NumberOf(field_number);
+  const std::string& field = dataset_.fields[field_number].name;
+  const FieldStepDescription& described = *step.FindField(field);
+  format::SubfileHeader header = FieldHeader(dataset_, step.step, field_number, described.mask_name());
   header.subfile_number = static_cast<std::uint32_t>(subfile);
-  const GridDescription& grid = dataset_.GridOf(field);
-  header.dims = grid.dims;
-  header.patch = grid.patch;
-  header.levels = grid.levels;
-  header.layers = field.layers();
-  header.type = field.type;
-  header.coder = field.coder;
-  header.field_name = field.name;
-  header.mask = described.mask_name();
-  return LoadExpected(SubfileLocation(root_, step.step, field.name, subfile), header,
-                      described.subfiles[subfile]);
+  return LoadExpected(SubfileLocation(root_, step.step, field, subfile), header, described.subfiles[subfile]);
 }
 
 Result<SubfileTable> TableLocator::LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const {

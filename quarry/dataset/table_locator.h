@@ -49,6 +49,11 @@ class TableLocator final : public query::PatchLocator {
   const MetadataCache* const metadata_;
 };
 
+/// Header of a subfile of a field; the caller sets its number and its count of patches.
+/// @param mask  name of the mask; 0: none
+format::SubfileHeader FieldHeader(const DatasetDescription& dataset, std::uint64_t step,
+                                  std::size_t field_number, std::uint64_t mask);
+
 /// Path of a subfile of the dataset at `root`.
 Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,
                          std::size_t subfile);

@@ -23,18 +23,7 @@ Result<Index3> ProcessGridOf(const std::string& text, int ranks) {
 
 Result<std::string> ReadOnRoot(const std::string& path) {
   constexpr std::uint64_t kLargestReport = std::uint64_t{1} << 30;
-  std::string text;
-  Status status;
-  if (writer::Rank(MPI_COMM_WORLD) == 0) {
-    Result<std::string> read = ReadTextFile(path, kLargestReport);
-    if (read.ok()) {
-      text = *std::move(read);
-    } else {
-      status = read.status();
-    }
-  }
-  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(MPI_COMM_WORLD, status));
-  return writer::BroadcastText(MPI_COMM_WORLD, text);
+  return writer::TextOfRoot(MPI_COMM_WORLD, [&] { return ReadTextFile(path, kLargestReport); });
 }
 
 }  // namespace quarry::iobench

@@ -31,10 +31,7 @@ class Run {
 
   Status Execute() {
     const double begin = MPI_Wtime();
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(jobs_, ListJobs(options_));
-                                           return Status::Ok();
-                                         })));
+    QUARRY_ASSIGN_OR_RETURN(jobs_, OnEveryRank(comm_, [&] { return ListJobs(options_); }));
     for (const std::string& warning : ListWarnings(options_, jobs_)) Warn(warning);
     if (options_.dry_run) return OnRoot(comm_, [&] { return DryRun(); });
     PipelineOptions pipeline = options_.pipeline;
@@ -85,12 +82,11 @@ class Run {
     QUARRY_RETURN_IF_ERROR(LeaveOutKnown());
     QUARRY_RETURN_IF_ERROR(GoOn());
     QUARRY_RETURN_IF_ERROR(LeaveOutPublished());
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(
-                                               const DatasetDescription dataset,
-                                               DescribeResult(options_, jobs_, writer_->existing(), unit_));
-                                           return writer_->Declare(dataset);
-                                         })));
+    QUARRY_RETURN_IF_ERROR(OnEveryRank(comm_, [&]() -> Status {
+      QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset,
+                              DescribeResult(options_, jobs_, writer_->existing(), unit_));
+      return writer_->Declare(dataset);
+    }));
     for (const std::string& warning : ListOtherWords(jobs_, writer_->dataset())) Warn(warning);
     if (root_) Announce();
     return Status::Ok();
@@ -122,11 +118,8 @@ class Run {
       first[field] = *step + 1;
       QUARRY_ASSIGN_OR_RETURN(last[field], writer_->Published(*step));
     }
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                           QUARRY_ASSIGN_OR_RETURN(jobs_,
-                                                                   Renumber(std::exchange(jobs_, {}), first));
-                                           return Status::Ok();
-                                         })));
+    QUARRY_ASSIGN_OR_RETURN(jobs_,
+                            OnEveryRank(comm_, [&] { return Renumber(std::exchange(jobs_, {}), first); }));
     return WarnOfEarlierTimes(last);
   }
 
@@ -236,10 +229,7 @@ class Run {
     std::unique_ptr<input::Input> input;
     {
       const PhaseTimer timer(writer_->mutable_seconds(), Phase::kRead);
-      QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                             QUARRY_ASSIGN_OR_RETURN(input, job.Open(options_));
-                                             return Status::Ok();
-                                           })));
+      QUARRY_ASSIGN_OR_RETURN(input, OnEveryRank(comm_, [&] { return job.Open(options_); }));
     }
     const DatasetDescription& dataset = writer_->dataset();
     const std::size_t field = *dataset.FindField(job.info.field);

@@ -56,12 +56,11 @@ Status Run::Start(const Status& found) {
   QUARRY_ASSIGN_OR_RETURN(writer_,
                           writer::DatasetWriter::Open(comm_, setup_.path, setup_.mode, setup_.pipeline));
   QUARRY_ASSIGN_OR_RETURN(const TimeUnit unit, writer_->ChooseTimeUnit(setup_.declaration.time_unit));
-  return writer::AgreeOnStatus(comm_, Guarded([&]() -> Status {
-                                 QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
-                                                         Describe(setup_.declaration, writer_->existing()));
-                                 dataset.time_unit = unit;
-                                 return writer_->Declare(dataset);
-                               }));
+  return writer::OnEveryRank(comm_, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, Describe(setup_.declaration, writer_->existing()));
+    dataset.time_unit = unit;
+    return writer_->Declare(dataset);
+  });
 }
 
 Status Run::BeginStep(std::int64_t step, std::optional<double> time) {

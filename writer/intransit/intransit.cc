@@ -134,19 +134,18 @@ Status Run::Start(std::vector<int> ranks, const Status& found) {
   QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, arguments));
   QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
                           insitu::ShareBoxes(comm_, setup_.declaration.dims, boxes_));
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
-                                                 staging_ = std::make_unique<internal::Staging>(
-                                                     setup_.declaration, boxes_, transport_.steps_in_flight);
-                                                 staging_bytes_ = staging_->bytes();
-                                                 return Status::Ok();
-                                               })));
+  QUARRY_RETURN_IF_ERROR(writer::OnEveryRank(comm_, [&] {
+    staging_ = std::make_unique<internal::Staging>(setup_.declaration, boxes_, transport_.steps_in_flight);
+    staging_bytes_ = staging_->bytes();
+    return Status::Ok();
+  }));
   writer_ = link_->first_writer() + WriterOf(rank_, writer::Size(comm_), link_->writer_ranks);
   return OpenAtWriters(owned, std::move(ranks));
 }
 
 Status Run::OpenAtWriters(const distribution::Ownership& owned, std::vector<int> ranks) {
   Answer answer;
-  Status status = !root() ? Status::Ok() : Guarded([&]() -> Status {
+  QUARRY_RETURN_IF_ERROR(writer::OnRoot(comm_, [&]() -> Status {
     const Bytes setup = insitu::EncodeSetup(setup_);
     const internal::OpenCommand open{{reinterpret_cast<const char*>(setup.data()), setup.size()},
                                      transport_.message_bytes,
@@ -159,8 +158,7 @@ Status Run::OpenAtWriters(const distribution::Ownership& owned, std::vector<int>
     QUARRY_ASSIGN_OR_RETURN(const std::vector<Answer> answers, internal::DecodeAnswers(received.text));
     answer = answers.at(0);
     return answer.status;
-  });
-  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
+  }));
   QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
       comm_, redistribute::MpiStatus(MPI_Bcast(&answer.dataset, 1, MPI_INT, 0, comm_), "MPI_Bcast")));
   number_ = answer.dataset;
@@ -185,10 +183,10 @@ Status Run::WaitForPlace(std::uint64_t step) {
   QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(false) : Answers()));
   if (in_flight() == staging_->places()) {
     const Timer timer(&seconds_.waiting);
-    QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, Guarded([&] {
-                                                   if (transport_.on_wait) transport_.on_wait(step);
-                                                   return Status::Ok();
-                                                 })));
+    QUARRY_RETURN_IF_ERROR(writer::OnEveryRank(comm_, [&] {
+      if (transport_.on_wait) transport_.on_wait(step);
+      return Status::Ok();
+    }));
     ++waits_;
     QUARRY_RETURN_IF_ERROR(ShareAnswers(root() ? ReceiveAnswers(true) : Answers()));
   }
@@ -279,16 +277,14 @@ Status Run::Finish(const insitu::OpenStep& step) {
 /// do not come.
 Status Run::HandOver(const insitu::OpenStep& step) {
   const int tag = internal::DatasetTag(number_);
-  QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(
-      comm_, Guarded([&] {
-        return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
-      })));
-  const Status sent = !root() ? Status::Ok() : Guarded([&] {
+  QUARRY_RETURN_IF_ERROR(writer::OnEveryRank(comm_, [&] {
+    return staging_->Send(place(), step.put, transport_.message_bytes, link_->all, writer_, tag);
+  }));
+  QUARRY_RETURN_IF_ERROR(writer::OnRoot(comm_, [&] {
     std::string command = internal::Encode(internal::StepCommand{number_, step.number, step.time, step.put});
     return staging_->SendCommand(place(), std::move(command), link_->all, link_->first_writer(),
                                  internal::kCommandTag);
-  });
-  QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, sent));
+  }));
   ++handed_over_;
   most_in_flight_ = std::max(most_in_flight_, in_flight());
   return Status::Ok();

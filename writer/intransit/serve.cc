@@ -102,19 +102,16 @@ class Server {
 
   /// The next command for all writers; the end when every simulation rank has said so.
   Result<internal::Command> NextCommand() {
-    std::string text;
-    const Status status = rank_ != 0 ? Status::Ok() : Guarded([&]() -> Status {
+    const auto receive = [&]() -> Result<std::string> {
       for (;;) {
         QUARRY_ASSIGN_OR_RETURN(internal::Received received,
                                 internal::ReceiveText(link_.all, MPI_ANY_SOURCE, internal::kCommandTag));
-        text = std::move(received.text);
-        QUARRY_ASSIGN_OR_RETURN(const internal::Command command, internal::DecodeCommand(text));
-        if (!std::holds_alternative<internal::FinishCommand>(command)) return Status::Ok();
-        if (++finished_ == link_.simulation_ranks) return Status::Ok();
+        QUARRY_ASSIGN_OR_RETURN(const internal::Command command, internal::DecodeCommand(received.text));
+        const bool finishes = std::holds_alternative<internal::FinishCommand>(command);
+        if (!finishes || ++finished_ == link_.simulation_ranks) return std::move(received.text);
       }
-    });
-    QUARRY_RETURN_IF_ERROR(writer::BroadcastStatus(comm_, status));
-    QUARRY_ASSIGN_OR_RETURN(text, writer::BroadcastText(comm_, text));
+    };
+    QUARRY_ASSIGN_OR_RETURN(const std::string text, writer::TextOfRoot(comm_, receive));
     return internal::DecodeCommand(text);
   }
 
@@ -122,7 +119,7 @@ class Server {
     Session session;
     session.number = next_number_++;
     Status status = ended_;
-    if (status.ok()) status = writer::AgreeOnStatus(comm_, Guarded([&] { return Prepare(open, &session); }));
+    if (status.ok()) status = writer::OnEveryRank(comm_, [&] { return Prepare(open, &session); });
     if (status.ok()) status = PrepareDelivery(&session);
     if (status.ok() && options_.writes) {
       auto dataset = insitu::Dataset::Open(comm_, session.setup, session.boxes);
@@ -233,10 +230,10 @@ class Server {
 
   Status Announce(const Session& session, std::uint64_t step) {
     if (!options_.before_step) return Status::Ok();
-    return writer::AgreeOnStatus(comm_, Guarded([&] {
-                                   options_.before_step(session.setup.path, step);
-                                   return Status::Ok();
-                                 }));
+    return writer::OnEveryRank(comm_, [&] {
+      options_.before_step(session.setup.path, step);
+      return Status::Ok();
+    });
   }
 
   template <typename Work>

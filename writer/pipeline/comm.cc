@@ -57,6 +57,18 @@ struct Parts {
   }
 };
 
+/// Places the parts that gathered headers announce, and makes room for them in `all`. @collective
+template <typename All>
+Result<Parts> MakeRoom(MPI_Comm comm, const Status& gathered, const std::vector<Header>& headers, All* all) {
+  return OnEveryRank(comm, [&]() -> Result<Parts> {
+    QUARRY_RETURN_IF_ERROR(gathered);
+    Parts parts;
+    QUARRY_RETURN_IF_ERROR(parts.Place(headers));
+    all->resize(parts.total);
+    return parts;
+  });
+}
+
 /// Number of ranks of `comm` on this machine. @collective
 Result<int> RanksOnThisNode(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
@@ -115,16 +127,13 @@ Result<std::string> BroadcastText(MPI_Comm comm, const std::string& text) {
   Header header{text.size(), Checksum(std::as_bytes(std::span(text)))};
   Status status = MpiStatus(MPI_Bcast(&header, 2, MPI_UINT64_T, 0, comm), "MPI_Bcast");
   std::string arrived = text;
-  if (status.ok()) {
-    status = Guarded([&]() -> Status {
-      if (header.count > kMostInMessage)
-        return InternalError("a text of {} bytes is too long for a message; please report this",
-                             header.count);
-      arrived.resize(header.count);
-      return Status::Ok();
-    });
-  }
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  QUARRY_RETURN_IF_ERROR(OnEveryRank(comm, [&]() -> Status {
+    QUARRY_RETURN_IF_ERROR(status);
+    if (header.count > kMostInMessage)
+      return InternalError("a text of {} bytes is too long for a message; please report this", header.count);
+    arrived.resize(header.count);
+    return Status::Ok();
+  }));
   status =
       MpiStatus(MPI_Bcast(arrived.data(), static_cast<int>(header.count), MPI_CHAR, 0, comm), "MPI_Bcast");
   if (status.ok() && Checksum(std::as_bytes(std::span(arrived))) != header.checksum)
@@ -138,16 +147,8 @@ Result<std::vector<std::uint64_t>> GatherEverywhere(MPI_Comm comm, std::span<con
   std::vector<Header> headers(static_cast<std::size_t>(Size(comm)));
   Status status = MpiStatus(MPI_Allgather(&header, 2, MPI_UINT64_T, headers.data(), 2, MPI_UINT64_T, comm),
                             "MPI_Allgather");
-  Parts parts;
   std::vector<std::uint64_t> all;
-  if (status.ok()) {
-    status = Guarded([&]() -> Status {
-      QUARRY_RETURN_IF_ERROR(parts.Place(headers));
-      all.resize(parts.total);
-      return Status::Ok();
-    });
-  }
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  QUARRY_ASSIGN_OR_RETURN(const Parts parts, MakeRoom(comm, status, headers, &all));
   status = MpiStatus(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_UINT64_T, all.data(),
                                     parts.counts.data(), parts.offsets.data(), MPI_UINT64_T, comm),
                      "MPI_Allgatherv");
@@ -161,16 +162,8 @@ Result<Bytes> GatherBytes(MPI_Comm comm, ByteSpan mine) {
   std::vector<Header> headers(Rank(comm) == 0 ? static_cast<std::size_t>(Size(comm)) : 0);
   Status status =
       MpiStatus(MPI_Gather(&header, 2, MPI_UINT64_T, headers.data(), 2, MPI_UINT64_T, 0, comm), "MPI_Gather");
-  Parts parts;
   Bytes all;
-  if (status.ok()) {
-    status = Guarded([&]() -> Status {
-      QUARRY_RETURN_IF_ERROR(parts.Place(headers));
-      all.resize(parts.total);
-      return Status::Ok();
-    });
-  }
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, status));
+  QUARRY_ASSIGN_OR_RETURN(const Parts parts, MakeRoom(comm, status, headers, &all));
   status = MpiStatus(MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(),
                                  parts.counts.data(), parts.offsets.data(), MPI_BYTE, 0, comm),
                      "MPI_Gatherv");

@@ -38,6 +38,20 @@ Result<int> ThreadsOfRank(MPI_Comm comm);
 /// @collective
 Status AgreeOnStatus(MPI_Comm comm, const Status& local);
 
+/// Runs a local part of a phase on every rank, and agrees on its error. @returns the Status or Result of the
+/// work
+/// @collective
+template <typename Work>
+std::invoke_result_t<Work> OnEveryRank(MPI_Comm comm, Work work) {
+  auto outcome = Guarded(work);
+  if constexpr (std::is_same_v<decltype(outcome), Status>) {
+    return AgreeOnStatus(comm, outcome);
+  } else {
+    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, outcome.status()));
+    return outcome;
+  }
+}
+
 /// Status of rank 0, on every rank. @collective
 Status BroadcastStatus(MPI_Comm comm, const Status& status);
 
@@ -49,6 +63,19 @@ Status OnRoot(MPI_Comm comm, Work work) {
 
 /// `text` of rank 0, on every rank. @collective
 Result<std::string> BroadcastText(MPI_Comm comm, const std::string& text);
+
+/// The text that rank 0 alone finds, on every rank.
+/// @param work  returns a Result of it
+/// @collective
+template <typename Work>
+Result<std::string> TextOfRoot(MPI_Comm comm, Work work) {
+  std::string text;
+  QUARRY_RETURN_IF_ERROR(OnRoot(comm, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(text, work());
+    return Status::Ok();
+  }));
+  return BroadcastText(comm, text);
+}
 
 /// The numbers of all ranks, in rank order, on every rank. Checksums travel along: numbers that change on the
 /// way are an error.

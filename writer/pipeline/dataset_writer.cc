@@ -10,6 +10,7 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/utf8.h"
+#include "quarry/dataset/table_locator.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
@@ -24,10 +25,20 @@ namespace quarry::writer {
 
 namespace fs = std::filesystem;
 
-/// State of rank 0 alone.
-struct DatasetWriter::Root {
-  Publisher publisher;
-};
+namespace {
+
+/// Whether rank 0 finds that something is so, on every rank. @collective
+template <typename Work>
+Result<bool> AskRoot(MPI_Comm comm, Work work) {
+  const auto ask = [&]() -> Result<std::string> {
+    QUARRY_ASSIGN_OR_RETURN(const bool is_so, work());
+    return std::string(is_so ? "yes" : "");
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, TextOfRoot(comm, ask));
+  return !text.empty();
+}
+
+}  // namespace
 
 std::size_t ChooseFileCount(std::optional<int> wanted, const PatchGrid& grid, int ranks) {
   return distribution::UsableFiles(static_cast<std::size_t>(grid.patch_count()),
@@ -58,23 +69,20 @@ std::vector<double> CoderTolerances(const FieldDescription& field, double min, d
 DatasetWriter::DatasetWriter(MPI_Comm comm, const PipelineOptions& options)
     : comm_(comm), options_(options), rank_(Rank(comm)), ranks_(Size(comm)) {}
 
-DatasetWriter::~DatasetWriter() = default;
-
 Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const std::string& path,
                                                            OpenMode mode, const PipelineOptions& options) {
   std::unique_ptr<DatasetWriter> writer(new DatasetWriter(comm, options));
   writer->path_ = path;
   QUARRY_ASSIGN_OR_RETURN(writer->threads_, ThreadsOfRank(comm));
-  std::string existing;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm, [&]() -> Status {
+  const auto open = [&]() -> Result<std::string> {
     std::error_code ignored;
     const bool append = mode == OpenMode::kAppend || (mode == OpenMode::kResume && fs::exists(path, ignored));
     QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(path, append, options.break_lock));
-    if (publisher.existing()) existing = format::EncodeManifest(*publisher.existing());
-    writer->root_ = std::make_unique<Root>(Root{std::move(publisher)});
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(existing, BroadcastText(comm, existing));
+    writer->publisher_ = std::make_unique<Publisher>(std::move(publisher));
+    const std::optional<DatasetDescription>& found = writer->publisher_->existing();
+    return found ? format::EncodeManifest(*found) : std::string();
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string existing, TextOfRoot(comm, open));
   if (!existing.empty()) {
     QUARRY_ASSIGN_OR_RETURN(writer->existing_, format::DecodeDatasetManifest(existing));
   }
@@ -82,9 +90,9 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const 
 }
 
 Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
-  std::string text;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
-    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, root_->publisher.Published(step));
+  const auto find = [&]() -> Result<std::string> {
+    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, publisher_->Published(step));
+    std::string text;
     // Neither names nor numbers have a zero byte.
     const auto add = [&](const std::string& part) { text.append(part).push_back('\0'); };
     add(published.time ? fmt::format("{}", *published.time) : "");
@@ -92,9 +100,9 @@ Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
       add(field);
       add(source);
     }
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+    return text;
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, TextOfRoot(comm_, find));
   PublishedStep published;
   std::size_t at = 0;
   const auto next = [&] {
@@ -112,25 +120,16 @@ Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
 }
 
 Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& field) {
-  std::string text;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+  const auto find = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, Publisher::LastStep(path_, field));
-    text = last ? std::to_string(*last) : "";
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
+    return last ? std::to_string(*last) : std::string();
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, TextOfRoot(comm_, find));
   return text.empty() ? std::nullopt : std::optional<std::uint64_t>(std::stoull(text));
 }
 
 Result<bool> DatasetWriter::Holds(const std::string& field) {
-  std::string text;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
-    QUARRY_ASSIGN_OR_RETURN(const bool holds, Publisher::Holds(path_, field));
-    text = holds ? "yes" : "";
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
-  return !text.empty();
+  return AskRoot(comm_, [&] { return Publisher::Holds(path_, field); });
 }
 
 Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
@@ -138,14 +137,7 @@ Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
   if (!existing_) return here;
   bool has_times = false;
   if (!here.units.empty() && existing_->time_unit.units.empty()) {
-    std::string text;
-    QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
-      QUARRY_ASSIGN_OR_RETURN(has_times, Publisher::HasTimes(path_));
-      text = has_times ? "times" : "none";
-      return Status::Ok();
-    }));
-    QUARRY_ASSIGN_OR_RETURN(text, BroadcastText(comm_, text));
-    has_times = text == "times";
+    QUARRY_ASSIGN_OR_RETURN(has_times, AskRoot(comm_, [&] { return Publisher::HasTimes(path_); }));
   }
   return ContinueTimeUnit(here, existing_->time_unit, has_times);
 }
@@ -176,13 +168,11 @@ Result<FieldOutcome> DatasetWriter::WriteField(std::uint64_t step, std::size_t f
 Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t number,
                                                const std::string& source_name, FieldSource* source) {
   const FieldDescription& field = dataset_.fields[number];
-  std::string folder;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
-    QUARRY_ASSIGN_OR_RETURN(const fs::path path, root_->publisher.StageField(step, field.name));
-    folder = path.string();
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(folder, BroadcastText(comm_, folder));
+  const auto stage = [&]() -> Result<std::string> {
+    QUARRY_ASSIGN_OR_RETURN(const fs::path path, publisher_->StageField(step, field.name));
+    return path.string();
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string folder, TextOfRoot(comm_, stage));
   OwnPatches own(folder, options_.memory_per_rank.value_or(UINT64_MAX) / kPayloadShare);
   QUARRY_ASSIGN_OR_RETURN(EarlierPatches * earlier, BeginEarlier(step, number));
   FieldRun run(this, field, source, &own, earlier);
@@ -196,13 +186,13 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
                             grid.morton_order,
                             grid.files,
                             options_.aggregation,
-                            root() ? &root_->publisher : nullptr,
+                            publisher_.get(),
                             &transfers_,
                             &seconds_};
   QUARRY_ASSIGN_OR_RETURN(const FieldFiles files, FieldFiles::Create(setting, own, run.placement()));
   QUARRY_ASSIGN_OR_RETURN(FieldMask mask, files.WriteMask());
   QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
-                          files.WriteSamples(folder, HeaderOf(step, number, mask.name)));
+                          files.WriteSamples(folder, FieldHeader(dataset_, step, number, mask.name)));
   FieldOutcome outcome;
   outcome.outlying = run.outlying();
   FieldStepDescription& d = outcome.description;
@@ -233,15 +223,13 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
   if (field.keyframe <= 1) return static_cast<EarlierPatches*>(nullptr);
   const auto planned =
       std::find_if(plan_.begin(), plan_.end(), [&](const auto& entry) { return entry.first == step; });
-  std::string chosen;
-  QUARRY_RETURN_IF_ERROR(OnRoot(comm_, [&]() -> Status {
+  const auto choose = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(
         const std::vector<std::uint64_t> references,
         ChooseReferences(path_, step, field, planned != plan_.end() ? &planned->second : nullptr));
-    chosen = fmt::format("{}", fmt::join(references, " "));
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(chosen, BroadcastText(comm_, chosen));
+    return fmt::format("{}", fmt::join(references, " "));
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string chosen, TextOfRoot(comm_, choose));
   std::istringstream words(chosen);
   const std::vector<std::uint64_t> references{std::istream_iterator<std::uint64_t>(words), {}};
   std::set<std::uint64_t> later;
@@ -255,32 +243,13 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
   return &earlier;
 }
 
-format::SubfileHeader DatasetWriter::HeaderOf(std::uint64_t step, std::size_t number,
-                                              std::uint64_t mask) const {
-  const FieldDescription& field = dataset_.fields[number];
-  format::SubfileHeader header;
-  header.step = step;
-  header.field_number = dataset_.NumberOf(number);
-  const GridDescription& grid = dataset_.GridOf(field);
-  header.dims = grid.dims;
-  header.patch = grid.patch;
-  header.levels = grid.levels;
-  header.layers = field.layers();
-  header.type = field.type;
-  header.coder = field.coder;
-  header.order = dataset_.order;
-  header.field_name = field.name;
-  header.mask = mask;
-  return header;
-}
-
 Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time) {
   const PhaseTimer timer(&seconds_, Phase::kWrite);
   StepDescription description{step, time, std::move(written_)};
   written_.clear();
   Status status = OnRoot(comm_, [&]() -> Status {
     QUARRY_RETURN_IF_ERROR(CheckTime(time));
-    return root_->publisher.PublishStep(dataset_, description);
+    return publisher_->PublishStep(dataset_, description);
   });
   if (!status.ok()) Abandon();
   return status;
@@ -288,7 +257,7 @@ Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time
 
 void DatasetWriter::Abandon() {
   written_.clear();
-  if (root_) root_->publisher.Abandon();
+  if (publisher_) publisher_->Abandon();
 }
 
 }  // namespace quarry::writer

@@ -11,7 +11,6 @@
 
 #include "quarry/base/value_range.h"
 #include "quarry/description.h"
-#include "quarry/format/subfile.h"
 #include "quarry/pipeline_options.h"
 #include "writer/distribution/aggregation.h"
 #include "writer/distribution/placement.h"
@@ -56,7 +55,6 @@ class DatasetWriter {
   /// @param comm  owned by the caller; must outlive the writer
   static Result<std::unique_ptr<DatasetWriter>> Open(MPI_Comm comm, const std::string& path, OpenMode mode,
                                                      const PipelineOptions& options);
-  ~DatasetWriter();
 
   /// The description of a dataset that already existed.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
@@ -105,7 +103,6 @@ class DatasetWriter {
 
  private:
   class FieldRun;
-  struct Root;
 
   DatasetWriter(MPI_Comm comm, const PipelineOptions& options);
 
@@ -114,7 +111,6 @@ class DatasetWriter {
                                   FieldSource* source);
   /// The patches to which those of a field may refer; null: it has no keyframes.
   Result<EarlierPatches*> BeginEarlier(std::uint64_t step, std::size_t number);
-  format::SubfileHeader HeaderOf(std::uint64_t step, std::size_t number, std::uint64_t mask) const;
 
   MPI_Comm comm_;
   PipelineOptions options_;
@@ -122,7 +118,7 @@ class DatasetWriter {
   const int ranks_;
   int threads_ = 1;
   std::string path_;
-  std::unique_ptr<Root> root_;  ///< on rank 0
+  std::unique_ptr<Publisher> publisher_;  ///< on rank 0
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;
   std::vector<GridPlan> grids_;

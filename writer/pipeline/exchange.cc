@@ -114,19 +114,18 @@ redistribute::RankSchedule PatchGathering::Messages() const {
 Status PatchGathering::Exchange(MPI_Comm comm, redistribute::Redistribution* redistribution) {
   std::vector<BoxView> sent = lasting_views_;
   std::vector<redistribute::MutableBoxView> received;
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(
-      comm, Guarded([&] {
-        for (std::size_t s = 0; s < outgoing_.size(); ++s)
-          sent.push_back(BoxView::Dense(outgoing_[s].data(), schedule_.sends[s].box, sample_bytes_));
-        for (Target& target : targets_) {
-          if (!target.shared) continue;
-          Allocate(&target);
-          received.push_back(
-              redistribute::MutableBoxView::Dense(target.patch.samples.data(), target.box, sample_bytes_));
-        }
-        redistribute::Schedules::Use(Messages(), redistribution);
-        return Status::Ok();
-      })));
+  QUARRY_RETURN_IF_ERROR(OnEveryRank(comm, [&] {
+    for (std::size_t s = 0; s < outgoing_.size(); ++s)
+      sent.push_back(BoxView::Dense(outgoing_[s].data(), schedule_.sends[s].box, sample_bytes_));
+    for (Target& target : targets_) {
+      if (!target.shared) continue;
+      Allocate(&target);
+      received.push_back(
+          redistribute::MutableBoxView::Dense(target.patch.samples.data(), target.box, sample_bytes_));
+    }
+    redistribute::Schedules::Use(Messages(), redistribution);
+    return Status::Ok();
+  }));
   QUARRY_RETURN_IF_ERROR(redistribution->Exchange(sent, received));
   for (Target& target : targets_) {
     if (target.shared) owner_.take(std::move(target.patch));

@@ -53,19 +53,17 @@ Result<FieldMask> FieldFiles::WriteMask() const {
   mask.name = format::MaskName(InMortonOrder(sizes_.mask_digests), setting_.grid_number);
   mask.description.name = mask.name;
   mask.description.grid = setting_.grid_number;
-  std::string folder;
-  QUARRY_RETURN_IF_ERROR(OnRoot(setting_.comm, [&]() -> Status {
+  const auto stage = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(const std::optional<MaskDescription> known,
                             setting_.publisher->FindMask(mask.name, setting_.dataset, setting_.grid_number));
     if (known) {
       mask.description = *known;
-      return Status::Ok();
+      return std::string();
     }
     QUARRY_ASSIGN_OR_RETURN(const fs::path path, setting_.publisher->StageMask(mask.name));
-    folder = path.string();
-    return Status::Ok();
-  }));
-  QUARRY_ASSIGN_OR_RETURN(folder, BroadcastText(setting_.comm, folder));
+    return path.string();
+  };
+  QUARRY_ASSIGN_OR_RETURN(const std::string folder, TextOfRoot(setting_.comm, stage));
   if (folder.empty()) return mask;
   const DatasetDescription& dataset = setting_.dataset;
   const format::SubfileHeader header =

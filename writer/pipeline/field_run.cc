@@ -109,10 +109,10 @@ Status DatasetWriter::FieldRun::Encode(const std::string& source_name) {
   QUARRY_RETURN_IF_ERROR(FindTolerance(source_name));
   QUARRY_RETURN_IF_ERROR(MakeChunks());
   QUARRY_ASSIGN_OR_RETURN(redistribution_, DescribeExchange());
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&] {
-                                         StartThreads();
-                                         return Status::Ok();
-                                       })));
+  QUARRY_RETURN_IF_ERROR(OnEveryRank(w_.comm_, [&] {
+    StartThreads();
+    return Status::Ok();
+  }));
   for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(GatherChunk(chunk));
   source_.Release();
   const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
@@ -173,11 +173,7 @@ Status DatasetWriter::FieldRun::FindTolerance(const std::string& source_name) {
   if (!field_.needs_range()) return Status::Ok();
   const PhaseTimer timer(&w_.seconds_, Phase::kRead);
   held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
-  SampleScan scan;
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&]() -> Status {
-                                         QUARRY_ASSIGN_OR_RETURN(scan, ScanField());
-                                         return Status::Ok();
-                                       })));
+  QUARRY_ASSIGN_OR_RETURN(SampleScan scan, OnEveryRank(w_.comm_, [&] { return ScanField(); }));
   QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));
   QUARRY_ASSIGN_OR_RETURN(scan.max, MaxOverRanks(w_.comm_, scan.max));
   tolerances_ = CoderTolerances(field_, scan.min, scan.max);
@@ -246,11 +242,10 @@ Status DatasetWriter::FieldRun::GatherChunk(const Chunk& chunk) {
     const distribution::Placement placement = Place(chunk, owned);
     const PatchGathering::Owner owner{[this](std::uint64_t bytes) { threads_->Reserve(bytes); },
                                       [&](PatchSamples patch) { Take(chunk, std::move(patch)); }};
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, Guarded([&] {
-                                           gathering.emplace(chunk.grid(), field_.type, owned, placement,
-                                                             w_.rank_, InPlace(), owner);
-                                           return Read(chunk, OfThisRank(boxes), &*gathering);
-                                         })));
+    QUARRY_RETURN_IF_ERROR(OnEveryRank(w_.comm_, [&] {
+      gathering.emplace(chunk.grid(), field_.type, owned, placement, w_.rank_, InPlace(), owner);
+      return Read(chunk, OfThisRank(boxes), &*gathering);
+    }));
     QUARRY_RETURN_IF_ERROR(AgreeOnChanges(chunk));
   }
   const MovingTimer timer(&w_.seconds_, Phase::kExchange, *threads_);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <new>
+#include <type_traits>
 
 #include "quarry/base/status.h"
 #include "quarry/pipeline_options.h"
@@ -25,10 +26,10 @@ class PhaseTimer {
   double begin_;
 };
 
-/// Runs the local part of a phase. Exceptions of libraries, above all out of memory, become a Status, so that
-/// this rank still reaches the agreement with the others.
+/// Runs the local part of a phase, which returns a Status or a Result. Exceptions of libraries, above all out
+/// of memory, become an error, so that this rank still reaches the agreement with the others.
 template <typename Work>
-Status Guarded(Work work) {
+std::invoke_result_t<Work> Guarded(Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
