@@ -40,18 +40,6 @@ Result<PatchGrid> MakeGrid(const Index3& dims, const Index3& patch) {
   return grid;
 }
 
-Result<distribution::PlacementStrategy> ParsePlacement(const std::string& text) {
-  if (text == "balanced") return distribution::PlacementStrategy::kBalanced;
-  if (text == "greedy") return distribution::PlacementStrategy::kGreedy;
-  return InvalidArgument("--placement \"{}\" is not known; give balanced or greedy", text);
-}
-
-Result<distribution::AggregationStrategy> ParseAggregation(const std::string& text) {
-  if (text == "balanced") return distribution::AggregationStrategy::kBalanced;
-  if (text == "equal") return distribution::AggregationStrategy::kEqual;
-  return InvalidArgument("--aggregation \"{}\" is not known; give balanced or equal", text);
-}
-
 Result<model::Machine> LoadMachine(const std::string& path, const std::vector<std::string>& constants) {
   constexpr std::uint64_t kJsonLimit = std::uint64_t{1} << 20;
   model::Machine machine;

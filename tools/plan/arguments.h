@@ -21,9 +21,6 @@ Result<Index3> ParseProcessGrid(const std::string& text);
 /// A grid that fits in memory patch by patch.
 Result<PatchGrid> MakeGrid(const Index3& dims, const Index3& patch);
 
-Result<distribution::PlacementStrategy> ParsePlacement(const std::string& text);
-Result<distribution::AggregationStrategy> ParseAggregation(const std::string& text);
-
 /// The file of --machine, or the default; then each name=value of --set.
 Result<model::Machine> LoadMachine(const std::string& path, const std::vector<std::string>& constants);
 

@@ -65,7 +65,7 @@ Result<PlacementPlan> MakePlan(const PlacementOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(plan.patch, ParsePatch(options.patch, plan.dims));
   QUARRY_ASSIGN_OR_RETURN(plan.process_grid, ParseProcessGrid(options.ranks));
   QUARRY_ASSIGN_OR_RETURN(const DataType type, ParseDataType(options.type));
-  QUARRY_ASSIGN_OR_RETURN(const auto strategy, ParsePlacement(options.placement));
+  QUARRY_ASSIGN_OR_RETURN(const auto strategy, distribution::ParsePlacement(options.placement));
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, MakeGrid(plan.dims, plan.patch));
 
   const int ranks = static_cast<int>(Volume(plan.process_grid));

@@ -62,17 +62,6 @@ double RatioOf(const std::string& report) {
   return known ? json["ratio"].get<double>() : 0;
 }
 
-/// Parts of patches in a message: one for "patch", 0 for "rank", which is all of them, or N.
-Result<std::int64_t> ParseExchange(const std::string& text) {
-  if (text == "patch") return 1;
-  if (text == "rank") return 0;
-  std::int64_t batch = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
-  return InvalidArgument(
-      "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
-}
-
 Result<Question> Interpret(const PredictOptions& options) {
   Question question;
   QUARRY_ASSIGN_OR_RETURN(question.dims, ParseShape(options.dims, "--dims"));
@@ -110,7 +99,7 @@ Status SetPipeline(const std::string& name, model::Workload* workload) {
     workload->pipeline = Pipeline::kGroupCollective;
   } else if (name == "equal" || name == "balanced") {
     workload->pipeline = Pipeline::kAggregated;
-    QUARRY_ASSIGN_OR_RETURN(workload->aggregation, ParseAggregation(name));
+    QUARRY_ASSIGN_OR_RETURN(workload->aggregation, distribution::ParseAggregation(name));
   } else {
     return InvalidArgument(
         "--pipeline \"{}\" is not known; give fpp, collective, group-collective, equal or balanced", name);
@@ -144,8 +133,8 @@ Result<model::Workload> MakeWorkload(const Question& question, const PredictOpti
                                            static_cast<int>(Volume(process_grid)),
                                            distribution::ReadingOrder::kConsecutive)
           : distribution::OneBoxEach(distribution::ProcessGridBoxes(question.dims, process_grid));
-  QUARRY_ASSIGN_OR_RETURN(workload.placement, ParsePlacement(setting.placement));
-  QUARRY_ASSIGN_OR_RETURN(workload.exchange_batch, ParseExchange(setting.exchange));
+  QUARRY_ASSIGN_OR_RETURN(workload.placement, distribution::ParsePlacement(setting.placement));
+  QUARRY_ASSIGN_OR_RETURN(workload.exchange_batch, distribution::ParseExchange(setting.exchange));
   QUARRY_RETURN_IF_ERROR(SetPipeline(setting.pipeline, &workload));
   workload.ratio = question.ratio;
   if (question.sizes)

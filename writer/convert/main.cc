@@ -185,17 +185,6 @@ Result<Index3> ParsePatch(const std::string& text) {
   return Index3{patch[0], patch[0], patch[0]};
 }
 
-/// "patch", "rank", or a number of patches.
-Result<quarry::writer::ExchangeBatch> ParseExchange(const std::string& text) {
-  if (text == "patch") return quarry::writer::kExchangePerPatch;
-  if (text == "rank") return quarry::writer::kExchangePerRank;
-  quarry::writer::ExchangeBatch batch = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
-  return InvalidArgument(
-      "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
-}
-
 /// "1e-2,1e-4,exact"; exact is 0.
 Result<std::vector<double>> ParseLayers(const std::string& text, const char* option) {
   std::vector<double> layers;
@@ -266,14 +255,8 @@ Status Interpret(CommandLine* line) {
     o->order = order;
   }
   using namespace quarry::distribution;
-  QUARRY_RETURN_IF_ERROR(Choose<PlacementStrategy>(
-      line->placement, "--placement",
-      {{"balanced", PlacementStrategy::kBalanced}, {"greedy", PlacementStrategy::kGreedy}},
-      &o->pipeline.placement));
-  QUARRY_RETURN_IF_ERROR(Choose<AggregationStrategy>(
-      line->aggregation, "--aggregation",
-      {{"balanced", AggregationStrategy::kBalanced}, {"equal", AggregationStrategy::kEqual}},
-      &o->pipeline.aggregation));
+  QUARRY_ASSIGN_OR_RETURN(o->pipeline.placement, ParsePlacement(line->placement));
+  QUARRY_ASSIGN_OR_RETURN(o->pipeline.aggregation, ParseAggregation(line->aggregation));
   QUARRY_RETURN_IF_ERROR(Choose<ReadingOrder>(line->reading, "--reading",
                                               {{"consecutive", ReadingOrder::kConsecutive},
                                                {"round-robin", ReadingOrder::kRoundRobin},

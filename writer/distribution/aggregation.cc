@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "quarry/base/status.h"
+
 namespace quarry::distribution {
 namespace {
 
@@ -69,6 +71,12 @@ Assignment AssignBalanced(std::span<const std::uint64_t> sizes, std::size_t file
 }
 
 }  // namespace
+
+Result<AggregationStrategy> ParseAggregation(const std::string& text) {
+  if (text == "balanced") return AggregationStrategy::kBalanced;
+  if (text == "equal") return AggregationStrategy::kEqual;
+  return InvalidArgument("--aggregation \"{}\" is not known; give balanced or equal", text);
+}
 
 std::size_t UsableFiles(std::size_t patches, std::size_t files) {
   return std::max<std::size_t>(1, std::min(patches, files));

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "quarry/result.h"
 #include "quarry/strategies.h"
 
 /// Which patch goes to which subfile, and which rank writes it. Pure functions, as in placement.h.
@@ -13,6 +15,9 @@ namespace quarry::distribution {
 /// Cuts patches, in Morton order, into `files` runs: run f is [begin[f], begin[f + 1]). begin has files + 1
 /// entries.
 using Assignment = std::vector<std::size_t>;
+
+/// "balanced" or "equal", of an option --aggregation. @errors kInvalidArgument
+Result<AggregationStrategy> ParseAggregation(const std::string& text);
 
 /// No more files than patches: every subfile holds at least one.
 std::size_t UsableFiles(std::size_t patches, std::size_t files);

@@ -1,8 +1,11 @@
 #include "writer/distribution/placement.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <utility>
+
+#include "quarry/base/status.h"
 
 namespace quarry::distribution {
 namespace {
@@ -70,6 +73,22 @@ Placement PlaceGreedy(const PatchGrid& grid, const Sharers& sharers, const Owner
 }
 
 }  // namespace
+
+Result<PlacementStrategy> ParsePlacement(const std::string& text) {
+  if (text == "balanced") return PlacementStrategy::kBalanced;
+  if (text == "greedy") return PlacementStrategy::kGreedy;
+  return InvalidArgument("--placement \"{}\" is not known; give balanced or greedy", text);
+}
+
+Result<std::int64_t> ParseExchange(const std::string& text) {
+  if (text == "patch") return 1;
+  if (text == "rank") return 0;
+  std::int64_t batch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
+  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
+  return InvalidArgument(
+      "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
+}
 
 Sharers FindSharers(const PatchGrid& grid, const Ownership& owned) {
   Sharers sharers;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/result.h"
 #include "quarry/strategies.h"
 #include "writer/distribution/ownership.h"
 
@@ -14,6 +16,13 @@ namespace quarry::distribution {
 
 /// The rank of every patch, by patch index.
 using Placement = std::vector<int>;
+
+/// "balanced" or "greedy", of an option --placement. @errors kInvalidArgument
+Result<PlacementStrategy> ParsePlacement(const std::string& text);
+
+/// Parts of patches in a message between two ranks, of an option --exchange: 1 for "patch", 0 for "rank",
+/// which is all of them, or a number. @errors kInvalidArgument
+Result<std::int64_t> ParseExchange(const std::string& text);
 
 /// The ranks that own a part of each patch, ascending, in one array: those of patch p are ranks[first[p]] up
 /// to ranks[first[p + 1]].
