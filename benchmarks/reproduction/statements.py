@@ -25,7 +25,7 @@ EXAMPLES = (
         "001",
         "table I",
         "example E1: 8 x 8 samples on 4 ranks, in rows and in quadrants",
-        "unit/mapping/MapLayout.EqualsExampleE1OfThePaper",
+        "unit/mapping/ForEachPart.EqualsExampleE1OfThePaper",
     ),
     ("001", "figure 1", "what one rank of E1 sends and receives", "unit/mapping/ScheduleForRank.IsFigure1bOfThePaper"),
     (

@@ -45,22 +45,42 @@ Bytes CutPatch(const std::vector<float>& samples, const Index3& dims, const Box&
   return bytes;
 }
 
+/// A patch with the payloads of its parts.
+struct SubfilePatch {
+  format::PatchEntry row;
+  std::vector<Bytes> levels;
+};
+
+/// A whole subfile at once.
+/// @param patches  in Morton order
+writer::SubfileSummary WriteSubfile(const fs::path& path, const format::SubfileHeader& header,
+                                    const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
+  std::vector<format::PatchEntry> rows;
+  for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
+  auto file = Require(writer::SubfileWriter::Create(path, header, grid, std::move(rows)));
+  format::ForEachPayload(header.order, patches.size(), header.parts(), [&](std::size_t row, int part) {
+    if (!patches[row].levels.empty())
+      Require(file.Append(patches[row].levels[static_cast<std::size_t>(part)]));
+  });
+  return Require(file.Finish());
+}
+
 /// Splits patches into files and writes these.
 /// @param packed  in Morton order
 std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, const PatchGrid& grid,
                                                format::SubfileHeader header, const fs::path& folder,
-                                               std::vector<writer::SubfilePatch> packed) {
+                                               std::vector<SubfilePatch> packed) {
   std::vector<std::uint64_t> sizes;
   for (const auto& patch : packed) sizes.push_back(writer::StoredBytes(patch.row));
   const std::size_t files = distribution::UsableFiles(packed.size(), recipe.files);
   const auto begin = distribution::AssignPatches(sizes, files, distribution::AggregationStrategy::kBalanced);
   std::vector<writer::SubfileSummary> summaries;
   for (std::size_t f = 0; f < files; ++f) {
-    const std::vector<writer::SubfilePatch> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
-                                                 packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
+    const std::vector<SubfilePatch> part(packed.begin() + static_cast<std::ptrdiff_t>(begin[f]),
+                                         packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
     header.subfile_number = static_cast<std::uint32_t>(f);
     header.patch_count = part.size();
-    summaries.push_back(Require(writer::WriteSubfile(folder / format::SubfileName(f), header, grid, part)));
+    summaries.push_back(WriteSubfile(folder / format::SubfileName(f), header, grid, part));
   }
   return summaries;
 }
@@ -86,7 +106,7 @@ std::optional<MaskDescription> WriteMask(const DatasetRecipe& recipe, const Patc
                                          const std::vector<writer::EncodedPatchOfGrid>& encoded,
                                          writer::Publisher* publisher) {
   std::vector<std::uint64_t> digests;
-  std::vector<writer::SubfilePatch> packed;
+  std::vector<SubfilePatch> packed;
   bool any = false;
   for (const auto& patch : encoded) {
     const std::int64_t samples = grid.PatchBox(patch.patch_index).volume();
@@ -115,7 +135,9 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
     patches.push_back({p, CutPatch(samples, recipe.dims, grid.PatchBox(p))});
   writer::EncodeSettings settings{recipe.coder, DataType::kFloat32, recipe.levels, recipe.rougher, {}};
   settings.tolerances.push_back(recipe.lossless ? 0 : recipe.tolerance);
-  const auto encoded = Require(writer::EncodePatches(grid, settings, patches));
+  std::vector<writer::EncodedPatchOfGrid> encoded;
+  for (const auto& patch : patches)
+    encoded.push_back(Require(writer::EncodePatchOfGrid(grid, settings, patch)));
 
   FieldStepDescription field;
   field.name = recipe.field;
@@ -137,7 +159,7 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   header.order = recipe.order;
   header.field_name = recipe.field;
   header.mask = field.mask_name();
-  std::vector<writer::SubfilePatch> packed;
+  std::vector<SubfilePatch> packed;
   for (const auto& patch : encoded) packed.push_back({writer::SampleRow(patch), patch.encoded.levels});
   const fs::path folder = Require(publisher->StageField(step, recipe.field));
   const auto summaries = WriteFiles(recipe, grid, header, folder, std::move(packed));

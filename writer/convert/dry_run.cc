@@ -83,11 +83,11 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
   estimate.outlying = FindOutlying(&chosen, range.min, range.max);
   const EncodeSettings settings{field.coder, field.type, described.levels,
                                 CoderTolerances(field, range.min, range.max), field.fill_bits()};
-  QUARRY_ASSIGN_OR_RETURN(const auto encoded, EncodePatches(grid, settings, patches));
-  for (const EncodedPatchOfGrid& patch : encoded) {
-    estimate.coded_bytes += StoredBytes(SampleRow(patch));
+  for (const PatchSamples& patch : patches) {
+    QUARRY_ASSIGN_OR_RETURN(const EncodedPatchOfGrid encoded, EncodePatchOfGrid(grid, settings, patch));
+    estimate.coded_bytes += StoredBytes(SampleRow(encoded));
     if (estimate.valid < estimate.samples)
-      estimate.coded_bytes += StoredBytes(MaskRow(patch, grid.PatchBox(patch.patch_index).volume()));
+      estimate.coded_bytes += StoredBytes(MaskRow(encoded, grid.PatchBox(patch.patch_index).volume()));
   }
   return estimate;
 }

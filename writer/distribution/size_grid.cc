@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "quarry/base/status.h"
-#include "writer/distribution/decomposition.h"
 
 namespace quarry::distribution {
 namespace {
@@ -118,20 +117,6 @@ SizeGrid Extrapolate(const SizeGrid& grid, const Index3& shape) {
     for (const Between& y : places[1]) {
       for (const Between& x : places[0]) result.bytes.push_back(Interpolate(grid, {x, y, z}));
     }
-  }
-  return result;
-}
-
-SizeGrid SumToProcessGrid(const SizeGrid& grid, const Index3& process_grid) {
-  SizeGrid result{process_grid, {}};
-  for (const Box& share : ProcessGridBoxes(grid.shape, process_grid)) {
-    std::uint64_t sum = 0;
-    for (std::int64_t z = share.begin[2]; z < share.end[2]; ++z) {
-      for (std::int64_t y = share.begin[1]; y < share.end[1]; ++y) {
-        for (std::int64_t x = share.begin[0]; x < share.end[0]; ++x) sum += grid.at({x, y, z});
-      }
-    }
-    result.bytes.push_back(sum);
   }
   return result;
 }

@@ -39,16 +39,12 @@ Result<SizeGrid> ParseSizeGrid(std::string_view json, const std::string& where);
 /// where busy regions span several cells: from 8x8x8 to 16x16x16 cells, quartiles stay within 10 % for a
 /// flame five cells thick; for one that is one cell thick, the quiet cells beside it become rare and the
 /// lower quartile grows by half (tests/unit/distribution/size_grid_test.cc). A coarser shape picks samples
-/// and skips what lies between; to add cells up, use SumToProcessGrid.
+/// and skips what lies between.
 ///
 /// @param grid   at least one cell
 /// @param shape  at least 1 on every axis; the same on every rank gives the same sizes
 /// Example: bytes 10, 20 on x, shape 4x1x1: centres at 1/8, 3/8, 5/8, 7/8, of the old cells 1/4, 3/4
 ///          -> 10, 12.5, 17.5, 20 -> 10, 13, 18, 20
 SizeGrid Extrapolate(const SizeGrid& grid, const Index3& shape);
-
-/// Bytes of each rank of a process grid: the sum of its even share of the cells, from floor(n i / p) up to
-/// floor(n (i + 1) / p) on every axis. Ranks beyond the cells have nothing.
-SizeGrid SumToProcessGrid(const SizeGrid& grid, const Index3& process_grid);
 
 }  // namespace quarry::distribution

@@ -55,15 +55,4 @@ Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const Encode
   }
 }
 
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
-                                                      const std::vector<PatchSamples>& patches) {
-  std::vector<EncodedPatchOfGrid> encoded;
-  encoded.reserve(patches.size());
-  for (const PatchSamples& patch : patches) {
-    QUARRY_ASSIGN_OR_RETURN(EncodedPatchOfGrid one, EncodePatchOfGrid(grid, settings, patch));
-    encoded.push_back(std::move(one));
-  }
-  return encoded;
-}
-
 }  // namespace quarry::writer

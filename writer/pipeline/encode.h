@@ -49,8 +49,4 @@ Result<EncodedPatchOfGrid> EncodePatchOfGrid(const PatchGrid& grid, const Encode
                                              const DecodedPatch* reference = nullptr,
                                              DecodedPatch* decoded = nullptr);
 
-/// The same for several patches, one after the other.
-Result<std::vector<EncodedPatchOfGrid>> EncodePatches(const PatchGrid& grid, const EncodeSettings& settings,
-                                                      const std::vector<PatchSamples>& patches);
-
 }  // namespace quarry::writer

@@ -37,7 +37,6 @@ Status Float32Rounding::RoundRow(const std::byte* first, std::int64_t stride, co
       out[i] = missing;
       continue;
     }
-    scan_.Add({value, value, 1});
     const auto at = [&] {
       return Index3{position[0] + static_cast<std::int64_t>(i), position[1], position[2]};
     };

@@ -28,16 +28,12 @@ class Float32Rounding {
   Status Round(const BoxView& samples, const Box& box, const PatchGrid& grid, const Index3& origin,
                std::span<double> changes, std::span<float> out);
 
-  /// Scan of the samples before rounding.
-  const SampleScan& scan() const { return scan_; }
-
  private:
   Status RoundRow(const std::byte* first, std::int64_t stride, const Index3& position, std::span<float> out,
                   double* change);
 
   const FieldDescription& field_;
   std::optional<std::uint64_t> source_fill_;
-  SampleScan scan_;
 };
 
 /// The fill value of a field of `type` for a source with `fill`: the nearest value of the type, or nothing

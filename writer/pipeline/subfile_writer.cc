@@ -191,19 +191,4 @@ Result<SubfileSummary> SubfileWriter::Finish() {
   return summary_;
 }
 
-Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
-  std::vector<format::PatchEntry> rows;
-  rows.reserve(patches.size());
-  for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
-  QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer, SubfileWriter::Create(path, header, grid, std::move(rows)));
-  Status status;
-  format::ForEachPayload(header.order, patches.size(), header.parts(), [&](std::size_t row, int part) {
-    if (status.ok() && !patches[row].levels.empty())
-      status = writer.Append(patches[row].levels[static_cast<std::size_t>(part)]);
-  });
-  QUARRY_RETURN_IF_ERROR(status);
-  return writer.Finish();
-}
-
 }  // namespace quarry::writer

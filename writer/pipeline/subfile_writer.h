@@ -68,15 +68,4 @@ class SubfileWriter {
   Bytes buffer_;  ///< small payloads collected for one write
 };
 
-/// A patch with the payloads of its parts.
-struct SubfilePatch {
-  format::PatchEntry row;
-  std::vector<Bytes> levels;
-};
-
-/// A whole subfile at once.
-/// @param patches  in Morton order
-Result<SubfileSummary> WriteSubfile(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                    const PatchGrid& grid, const std::vector<SubfilePatch>& patches);
-
 }  // namespace quarry::writer

@@ -211,44 +211,6 @@ void ForEachPart(const Layout& layout, const std::function<void(const Part&)>& v
   }
 }
 
-Result<Mapping> MapLayout(const Layout& layout) {
-  QUARRY_RETURN_IF_ERROR(CheckLayout(layout));
-  Mapping mapping;
-  mapping.first.assign(CountRounds(layout.owned) + 1, 0);
-  ForEachPart(layout, [&](const Part& part) {
-    mapping.parts.push_back(part);
-    ++mapping.first[part.owned_box + 1];
-  });
-  for (std::size_t round = 1; round < mapping.first.size(); ++round)
-    mapping.first[round] += mapping.first[round - 1];
-  return mapping;
-}
-
-TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes) {
-  TrafficTable table{CountRounds(layout.owned), layout.owned.size(), {}};
-  table.rows.resize(table.rounds * table.ranks);
-  std::tuple<std::size_t, int, int> message;  // message of the previous part
-  bool any = false;
-  ForEachPart(layout, [&](const Part& part) {
-    const std::int64_t bytes = part.box.volume() * static_cast<std::int64_t>(sample_bytes);
-    Traffic& source = table.rows[part.owned_box * table.ranks + static_cast<std::size_t>(part.source)];
-    Traffic& target = table.rows[part.owned_box * table.ranks + static_cast<std::size_t>(part.target)];
-    if (part.source == part.target) {
-      source.bytes_kept += bytes;
-      return;
-    }
-    source.bytes_sent += bytes;
-    target.bytes_received += bytes;
-    const std::tuple next(part.owned_box, part.source, part.target);
-    if (any && next == message) return;
-    any = true;
-    message = next;
-    ++source.messages_sent;
-    ++target.messages_received;
-  });
-  return table;
-}
-
 RankSchedule ScheduleForRank(const Layout& layout, int rank) {
   const auto r = static_cast<std::size_t>(rank);
   RankSchedule schedule{rank, CountRounds(layout.owned), layout.owned[r], layout.needed[r], {}, {}, {}};

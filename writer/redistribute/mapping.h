@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "quarry/base/status.h"
@@ -58,42 +57,6 @@ std::size_t CountRounds(const Ownership& owned);
 /// Everything that moves or stays, round by round; in a round by source, target and needed box.
 /// @complexity O(n log m + parts) for n owned and m needed boxes
 void ForEachPart(const Layout& layout, const std::function<void(const Part&)>& visit);
-
-/// All parts at once.
-struct Mapping {
-  std::vector<Part> parts;         ///< in the order of ForEachPart
-  std::vector<std::size_t> first;  ///< round i: parts first[i] up to first[i + 1]
-
-  std::size_t rounds() const { return first.size() - 1; }
-  std::span<const Part> Round(std::size_t round) const {
-    return std::span(parts).subspan(first[round], first[round + 1] - first[round]);
-  }
-};
-
-/// @errors kInvalidArgument as CheckLayout
-Result<Mapping> MapLayout(const Layout& layout);
-
-/// Traffic of one rank with others in one round.
-struct Traffic {
-  std::int64_t messages_sent = 0;  ///< ranks that get something: one message each
-  std::int64_t bytes_sent = 0;
-  std::int64_t messages_received = 0;
-  std::int64_t bytes_received = 0;
-  std::int64_t bytes_kept = 0;  ///< stay on this rank
-};
-
-struct TrafficTable {
-  std::size_t rounds = 0;
-  std::size_t ranks = 0;
-  std::vector<Traffic> rows;  ///< rounds x ranks, ranks fastest
-
-  const Traffic& At(std::size_t round, int rank) const {
-    return rows[round * ranks + static_cast<std::size_t>(rank)];
-  }
-};
-
-/// Counts without storing the parts. The layout has passed CheckLayout.
-TrafficTable CountTraffic(const Layout& layout, std::size_t sample_bytes);
 
 /// One rank's share of a mapping. Parts between two ranks are in the same order on both: by owned box, then
 /// by needed box.

@@ -119,12 +119,6 @@ inline int MPI_Comm_free(MPI_Comm* comm) {
   return MPI_SUCCESS;
 }
 inline int MPI_Comm_set_errhandler(MPI_Comm, MPI_Errhandler) { return MPI_SUCCESS; }
-/// Errors on MPI_COMM_WORLD end the job, as in MPI; on the other communicators of the writer they are
-/// returned.
-inline int MPI_Comm_call_errhandler(MPI_Comm comm, int code) {
-  if (comm == MPI_COMM_WORLD) MPI_Abort(comm, code);
-  return MPI_SUCCESS;
-}
 
 namespace internal {
 inline int Copy(const void* from, int count, MPI_Datatype type, void* to, std::int64_t offset = 0) {

@@ -85,8 +85,15 @@ class Study {
     MPI_Barrier(comm_);
     const double start = MPI_Wtime();
     const double core_start = CoreSeconds();
-    const Status encoded =
-        writer::Guarded([&] { return writer::EncodePatches(p->grid, settings, p->patches).status(); });
+    std::vector<writer::EncodedPatchOfGrid> kept;
+    const Status encoded = writer::Guarded([&]() -> Status {
+      for (const writer::PatchSamples& patch : p->patches) {
+        QUARRY_ASSIGN_OR_RETURN(writer::EncodedPatchOfGrid one,
+                                writer::EncodePatchOfGrid(p->grid, settings, patch));
+        kept.push_back(std::move(one));
+      }
+      return Status::Ok();
+    });
     const double core_seconds = CoreSeconds() - core_start;
     const double seconds = MPI_Wtime() - start;
     QUARRY_RETURN_IF_ERROR(writer::AgreeOnStatus(comm_, encoded));

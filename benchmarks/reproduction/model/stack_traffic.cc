@@ -1,8 +1,7 @@
 #include "benchmarks/reproduction/model/stack_traffic.h"
 
 #include <algorithm>
-
-#include "writer/redistribute/mapping.h"
+#include <tuple>
 
 namespace quarry::reproduction {
 namespace {
@@ -19,6 +18,31 @@ void CountImages(const distribution::Ownership& owned, StackTraffic* sum) {
 
 }  // namespace
 
+TrafficTable CountTraffic(const redistribute::Layout& layout, std::size_t sample_bytes) {
+  TrafficTable table{redistribute::CountRounds(layout.owned), layout.owned.size(), {}};
+  table.rows.resize(table.rounds * table.ranks);
+  std::tuple<std::size_t, int, int> message;  // message of the previous part
+  bool any = false;
+  ForEachPart(layout, [&](const redistribute::Part& part) {
+    const std::int64_t bytes = part.box.volume() * static_cast<std::int64_t>(sample_bytes);
+    Traffic& source = table.rows[part.owned_box * table.ranks + static_cast<std::size_t>(part.source)];
+    Traffic& target = table.rows[part.owned_box * table.ranks + static_cast<std::size_t>(part.target)];
+    if (part.source == part.target) {
+      source.bytes_kept += bytes;
+      return;
+    }
+    source.bytes_sent += bytes;
+    target.bytes_received += bytes;
+    const std::tuple next(part.owned_box, part.source, part.target);
+    if (any && next == message) return;
+    any = true;
+    message = next;
+    ++source.messages_sent;
+    ++target.messages_received;
+  });
+  return table;
+}
+
 StackTraffic CountStackTraffic(const Index3& dims, std::size_t sample_bytes, const Index3& process_grid,
                                distribution::ReadingOrder order) {
   const auto ranks = static_cast<int>(Volume(process_grid));
@@ -34,9 +58,9 @@ StackTraffic CountStackTraffic(const Index3& dims, std::size_t sample_bytes, con
   const redistribute::Layout layout{
       dims, distribution::ReadingOwnership({{0, 0, 0}, dims}, image, ranks, order), needed};
   CountImages(layout.owned, &sum);
-  const redistribute::TrafficTable table = redistribute::CountTraffic(layout, sample_bytes);
+  const TrafficTable table = CountTraffic(layout, sample_bytes);
   sum.rounds = static_cast<std::int64_t>(table.rounds);
-  for (const redistribute::Traffic& traffic : table.rows) {
+  for (const Traffic& traffic : table.rows) {
     sum.messages += traffic.messages_sent;
     sum.bytes_moved += traffic.bytes_sent;
     sum.bytes_kept += traffic.bytes_kept;

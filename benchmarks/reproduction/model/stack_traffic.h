@@ -2,10 +2,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "writer/distribution/decomposition.h"
+#include "writer/redistribute/mapping.h"
 
 namespace quarry::reproduction {
+
+/// Traffic of one rank with others in one round.
+struct Traffic {
+  std::int64_t messages_sent = 0;  ///< ranks that get something: one message each
+  std::int64_t bytes_sent = 0;
+  std::int64_t messages_received = 0;
+  std::int64_t bytes_received = 0;
+  std::int64_t bytes_kept = 0;  ///< stay on this rank
+};
+
+struct TrafficTable {
+  std::size_t rounds = 0;
+  std::size_t ranks = 0;
+  std::vector<Traffic> rows;  ///< rounds x ranks, ranks fastest
+
+  const Traffic& At(std::size_t round, int rank) const {
+    return rows[round * ranks + static_cast<std::size_t>(rank)];
+  }
+};
+
+/// Counts without storing the parts. The layout has passed CheckLayout.
+TrafficTable CountTraffic(const redistribute::Layout& layout, std::size_t sample_bytes);
 
 /// Cost of reading a stack of images and redistributing it to boxes.
 struct StackTraffic {

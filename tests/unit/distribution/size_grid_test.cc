@@ -63,7 +63,7 @@ SizeGrid Flame(std::int64_t n, double half_thickness) {
   const auto position = [n](std::int64_t i) {
     return (static_cast<double>(i) + 0.5) / static_cast<double>(n * kParts);
   };
-  SizeGrid parts{{n * kParts, n * kParts, n * kParts}, {}};
+  SizeGrid cells{{n, n, n}, Sizes(static_cast<std::size_t>(n * n * n))};
   for (std::int64_t k = 0; k < n * kParts; ++k) {
     for (std::int64_t j = 0; j < n * kParts; ++j) {
       for (std::int64_t i = 0; i < n * kParts; ++i) {
@@ -72,12 +72,12 @@ SizeGrid Flame(std::int64_t n, double half_thickness) {
         const double sheet = 0.45 + 0.15 * std::sin(6.3 * x) * std::cos(5 * position(k)) + 0.1 * x;
         const double distance = (y - sheet) / half_thickness;
         const double burnt = y < sheet ? 60e3 * (sheet - y) : 0;
-        parts.bytes.push_back(
-            static_cast<std::uint64_t>(2e3 + burnt + 300e3 * std::exp(-distance * distance)));
+        cells.bytes[static_cast<std::size_t>(i / kParts + n * (j / kParts + n * (k / kParts)))] +=
+            static_cast<std::uint64_t>(2e3 + burnt + 300e3 * std::exp(-distance * distance));
       }
     }
   }
-  return SumToProcessGrid(parts, {n, n, n});
+  return cells;
 }
 
 /// Quartiles of 4,096 generated sizes relative to those of the 512 measured ones.
@@ -117,13 +117,6 @@ TEST(Extrapolate, SmoothsSizesThatHaveNothingToDoWithTheirNeighbours) {
 
   EXPECT_GT(after[0], before[0]);
   EXPECT_LT(after[2], before[2]);
-}
-
-TEST(SumToProcessGrid, AddsEvenShares) {
-  // 5 cells on 2 ranks: [0, 2) and [2, 5).
-  EXPECT_EQ(SumToProcessGrid({{5, 1, 1}, {1, 2, 3, 4, 5}}, {2, 1, 1}).bytes, (Sizes{3, 12}));
-  EXPECT_EQ(SumToProcessGrid({{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {1, 2, 1}).bytes, (Sizes{14, 22}));
-  EXPECT_EQ(SumToProcessGrid({{1, 1, 1}, {9}}, {2, 1, 1}).bytes, (Sizes{0, 9})) << "more ranks than cells";
 }
 
 TEST(ParseSizeGrid, ReadsAReportAndAGridAlone) {

@@ -64,5 +64,45 @@ TEST(CountStackTraffic, DirectReadingDecodesAnImageOnEveryRankThatNeedsIt) {
   EXPECT_EQ(traffic.bytes_kept, 6 * 2 * 5 * 2);
 }
 
+Box Cell(std::int64_t x, std::int64_t y, std::int64_t width, std::int64_t height) {
+  return {{x, y, 0}, {x + width, y + height, 1}};
+}
+
+// Marrinan et al., example E1, Table I: 8 x 8 samples on 4 ranks. Rank r owns rows r and r + 4 and needs the
+// quadrant at (4 (r mod 2), 4 (r / 2)).
+TEST(CountTraffic, AddsUpExampleE1) {
+  redistribute::Layout layout{{8, 8, 1}, {}, {}};
+  for (int r = 0; r < 4; ++r) {
+    layout.owned.push_back({Cell(0, r, 8, 1), Cell(0, r + 4, 8, 1)});
+    layout.needed.push_back({Cell(4 * (r % 2), 4 * (r / 2), 4, 4)});
+  }
+
+  const TrafficTable table = CountTraffic(layout, sizeof(float));
+
+  ASSERT_EQ(table.rounds, 2u);
+  // In round 0 rank 0 keeps the left half of row 0, 4 samples, sends its right half to rank 1, and receives
+  // the left halves of rows 1, 2 and 3.
+  EXPECT_EQ(table.At(0, 0).bytes_kept, 16);
+  EXPECT_EQ(table.At(0, 0).messages_sent, 1);
+  EXPECT_EQ(table.At(0, 0).bytes_sent, 16);
+  EXPECT_EQ(table.At(0, 0).messages_received, 3);
+  EXPECT_EQ(table.At(0, 0).bytes_received, 48);
+  // In round 1 it sends row 4 to ranks 2 and 3.
+  EXPECT_EQ(table.At(1, 0).bytes_kept, 0);
+  EXPECT_EQ(table.At(1, 0).messages_sent, 2);
+  EXPECT_EQ(table.At(1, 0).bytes_sent, 32);
+  EXPECT_EQ(table.At(1, 0).messages_received, 0);
+}
+
+TEST(CountTraffic, TakesSeveralPartsToOneRankForOneMessage) {
+  const redistribute::Layout layout{
+      {10, 1, 1}, {{Cell(0, 0, 10, 1)}, {}}, {{}, {Cell(0, 0, 3, 1), Cell(6, 0, 4, 1), Cell(2, 0, 2, 1)}}};
+
+  const TrafficTable table = CountTraffic(layout, 2);
+
+  EXPECT_EQ(table.At(0, 0).messages_sent, 1);
+  EXPECT_EQ(table.At(0, 0).bytes_sent, 18) << "what two boxes need is sent twice";
+}
+
 }  // namespace
 }  // namespace quarry::reproduction
