@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/redistribute.h"
+#include "writer/pipeline/phases.h"
 #include "writer/redistribute/mpi_status.h"
 #include "writer/redistribute/schedules.h"
 
@@ -123,21 +124,18 @@ Status PencilTransform::State::Allocate() {
 }
 
 void PencilTransform::State::TransformLines(std::size_t axis) {
-  const double begin = MPI_Wtime();
+  const writer::Timer timer(&seconds.lines);
   lines[axis].Execute();
-  seconds.lines += MPI_Wtime() - begin;
 }
 
 Status PencilTransform::State::Move(std::size_t axis, Redistribution* transpose, const Buffer& from,
                                     const Buffer& to) {
-  const double begin = MPI_Wtime();
+  const writer::Timer timer(&seconds.transposes);
   const redistribute::BoxView owned = MutableBoxView::Dense(from.get(), pencils[axis], kSampleBytes);
   const MutableBoxView needed = MutableBoxView::Dense(to.get(), pencils[axis + 1], kSampleBytes);
   // A rank without lines has no box, so no view either.
-  Status status = transpose->Exchange(std::span(&owned, pencils[axis].empty() ? 0 : 1),
-                                      std::span(&needed, pencils[axis + 1].empty() ? 0 : 1));
-  seconds.transposes += MPI_Wtime() - begin;
-  return status;
+  return transpose->Exchange(std::span(&owned, pencils[axis].empty() ? 0 : 1),
+                             std::span(&needed, pencils[axis + 1].empty() ? 0 : 1));
 }
 
 Result<PencilTransform> PencilTransform::Create(MPI_Comm comm, const Index3& dims, const PencilGrid& grid) {

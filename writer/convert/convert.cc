@@ -228,7 +228,7 @@ class Run {
   Result<FieldOutcome> WriteField(std::uint64_t step, const Job& job) {
     std::unique_ptr<input::Input> input;
     {
-      const PhaseTimer timer(writer_->mutable_seconds(), Phase::kRead);
+      const Timer timer(writer_->mutable_seconds(), Phase::kRead);
       QUARRY_ASSIGN_OR_RETURN(input, OnEveryRank(comm_, [&] { return job.Open(options_); }));
     }
     const DatasetDescription& dataset = writer_->dataset();

@@ -19,21 +19,9 @@ using insitu::Call;
 using insitu::FailedPrecondition;
 using internal::Answer;
 using writer::Guarded;
+using writer::Timer;
 
 namespace {
-
-/// Adds the time of a scope to a number of seconds.
-class Timer {
- public:
-  explicit Timer(double* seconds) : seconds_(seconds), begin_(MPI_Wtime()) {}
-  ~Timer() { *seconds_ += MPI_Wtime() - begin_; }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  double* seconds_;
-  double begin_;
-};
 
 /// Where the writers find each rank of `comm`. Local: if a communicator is wrong, some ranks may never get
 /// here.

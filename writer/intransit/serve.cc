@@ -24,10 +24,8 @@ using writer::Guarded;
 /// Returns the result of the work, and adds its time to `seconds`.
 template <typename Work>
 auto Timed(double* seconds, Work work) {
-  const double begin = MPI_Wtime();
-  auto result = work();
-  *seconds += MPI_Wtime() - begin;
-  return result;
+  const writer::Timer timer(seconds);
+  return work();
 }
 
 /// A rank of the simulation that sends to this writer.

@@ -244,7 +244,7 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
 }
 
 Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time) {
-  const PhaseTimer timer(&seconds_, Phase::kWrite);
+  const Timer timer(&seconds_, Phase::kWrite);
   StepDescription description{step, time, std::move(written_)};
   written_.clear();
   Status status = OnRoot(comm_, [&]() -> Status {

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 Result<FieldFiles> FieldFiles::Create(const FileSetting& setting, const OwnPatches& own,
                                       const distribution::Placement& placement) {
-  const PhaseTimer timer(setting.seconds, Phase::kAssign);
+  const Timer timer(setting.seconds, Phase::kAssign);
   QUARRY_ASSIGN_OR_RETURN(PatchSizes sizes, own.ShareSizes(setting.comm, setting.morton_order.size()));
   return FieldFiles(setting, own, placement, std::move(sizes));
 }
@@ -33,7 +33,7 @@ Result<std::vector<SubfileSummary>> FieldFiles::Write(const std::vector<std::uin
                                                       const std::vector<OutgoingPatch>& mine) const {
   SubfileLayout layout{&setting_.morton_order, &placement_, &stored_bytes, {}};
   {
-    const PhaseTimer timer(setting_.seconds, Phase::kAssign);
+    const Timer timer(setting_.seconds, Phase::kAssign);
     layout.assignment =
         distribution::AssignPatches(InMortonOrder(stored_bytes), setting_.files, setting_.aggregation);
   }

@@ -115,7 +115,7 @@ Status DatasetWriter::FieldRun::Encode(const std::string& source_name) {
   }));
   for (const Chunk& chunk : chunks_) QUARRY_RETURN_IF_ERROR(GatherChunk(chunk));
   source_.Release();
-  const PhaseTimer timer(&w_.seconds_, Phase::kEncode);
+  const Timer timer(&w_.seconds_, Phase::kEncode);
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, threads_->Drain()));
   threads_.reset();
   progress_.reset();
@@ -171,7 +171,7 @@ Result<EncodedPatchOfGrid> DatasetWriter::FieldRun::EncodeOne(const EncodeSettin
 Status DatasetWriter::FieldRun::FindTolerance(const std::string& source_name) {
   tolerances_ = CoderTolerances(field_, 0, 0);
   if (!field_.needs_range()) return Status::Ok();
-  const PhaseTimer timer(&w_.seconds_, Phase::kRead);
+  const Timer timer(&w_.seconds_, Phase::kRead);
   held_ = raw_bytes() <= ShareOfMemory(kHeldShare);
   QUARRY_ASSIGN_OR_RETURN(SampleScan scan, OnEveryRank(w_.comm_, [&] { return ScanField(); }));
   QUARRY_ASSIGN_OR_RETURN(scan.min, MinOverRanks(w_.comm_, scan.min));

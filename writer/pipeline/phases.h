@@ -12,14 +12,14 @@
 
 namespace quarry::writer {
 
-/// Adds the time of a scope to a phase.
-class PhaseTimer {
+/// Adds the time of a scope to a number of seconds.
+class Timer {
  public:
-  PhaseTimer(PhaseSeconds* seconds, Phase phase)
-      : seconds_(&(*seconds)[static_cast<std::size_t>(phase)]), begin_(MPI_Wtime()) {}
-  ~PhaseTimer() { *seconds_ += MPI_Wtime() - begin_; }
-  PhaseTimer(const PhaseTimer&) = delete;
-  PhaseTimer& operator=(const PhaseTimer&) = delete;
+  explicit Timer(double* seconds) : seconds_(seconds), begin_(MPI_Wtime()) {}
+  Timer(PhaseSeconds* seconds, Phase phase) : Timer(&(*seconds)[static_cast<std::size_t>(phase)]) {}
+  ~Timer() { *seconds_ += MPI_Wtime() - begin_; }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
 
  private:
   double* seconds_;

@@ -199,18 +199,18 @@ class Transfer {
     Status status;
     std::map<std::size_t, SubfileWriter> writers;
     {
-      const PhaseTimer timer(seconds, Phase::kWrite);
+      const Timer timer(seconds, Phase::kWrite);
       status = Guarded([&] { return CreateFiles(folder, &writers); });
     }
     std::future<Status> writing;  // writes the round before
     for (std::size_t round = 0; round < rounds; ++round) {
       Arrived arrived;
       {
-        const PhaseTimer timer(seconds, Phase::kTransfer);
+        const Timer timer(seconds, Phase::kTransfer);
         const Status moved = MoveRound(windows, round, &arrived);
         if (status.ok()) status = moved;
       }
-      const PhaseTimer timer(seconds, Phase::kWrite);
+      const Timer timer(seconds, Phase::kWrite);
       const Status written = Outcome(&writing);
       if (status.ok()) status = written;
       if (!status.ok() || writers.empty()) continue;
@@ -221,7 +221,7 @@ class Transfer {
         return Status::Ok();
       });
     }
-    const PhaseTimer timer(seconds, Phase::kWrite);
+    const Timer timer(seconds, Phase::kWrite);
     const Status written = Outcome(&writing);
     if (status.ok()) status = written;
     for (auto& [f, writer] : writers) {
@@ -398,7 +398,7 @@ Result<std::vector<SubfileSummary>> TransferAndWrite(MPI_Comm comm, const Subfil
                                                      const PayloadStore& store, PhaseSeconds* seconds) {
   Transfer transfer(comm, layout, grid, header, mine, store, number);
   {
-    const PhaseTimer timer(seconds, Phase::kTransfer);
+    const Timer timer(seconds, Phase::kTransfer);
     // The sizes of all messages to come follow from the rows.
     QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, transfer.MoveRows()));
   }
