@@ -70,16 +70,10 @@ void DeclareOptions(command_line::Parser* app, CommandLine* line) {
 /// [bytes] Of what goes to one file.
 constexpr double kLargestUnit = 1e15;
 
-/// The number of MiB, if the text is one.
-std::optional<double> AsNumber(const std::string& text) {
-  const Result<double> value = ParseNumber<double>(text);
-  return value.ok() ? std::optional(*value) : std::nullopt;
-}
-
 /// Sizes of the units, by their place.
 Result<distribution::SizeGrid> SizesOfUnits(const CommandLine& line, const Index3& unit_grid) {
   distribution::SizeGrid sizes;
-  if (const std::optional<double> mib = AsNumber(line.sizes)) {
+  if (const Result<double> mib = ParseNumber<double>(line.sizes); mib.ok()) {
     const double unit = *mib * (1 << 20) / static_cast<double>(line.units_per_rank);
     if (!(unit > 0) || unit > kLargestUnit)
       return InvalidArgument("--sizes {} is no number of MiB that a rank could have", line.sizes);

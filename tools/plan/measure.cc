@@ -34,9 +34,8 @@ struct Times {
   double cpu = std::numeric_limits<double>::infinity();  ///< mean over the threads
 };
 
-/// Runs `prepare(thread)` and then, all at once, `work(thread)` on one thread per core; the fastest of a few
-/// times.
-Times OnThreads(int threads, const std::function<void(int)>& prepare, const std::function<void(int)>& work) {
+/// Runs `work(thread)`, all at once, on one thread per core; the fastest of a few times.
+Times OnThreads(int threads, const std::function<void(int)>& work) {
   Times best;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     std::barrier start(threads + 1);
@@ -44,7 +43,6 @@ Times OnThreads(int threads, const std::function<void(int)>& prepare, const std:
     std::vector<std::jthread> workers;
     for (int t = 0; t < threads; ++t) {
       workers.emplace_back([&, t] {
-        prepare(t);
         start.arrive_and_wait();
         const double begin = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
         work(t);
@@ -68,12 +66,10 @@ double MeasureCopies(int cores) {
   constexpr std::size_t kBytes = 64 << 20;
   std::vector<Bytes> from(static_cast<std::size_t>(cores), Bytes(kBytes));
   std::vector<Bytes> to = from;
-  const Times times = OnThreads(
-      cores, [](int) {},
-      [&](int t) {
-        const auto i = static_cast<std::size_t>(t);
-        std::memcpy(to[i].data(), from[i].data(), kBytes);
-      });
+  const Times times = OnThreads(cores, [&](int t) {
+    const auto i = static_cast<std::size_t>(t);
+    std::memcpy(to[i].data(), from[i].data(), kBytes);
+  });
   return static_cast<double>(kBytes) * cores / times.wall;
 }
 
@@ -85,23 +81,21 @@ double MeasureGather(int cores) {
   constexpr std::int64_t kBytes = kPatchBytes * kPatches * kPatches;
   std::vector<Bytes> slabs(static_cast<std::size_t>(cores), Bytes(kBytes, std::byte{1}));
   std::vector<std::vector<Bytes>> patches(slabs.size());
-  const Times times = OnThreads(
-      cores, [](int) {},
-      [&](int t) {
-        const auto i = static_cast<std::size_t>(t);
-        for (std::int64_t p = 0; p < kPatches * kPatches; ++p) {
-          Bytes patch(kPatchBytes);  // kept, so that each takes fresh pages, like those of a rank
-          const std::byte* from =
-              slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
-          for (std::int64_t row = 0; row < kPatchExtent * kPatchExtent; ++row) {
-            const std::int64_t y = row % kPatchExtent;
-            const std::int64_t z = row / kPatchExtent;
-            std::memcpy(patch.data() + row * kRow, from + (y + z * kPatchExtent * kPatches) * kRow * kPatches,
-                        kRow);
-          }
-          patches[i].push_back(std::move(patch));
-        }
-      });
+  const Times times = OnThreads(cores, [&](int t) {
+    const auto i = static_cast<std::size_t>(t);
+    for (std::int64_t p = 0; p < kPatches * kPatches; ++p) {
+      Bytes patch(kPatchBytes);  // kept, so that each takes fresh pages, like those of a rank
+      const std::byte* from =
+          slabs[i].data() + p % kPatches * kRow + p / kPatches * kPatchExtent * kRow * kPatches;
+      for (std::int64_t row = 0; row < kPatchExtent * kPatchExtent; ++row) {
+        const std::int64_t y = row % kPatchExtent;
+        const std::int64_t z = row / kPatchExtent;
+        std::memcpy(patch.data() + row * kRow, from + (y + z * kPatchExtent * kPatches) * kRow * kPatches,
+                    kRow);
+      }
+      patches[i].push_back(std::move(patch));
+    }
+  });
   return static_cast<double>(kBytes) / times.cpu;
 }
 
@@ -113,21 +107,19 @@ double MeasureScan(int cores) {
   for (auto& values : samples) {
     for (std::size_t i = 0; i < kSamples; ++i) values[i] = static_cast<float>(i % 1000);
   }
-  const Times times = OnThreads(
-      cores, [](int) {},
-      [&](int t) {
-        double min = std::numeric_limits<double>::infinity();
-        double max = -min;
-        std::uint64_t valid = 0;
-        for (const float sample : samples[static_cast<std::size_t>(t)]) {
-          if (IsMissing(sample, std::nullopt)) continue;
-          const double value = sample;
-          min = value < min ? value : min;
-          max = value > max ? value : max;
-          ++valid;
-        }
-        ranges[static_cast<std::size_t>(t)] = max - min + static_cast<double>(valid);
-      });
+  const Times times = OnThreads(cores, [&](int t) {
+    double min = std::numeric_limits<double>::infinity();
+    double max = -min;
+    std::uint64_t valid = 0;
+    for (const float sample : samples[static_cast<std::size_t>(t)]) {
+      if (IsMissing(sample, std::nullopt)) continue;
+      const double value = sample;
+      min = value < min ? value : min;
+      max = value > max ? value : max;
+      ++valid;
+    }
+    ranges[static_cast<std::size_t>(t)] = max - min + static_cast<double>(valid);
+  });
   return kSamples * sizeof(float) / times.cpu;
 }
 
@@ -201,20 +193,19 @@ Status MeasureCoder(const Sample& sample, int cores, model::Machine* machine) {
   std::vector<std::uint64_t> coded(results.size());
   std::vector<std::vector<EncodedPatch>> kept(
       results.size());  // as the writer keeps them, in memory of their own
-  const Times times = OnThreads(
-      cores, [&](int t) { coded[static_cast<std::size_t>(t)] = 0; },
-      [&](int t) {
-        const auto i = static_cast<std::size_t>(t);
-        for (const Bytes& patch : field.patches) {
-          Result<EncodedPatch> encoded = EncodePatch(*coder, layout, patch, std::nullopt, field.tolerance);
-          if (!encoded.ok()) {
-            results[i] = encoded.status();
-            return;
-          }
-          coded[i] += encoded->size();
-          kept[i].push_back(*std::move(encoded));
-        }
-      });
+  const Times times = OnThreads(cores, [&](int t) {
+    const auto i = static_cast<std::size_t>(t);
+    coded[i] = 0;
+    for (const Bytes& patch : field.patches) {
+      Result<EncodedPatch> encoded = EncodePatch(*coder, layout, patch, std::nullopt, field.tolerance);
+      if (!encoded.ok()) {
+        results[i] = encoded.status();
+        return;
+      }
+      coded[i] += encoded->size();
+      kept[i].push_back(*std::move(encoded));
+    }
+  });
   for (Status& result : results) QUARRY_RETURN_IF_ERROR(std::move(result));
   const double bytes = static_cast<double>(field.patches.size() * field.patches[0].size());
   machine->encode_s_per_byte = times.cpu / bytes;

@@ -169,7 +169,6 @@ Status MeasureWriting(const std::filesystem::path& folder, std::uint64_t bytes, 
   return MeasureLock(folder, bytes, cores, all, machine);
 }
 
-/// Reads `folder`/one, in as many parts as there are threads.
 Result<double> MeasureReading(const std::filesystem::path& folder, int threads, bool cold) {
   const fs::path path = folder / "one";
   QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));

@@ -90,8 +90,6 @@ Result<MessageCosts> TalkTo(int in, int out) {
 
 }  // namespace
 
-/// Two processes and two pipes stand in for two ranks of a node and the shared memory between them: like
-/// there, a byte is copied once into the channel and once out of it. Call before there are threads: it forks.
 Result<MessageCosts> MeasureMessages() {
   QUARRY_ASSIGN_OR_RETURN(PipeEnds there, OpenPipe());
   QUARRY_ASSIGN_OR_RETURN(PipeEnds back, OpenPipe());

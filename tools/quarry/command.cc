@@ -148,11 +148,6 @@ void QuestionOptions::DeclareTargetsOn(command_line::Parser* app) {
                  "instead of --level: the samples whose position is a multiple of N, or of sx,sy,sz");
 }
 
-void QuestionOptions::DeclareFocusOn(command_line::Parser* app) {
-  app->AddOption("--focus", &focus,
-                 "x,y,z in level-0 samples: within each level, the nearest patches come first");
-}
-
 void QuestionOptions::DeclareSeriesOn(command_line::Parser* app) {
   app->AddOption("--fields", &fields, "several fields instead of --field, separated by commas")
       .SeparatedBy(',')
@@ -163,6 +158,8 @@ void QuestionOptions::DeclareSeriesOn(command_line::Parser* app) {
          "with the field")
       .Excludes("--step");
   app->AddOption("--values", &values, "LOW:HIGH, in the field's unit: skips patches without such values");
+  app->AddOption("--focus", &focus,
+                 "x,y,z in level-0 samples: within each level, the nearest patches come first");
 }
 
 void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {

@@ -70,9 +70,7 @@ struct QuestionOptions {
   void DeclareLayerOn(command_line::Parser* app);
   /// After DeclareOn, for commands that work without a level.
   void DeclareTargetsOn(command_line::Parser* app);
-  /// For commands with an order of patches.
-  void DeclareFocusOn(command_line::Parser* app);
-  /// For commands that answer for several fields and steps, and can leave patches out.
+  /// For commands that answer for several fields and steps, can leave patches out, and have an order of them.
   void DeclareSeriesOn(command_line::Parser* app);
   /// For commands that get samples.
   void DeclareSamplesOn(command_line::Parser* app);

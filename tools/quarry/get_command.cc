@@ -196,7 +196,6 @@ Command DeclareGet(command_line::Parser* app) {
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
   options->question.DeclareSeriesOn(app);
-  options->question.DeclareFocusOn(app);
   options->question.DeclareSamplesOn(app);
   app->AddOption("-o,--output", &options->output,
                  "file to write: .raw, .npy, .png (box one sample thick; missing samples are transparent), "

@@ -103,7 +103,6 @@ Command DeclarePlan(command_line::Parser* app) {
   options->question.DeclareOn(app);
   options->question.DeclareTargetsOn(app);
   options->question.DeclareSeriesOn(app);
-  options->question.DeclareFocusOn(app);
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };

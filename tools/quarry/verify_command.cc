@@ -80,6 +80,20 @@ struct Comparison {
   std::optional<OutlyingSamples> outlying;
   bool kept = true;  ///< the coder's guarantees beside the largest error hold
 
+  void AddMissing(bool same) {
+    ++missing;
+    different_missing += same ? 0 : 1;
+  }
+  /// @param is_chosen  see SampleChoice
+  void AddValid(double value, double difference, bool is_chosen) {
+    // A NaN is the worst error; as NaN, the next comparison would drop it.
+    max_error = std::fmax(max_error, std::isnan(difference) ? INFINITY : difference);
+    squares += difference * difference;
+    low = std::fmin(low, value);
+    high = std::fmax(high, value);
+    if (is_chosen) chosen.push_back(value);
+    ++valid;
+  }
   double psnr() const {
     return valid == 0 ? Psnr(low, high, 0) : Psnr(low, high, std::sqrt(squares / static_cast<double>(valid)));
   }
@@ -93,19 +107,11 @@ Comparison Compare(std::span<const T> source, std::span<const T> decoded, std::o
     const bool same = SampleBits(source[i]) == SampleBits(decoded[i]);
     result.different += same ? 0 : 1;
     if (IsMissing(source[i], fill)) {
-      ++result.missing;
-      result.different_missing += same ? 0 : 1;
+      result.AddMissing(same);
       continue;
     }
-    const double value = static_cast<double>(source[i]);
-    const double difference = std::abs(Difference<double>(source[i], decoded[i]));
-    // A NaN is the worst error; as NaN, the next comparison would drop it.
-    result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
-    result.squares += difference * difference;
-    result.low = std::fmin(result.low, value);
-    result.high = std::fmax(result.high, value);
-    if (i % choice.stride() == 0) result.chosen.push_back(value);
-    ++result.valid;
+    result.AddValid(static_cast<double>(source[i]), std::abs(Difference<double>(source[i], decoded[i])),
+                    i % choice.stride() == 0);
   }
   return result;
 }
@@ -125,19 +131,13 @@ Comparison CompareRounded(std::span<const double> source, std::span<const float>
                              ? static_cast<float>(source[i])
                              : std::numeric_limits<float>::infinity();
     if (IsMissing(source[i], bits) || (stored_missing && IsMissing(rounded, fill))) {
-      ++result.missing;
+      result.AddMissing(stored_missing);
       result.different += stored_missing ? 0 : 1;
-      result.different_missing += stored_missing ? 0 : 1;
       continue;
     }
     const double difference = std::abs(source[i] - static_cast<double>(decoded[i]));
     result.different += difference == 0 ? 0 : 1;
-    result.max_error = std::fmax(result.max_error, std::isnan(difference) ? INFINITY : difference);
-    result.squares += difference * difference;
-    result.low = std::fmin(result.low, source[i]);
-    result.high = std::fmax(result.high, source[i]);
-    if (i % choice.stride() == 0) result.chosen.push_back(source[i]);
-    ++result.valid;
+    result.AddValid(source[i], difference, i % choice.stride() == 0);
   }
   return result;
 }
