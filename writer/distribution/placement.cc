@@ -10,16 +10,6 @@
 namespace quarry::distribution {
 namespace {
 
-template <typename Visit>
-void ForEachPatch(const PatchGrid& grid, const Box& samples, Visit visit) {
-  const Box positions = grid.PatchesMeeting(samples);
-  for (std::int64_t z = positions.begin[2]; z < positions.end[2]; ++z) {
-    for (std::int64_t y = positions.begin[1]; y < positions.end[1]; ++y) {
-      for (std::int64_t x = positions.begin[0]; x < positions.end[0]; ++x) visit(grid.PatchIndex({x, y, z}));
-    }
-  }
-}
-
 Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, std::span<const std::int64_t> target) {
   std::vector<std::int64_t> count(target.size(), 0);
   constexpr int kNobody = -1;

@@ -14,6 +14,17 @@
 /// @source Fan et al., Load-balancing Parallel I/O of Compressed Hierarchical Layouts, section IV.A
 namespace quarry::distribution {
 
+/// Calls visit(patch index) for each patch that meets a box of samples.
+template <typename Visit>
+void ForEachPatch(const PatchGrid& grid, const Box& samples, Visit visit) {
+  const Box positions = grid.PatchesMeeting(samples);
+  for (std::int64_t z = positions.begin[2]; z < positions.end[2]; ++z) {
+    for (std::int64_t y = positions.begin[1]; y < positions.end[1]; ++y) {
+      for (std::int64_t x = positions.begin[0]; x < positions.end[0]; ++x) visit(grid.PatchIndex({x, y, z}));
+    }
+  }
+}
+
 /// The rank of every patch, by patch index.
 using Placement = std::vector<int>;
 

@@ -95,23 +95,18 @@ struct quarry_insitu {
     return status;
   }
 
-  Status FindField(const char* name, insitu::Field** found) {
+  Result<insitu::Field*> FindField(const char* name) {
     for (insitu::Field& field : setup.declaration.fields) {
-      if (name == nullptr || field.name != name) continue;
-      *found = &field;
-      return Status::Ok();
+      if (name != nullptr && field.name == name) return &field;
     }
     return InvalidArgument("there is no field \"{}\" yet; add it first", Text(name));
   }
 
   /// @param field  null: those of the dataset
-  Status FindAttributes(const char* field, quarry::Attributes** found) {
-    *found = &setup.declaration.attributes;
-    if (field == nullptr) return Status::Ok();
-    insitu::Field* of = nullptr;
-    QUARRY_RETURN_IF_ERROR(FindField(field, &of));
-    *found = &of->attributes;
-    return Status::Ok();
+  Result<quarry::Attributes*> FindAttributes(const char* field) {
+    if (field == nullptr) return &setup.declaration.attributes;
+    QUARRY_ASSIGN_OR_RETURN(insitu::Field* const of, FindField(field));
+    return &of->attributes;
   }
 };
 
@@ -269,8 +264,7 @@ int quarry_insitu_add_field(quarry_insitu* run, const char* name, int type, int 
 
 int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill) {
   return Declare(run, {field}, [&]() -> Status {
-    insitu::Field* found = nullptr;
-    QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
+    QUARRY_ASSIGN_OR_RETURN(insitu::Field* const found, run->FindField(field));
     found->fill = fill;
     return Status::Ok();
   });
@@ -278,8 +272,7 @@ int quarry_insitu_set_fill(quarry_insitu* run, const char* field, double fill) {
 
 int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* codec) {
   return Declare(run, {field, codec}, [&]() -> Status {
-    insitu::Field* found = nullptr;
-    QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
+    QUARRY_ASSIGN_OR_RETURN(insitu::Field* const found, run->FindField(field));
     QUARRY_ASSIGN_OR_RETURN(found->coder, quarry::ParseCoder(codec));
     return Status::Ok();
   });
@@ -287,8 +280,7 @@ int quarry_insitu_set_codec(quarry_insitu* run, const char* field, const char* c
 
 int quarry_insitu_set_keyframe(quarry_insitu* run, const char* field, int steps) {
   return Declare(run, {field}, [&]() -> Status {
-    insitu::Field* found = nullptr;
-    QUARRY_RETURN_IF_ERROR(run->FindField(field, &found));
+    QUARRY_ASSIGN_OR_RETURN(insitu::Field* const found, run->FindField(field));
     found->keyframe = steps;
     return Status::Ok();
   });
@@ -314,8 +306,7 @@ int quarry_insitu_add_complex_field(quarry_insitu* run, const char* name, int ty
 
 int quarry_insitu_set_attribute(quarry_insitu* run, const char* field, const char* name, const char* text) {
   return Declare(run, {name, text}, [&]() -> Status {
-    quarry::Attributes* attributes = nullptr;
-    QUARRY_RETURN_IF_ERROR(run->FindAttributes(field, &attributes));
+    QUARRY_ASSIGN_OR_RETURN(quarry::Attributes* const attributes, run->FindAttributes(field));
     return quarry::AddAttribute({name, std::string(text)}, attributes);
   });
 }
@@ -324,8 +315,7 @@ int quarry_insitu_set_numbers(quarry_insitu* run, const char* field, const char*
                               const double* numbers) {
   return Declare(run, {name, numbers}, [&]() -> Status {
     QUARRY_RETURN_IF_ERROR(CheckCount(count));
-    quarry::Attributes* attributes = nullptr;
-    QUARRY_RETURN_IF_ERROR(run->FindAttributes(field, &attributes));
+    QUARRY_ASSIGN_OR_RETURN(quarry::Attributes* const attributes, run->FindAttributes(field));
     quarry::AttributeNumbers list{DataType::kFloat64, count > 1, {}};
     list.values.assign(numbers, numbers + count);
     return quarry::AddAttribute({name, std::move(list)}, attributes);

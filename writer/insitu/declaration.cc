@@ -8,22 +8,19 @@
 #include "quarry/format/invariants.h"
 #include "quarry/version.h"
 #include "writer/pipeline/source_grid.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::insitu {
+
 BoxView OwnedBox::At(const void* address, std::size_t sample_bytes) const {
-  const auto* data = static_cast<const std::byte*>(address);
-  if (stride) return {data, *stride};
-  const Index3 shape = storage.shape();
-  const auto size = static_cast<std::int64_t>(sample_bytes);
-  BoxView view;
-  if (array_order == ArrayOrder::kXFastest) {
-    view.stride = {size, size * shape[0], size * shape[0] * shape[1]};
-  } else {
+  if (stride) return {static_cast<const std::byte*>(address), *stride};
+  BoxView view = BoxView::Dense(address, storage, sample_bytes);
+  if (array_order == ArrayOrder::kZFastest) {
+    const Index3 shape = storage.shape();
+    const auto size = static_cast<std::int64_t>(sample_bytes);
     view.stride = {size * shape[2] * shape[1], size * shape[2], size};
   }
-  std::int64_t ghosts = 0;
-  for (std::size_t a = 0; a < 3; ++a) ghosts += (box.begin[a] - storage.begin[a]) * view.stride[a];
-  view.data = data + ghosts;
+  view.data = redistribute::FirstSample(view, storage, box);
   return view;
 }
 

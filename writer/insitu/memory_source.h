@@ -1,6 +1,7 @@
 #pragma once
 
 #include "writer/pipeline/field_source.h"
+#include "writer/redistribute/copy_part.h"
 
 namespace quarry::insitu {
 
@@ -35,9 +36,7 @@ class MemorySource final : public writer::FieldSource {
     const std::vector<Box>& mine = owned_[rank_];
     std::size_t b = 0;
     while (!mine[b].Contains(part)) ++b;
-    writer::BoxView view = views_[b];
-    for (std::size_t a = 0; a < 3; ++a) view.data += (part.begin[a] - mine[b].begin[a]) * view.stride[a];
-    return view;
+    return {redistribute::FirstSample(views_[b], mine[b], part), views_[b].stride};
   }
 
   const distribution::Ownership& owned_;

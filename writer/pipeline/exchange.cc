@@ -65,20 +65,14 @@ void PatchGathering::AddToPatch(Target* target, const Box& piece, const BoxView&
 
 void PatchGathering::Add(std::size_t box, const Box& piece, const BoxView& samples) {
   if (lasting_) lasting_views_[box] = samples;
-  const Box patches = grid_.PatchesMeeting(piece);
-  for (std::int64_t z = patches.begin[2]; z < patches.end[2]; ++z) {
-    for (std::int64_t y = patches.begin[1]; y < patches.end[1]; ++y) {
-      for (std::int64_t x = patches.begin[0]; x < patches.end[0]; ++x) {
-        const std::int64_t patch = grid_.PatchIndex({x, y, z});
-        const std::size_t target = target_of_[static_cast<std::size_t>(patch)];
-        if (target != kElsewhere) {
-          AddToPatch(&targets_[target], piece, samples);
-        } else if (!lasting_) {
-          AddToSend(sends_of_box_[box].at(patch), piece, samples);
-        }
-      }
+  distribution::ForEachPatch(grid_, piece, [&](std::int64_t patch) {
+    const std::size_t target = target_of_[static_cast<std::size_t>(patch)];
+    if (target != kElsewhere) {
+      AddToPatch(&targets_[target], piece, samples);
+    } else if (!lasting_) {
+      AddToSend(sends_of_box_[box].at(patch), piece, samples);
     }
-  }
+  });
 }
 
 void PatchGathering::AddToSend(std::size_t send, const Box& piece, const BoxView& samples) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quarry/base/missing.h"
+#include "writer/distribution/placement.h"
 
 namespace quarry::writer {
 namespace {
@@ -64,29 +65,24 @@ Status Float32Rounding::RoundRow(const std::byte* first, std::int64_t stride, co
 
 Status Float32Rounding::Round(const BoxView& samples, const Box& box, const PatchGrid& grid,
                               const Index3& origin, std::span<double> changes, std::span<float> out) {
-  const Box patches = grid.PatchesMeeting(box);
   const Index3 shape = box.shape();
-  for (std::int64_t pz = patches.begin[2]; pz < patches.end[2]; ++pz) {
-    for (std::int64_t py = patches.begin[1]; py < patches.end[1]; ++py) {
-      for (std::int64_t px = patches.begin[0]; px < patches.end[0]; ++px) {
-        const Box part = Intersect(grid.PatchBox(Index3{px, py, pz}), box);
-        double& change = changes[static_cast<std::size_t>(grid.PatchIndex({px, py, pz}))];
-        for (std::int64_t z = part.begin[2]; z < part.end[2]; ++z) {
-          for (std::int64_t y = part.begin[1]; y < part.end[1]; ++y) {
-            const Index3 in_box = {part.begin[0] - box.begin[0], y - box.begin[1], z - box.begin[2]};
-            const std::int64_t to = in_box[0] + shape[0] * (in_box[1] + shape[1] * in_box[2]);
-            const std::byte* from = samples.data;
-            for (std::size_t a = 0; a < 3; ++a) from += in_box[a] * samples.stride[a];
-            QUARRY_RETURN_IF_ERROR(
-                RoundRow(from, samples.stride[0], {origin[0] + part.begin[0], origin[1] + y, origin[2] + z},
-                         out.subspan(static_cast<std::size_t>(to), static_cast<std::size_t>(part.shape()[0])),
-                         &change));
-          }
-        }
+  Status status;
+  distribution::ForEachPatch(grid, box, [&](std::int64_t patch) {
+    const Box part = Intersect(grid.PatchBox(patch), box);
+    double& change = changes[static_cast<std::size_t>(patch)];
+    for (std::int64_t z = part.begin[2]; z < part.end[2]; ++z) {
+      for (std::int64_t y = part.begin[1]; y < part.end[1] && status.ok(); ++y) {
+        const Index3 in_box = {part.begin[0] - box.begin[0], y - box.begin[1], z - box.begin[2]};
+        const std::int64_t to = in_box[0] + shape[0] * (in_box[1] + shape[1] * in_box[2]);
+        const std::byte* from = samples.data;
+        for (std::size_t a = 0; a < 3; ++a) from += in_box[a] * samples.stride[a];
+        status = RoundRow(
+            from, samples.stride[0], {origin[0] + part.begin[0], origin[1] + y, origin[2] + z},
+            out.subspan(static_cast<std::size_t>(to), static_cast<std::size_t>(part.shape()[0])), &change);
       }
     }
-  }
-  return Status::Ok();
+  });
+  return status;
 }
 
 std::optional<SampleValue> StoredFill(DataType type, std::optional<SampleValue> fill) {
