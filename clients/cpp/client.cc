@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "clients/cpp/transport.h"
 #include "quarry/base/status.h"
@@ -47,6 +48,16 @@ void internal::RegisterTransport(const std::string& scheme, Transport transport)
   Transports& transports = AllTransports();
   const std::lock_guard lock(transports.mutex);
   transports.by_scheme.insert_or_assign(scheme, std::move(transport));
+}
+
+bool internal::Pause(std::chrono::milliseconds time, const CancelToken& cancel) {
+  constexpr auto kAskEvery = std::chrono::milliseconds(20);
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    if (cancel.cancelled()) return false;
+    std::this_thread::sleep_for(kAskEvery);
+  }
+  return true;
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options,

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "clients/cpp/level_assembler.h"
 #include "clients/cpp/transport.h"
@@ -162,10 +161,7 @@ class CalledSteps final : public StepSink {
   }
   void Rest() override {
     constexpr auto kLookEvery = std::chrono::milliseconds(200);
-    constexpr auto kAskEvery = std::chrono::milliseconds(20);
-    const auto end = std::chrono::steady_clock::now() + kLookEvery;
-    while (!call_.cancel.cancelled() && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(kAskEvery);
+    (void)Pause(kLookEvery, call_.cancel);  // Continue sees what was cancelled
   }
   Result<bool> Deliver(const std::shared_ptr<const quarry::Dataset>& dataset, Steps steps) override {
     // Before the callback: the caller may ask this object for the step.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "quarry/client.h"
 
 /// The places where a dataset can be. The interface in client.h depends on neither disk nor network.
@@ -7,6 +9,9 @@ namespace quarry::client::internal {
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options);
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path);
+
+/// Waits, unless the call is cancelled. False when the caller wants no more.
+bool Pause(std::chrono::milliseconds time, const CancelToken& cancel);
 
 /// How to reach the datasets behind targets of one scheme.
 struct Transport {

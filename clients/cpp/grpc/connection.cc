@@ -4,8 +4,8 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "clients/cpp/transport.h"
 #include "google/rpc/status_details.pb.h"
 #include "quarry/base/address.h"
 #include "quarry/base/file.h"
@@ -198,16 +198,6 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
   grpc::ProtoBufferReader reader(&message);
   if (answered && reader.status().ok() && response->ParseFromZeroCopyStream(&reader)) return Status::Ok();
   return InternalError("the server {} answers {} with another message", server_.address, method);
-}
-
-bool Connection::Pause(std::chrono::milliseconds time, const CancelToken& cancel) {
-  constexpr auto kAskEvery = std::chrono::milliseconds(20);
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < end) {
-    if (cancel.cancelled()) return false;
-    std::this_thread::sleep_for(kAskEvery);
-  }
-  return true;
 }
 
 bool Connection::WaitBeforeRetry(int failures, const CancelToken& cancel) const {

@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -54,8 +53,6 @@ class Connection {
     return response;
   }
 
-  /// False when the caller wants no more.
-  static bool Pause(std::chrono::milliseconds time, const CancelToken& cancel);
   /// Pauses, longer each time. False when it is time to give up.
   /// @param failures  in a row, without anything received in between
   bool WaitBeforeRetry(int failures, const CancelToken& cancel) const;

@@ -54,12 +54,9 @@ bool RemoteCall::Next(grpc::ByteBuffer* message) {
   return Wait();
 }
 
-void RemoteCall::WaitForHeaders() {
+bool RemoteCall::WaitForHeader(const std::string& name) {
   call_->ReadInitialMetadata(nullptr);
   (void)Wait();
-}
-
-bool RemoteCall::HasHeader(const std::string& name) const {
   return context_->GetServerInitialMetadata().contains(name);
 }
 

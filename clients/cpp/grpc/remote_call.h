@@ -29,9 +29,8 @@ class RemoteCall {
   /// The next message. False at the end of the answer.
   bool Next(grpc::ByteBuffer* message);
   /// Waits until the server has begun to answer. Before the first Next.
-  void WaitForHeaders();
-  /// Whether a header came before the answer. After WaitForHeaders.
-  bool HasHeader(const std::string& name) const;
+  /// @returns whether this header came first
+  bool WaitForHeader(const std::string& name);
   /// Makes the server stop.
   void Cut() { context_->TryCancel(); }
   /// How the call has ended. After Next was false, or after Cut.

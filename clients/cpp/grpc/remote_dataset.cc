@@ -176,7 +176,7 @@ class RemoteDataset final : public Dataset {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(
           heard + std::chrono::milliseconds(request.patience_ms) - Clock::now());
       if (left.count() <= 0) return *lost;
-      if (!Connection::Pause(std::min(pause, left), call.cancel))
+      if (!Pause(std::min(pause, left), call.cancel))
         return {StatusCode::kCancelled, "the watching was cancelled"};
       pause = std::min(2 * pause, kLongestPause);
     }
@@ -268,8 +268,7 @@ class RemoteDataset final : public Dataset {
     auto context = connection_->NewContext();
     context->set_deadline(std::chrono::system_clock::time_point::max());
     RemoteCall stream = connection_->Start("WatchSteps", request, std::move(context), cancel);
-    stream.WaitForHeaders();
-    *heard = stream.HasHeader(kRequestIdKey);
+    *heard = stream.WaitForHeader(kRequestIdKey);
     grpc::ByteBuffer bytes;
     while (stream.Next(&bytes)) {
       pb::WatchStepsResponse message;
