@@ -42,8 +42,7 @@ Status CheckCommunicator(MPI_Comm comm) {
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (initialized == 0 || finalized != 0) {
-    return {StatusCode::kFailedPrecondition,
-            "MPI is not running; open datasets between MPI_Init and MPI_Finalize"};
+    return FailedPrecondition("MPI is not running; open datasets between MPI_Init and MPI_Finalize");
   }
   if (comm == MPI_COMM_NULL)
     return InvalidArgument("the communicator is MPI_COMM_NULL; give the one of the ranks that own data");
@@ -99,8 +98,7 @@ std::vector<BoxView> ViewsOf(const std::vector<OwnedBox>& boxes, DataType type,
 
 Status CheckBegin(std::int64_t step, std::optional<double> time, const OpenStep* open) {
   if (open != nullptr) {
-    return FailedPrecondition(
-        fmt::format("step {} is open; end it before step {} begins", open->number, step));
+    return FailedPrecondition("step {} is open; end it before step {} begins", open->number, step);
   }
   if (step < 0) return InvalidArgument("step {} is negative; steps are numbered from 0", step);
   return CheckTime(time).Annotate(fmt::format("step {}", step));
@@ -109,8 +107,8 @@ Status CheckBegin(std::int64_t step, std::optional<double> time, const OpenStep*
 Status CheckEnd(const OpenStep* open) {
   if (open == nullptr) return FailedPrecondition("no step is open; begin one before ending it");
   if (!open->put.empty()) return Status::Ok();
-  return FailedPrecondition(
-      fmt::format("step {} has no field and is left out; put at least one before ending it", open->number));
+  return FailedPrecondition("step {} has no field and is left out; put at least one before ending it",
+                            open->number);
 }
 
 Status CheckAbandon(const OpenStep* open) {
@@ -120,8 +118,7 @@ Status CheckAbandon(const OpenStep* open) {
 
 Status CheckClose(const OpenStep* open, const std::string& path) {
   if (open == nullptr) return Status::Ok();
-  return FailedPrecondition(
-      fmt::format("step {} was begun and not ended; it is not in \"{}\"", open->number, path));
+  return FailedPrecondition("step {} was begun and not ended; it is not in \"{}\"", open->number, path);
 }
 
 std::string BeginArguments(std::int64_t step, std::optional<double> time) {
@@ -130,8 +127,7 @@ std::string BeginArguments(std::int64_t step, std::optional<double> time) {
 
 Status CheckPut(const Declaration& declaration, const std::vector<OwnedBox>& boxes, const OpenStep* open,
                 const std::string& field, DataType type, std::span<const BoxView> views) {
-  if (open == nullptr)
-    return FailedPrecondition(fmt::format("field \"{}\" needs an open step; begin one", field));
+  if (open == nullptr) return FailedPrecondition("field \"{}\" needs an open step; begin one", field);
   const std::size_t number = FieldNumber(declaration, field);
   if (number == declaration.fields.size())
     return InvalidArgument("there is no field \"{}\" in the declaration; declare it when opening the dataset",
@@ -167,12 +163,10 @@ Status CallAgreement::Reach(Call call, const Status& local, const std::string& a
       redistribute::MpiStatus(MPI_Allreduce(mine, least, 4, MPI_UINT64_T, MPI_MIN, comm_), "MPI_Allreduce");
   QUARRY_RETURN_IF_ERROR(Keep(writer::AgreeOnStatus(comm_, compared)));
   if (least[0] != ~least[1]) {
-    broken_ = {
-        StatusCode::kFailedPrecondition,
-        fmt::format(
-            "the ranks make different calls on \"{}\", and no longer wait for each other; begin, put, end "
-            "and close on all ranks in the same order",
-            path_)};
+    broken_ = FailedPrecondition(
+        "the ranks make different calls on \"{}\", and no longer wait for each other; begin, put, end "
+        "and close on all ranks in the same order",
+        path_);
     return broken_;
   }
   QUARRY_RETURN_IF_ERROR(Keep(writer::AgreeOnStatus(comm_, local)));

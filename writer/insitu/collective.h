@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/base/status.h"
 #include "writer/distribution/ownership.h"
 #include "writer/insitu/setup.h"
 
@@ -15,8 +16,9 @@
 namespace quarry::insitu {
 
 /// kFailedPrecondition: a call out of order.
-inline Status FailedPrecondition(std::string message) {
-  return {StatusCode::kFailedPrecondition, std::move(message)};
+template <typename... Args>
+Status FailedPrecondition(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kFailedPrecondition, fmt::format(text, std::forward<Args>(args)...)};
 }
 
 /// Local.

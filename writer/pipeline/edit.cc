@@ -1,12 +1,12 @@
 #include "writer/pipeline/edit.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/description_rules.h"
@@ -42,10 +42,8 @@ Result<std::set<std::uint64_t>> HiddenSteps(const fs::path& dataset) {
   std::set<std::uint64_t> hidden;
   for (const FolderEntry& entry : entries) {
     if (!entry.name.starts_with(prefix)) continue;
-    std::uint64_t number = 0;
-    const char* const end = entry.name.data() + entry.name.size();
-    const auto [rest, error] = std::from_chars(entry.name.data() + prefix.size(), end, number);
-    if (error == std::errc() && rest == end) hidden.insert(number);
+    const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(entry.name.substr(prefix.size()));
+    if (number.ok()) hidden.insert(*number);
   }
   return hidden;
 }
