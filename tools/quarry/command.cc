@@ -286,10 +286,6 @@ Result<std::pair<double, double>> ParseRange(const std::string& text, const std:
   return InvalidArgument("{} \"{}\" is not LOW:HIGH, for example 0:1.5: {}", name, text, wrong.message());
 }
 
-std::string WithUnits(double value, const std::string& units) {
-  return units.empty() ? fmt::format("{:.5g}", value) : fmt::format("{:.5g} {}", value, units);
-}
-
 std::string LeftOutText(std::int64_t samples) {
   return samples > 0 ? fmt::format(", {} samples left out", samples) : "";
 }

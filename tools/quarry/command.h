@@ -107,9 +107,6 @@ void Print(fmt::format_string<const Shown<Args>&...> text, const Args&... args) 
   PrintOut(text, static_cast<const Shown<Args>&>(Show(args))...);
 }
 
-/// The error of a reply in the field's unit: "0.25", or "0.25 m/s".
-std::string WithUnits(double value, const std::string& units);
-
 /// "1,2.5,3": numbers between commas.
 /// @param name   of the option, for the message
 /// @param count  how many are required; 0: any number

@@ -62,7 +62,8 @@ void WarnOfDamage(const client::LevelSamples& samples) {
 
 /// "0.25 m/s", or "unknown" if damaged samples are shown.
 std::string ErrorText(const client::LevelSamples& samples, const std::string& units) {
-  return std::isfinite(samples.max_error) ? WithUnits(samples.max_error, units) : "unknown";
+  if (!std::isfinite(samples.max_error)) return "unknown";
+  return fmt::format("{:.5g}{}{}", samples.max_error, units.empty() ? "" : " ", units);
 }
 
 /// The output file of an answer: replaces "{field}" and "{step}".
