@@ -44,7 +44,7 @@ std::vector<FileLayout> LayOutUnits(Pipeline pipeline, const Load& load, std::si
     case Pipeline::kCollective:
       return LayOutGroups(load, 1);
     case Pipeline::kGroupCollective:
-      return LayOutGroups(load, GroupCount(files, ranks));
+      return LayOutGroups(load, static_cast<int>(std::min(files, static_cast<std::size_t>(ranks))));
     case Pipeline::kEqual:
       return LayOutAggregation(load, files, distribution::AggregationStrategy::kEqual);
     case Pipeline::kBalanced:
@@ -76,10 +76,6 @@ std::optional<Pipeline> FindPipeline(std::string_view name) {
     if (Name(pipeline) == name) return pipeline;
   }
   return std::nullopt;
-}
-
-int GroupCount(std::size_t files, int ranks) {
-  return static_cast<int>(std::min(files, static_cast<std::size_t>(ranks)));
 }
 
 std::vector<FileLayout> LayOutFiles(Pipeline pipeline, const Load& load, std::size_t files) {

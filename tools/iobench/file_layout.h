@@ -36,9 +36,6 @@ constexpr int GroupBegin(int g, int groups, int ranks) {
   return static_cast<int>(static_cast<std::int64_t>(ranks) * g / groups);
 }
 
-/// Files of group-collective: no more than ranks.
-int GroupCount(std::size_t files, int ranks);
-
 /// Files of a pipeline, by number. Those written rank by rank (the first three) hold the units of each rank
 /// together, ascending; those of aggregators hold runs of the Morton order.
 /// @param files  wanted by group-collective, equal and balanced; they take fewer where there are fewer ranks

@@ -14,6 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Where a pipeline puts file `number`.
+fs::path FilePath(const fs::path& directory, Pipeline pipeline, std::size_t number) {
+  return directory / fmt::format("{}-{:06}", Name(pipeline), number);
+}
+
 /// Success, or what the MPI library says about a file.
 Status MpiStatus(int code, std::string_view action, const fs::path& path) {
   if (code == MPI_SUCCESS) return Status::Ok();
@@ -288,10 +293,6 @@ Result<RankData> MakeRankData(MPI_Comm comm, const Load& load) {
   for (const int owner : load.owner)
     data.checksums.push_back(by_rank[next[static_cast<std::size_t>(owner)]++]);
   return data;
-}
-
-fs::path FilePath(const fs::path& directory, Pipeline pipeline, std::size_t number) {
-  return directory / fmt::format("{}-{:06}", Name(pipeline), number);
 }
 
 Result<double> TimePipeline(MPI_Comm comm, const fs::path& directory, Pipeline pipeline,

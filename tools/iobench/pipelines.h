@@ -23,9 +23,6 @@ struct RankData {
 /// @collective over `comm`
 Result<RankData> MakeRankData(MPI_Comm comm, const Load& load);
 
-/// Where a pipeline puts file `number`.
-std::filesystem::path FilePath(const std::filesystem::path& directory, Pipeline pipeline, std::size_t number);
-
 /// Writes all files of a pipeline, durably (fsync, MPI_File_sync), and says how long the slowest rank took
 /// from a barrier on. The files must not exist.
 /// @returns seconds, or the same error on every rank

@@ -29,6 +29,17 @@ std::optional<SampleValue> DeclaredFill(const input::InputInfo& input) {
   return input.fill && !std::isnan(input.fill->nearest()) ? input.fill : std::nullopt;
 }
 
+/// Parses a user's fill value: a number that a sample of this type can have, or "nan" for floats.
+/// @errors kInvalidArgument
+Result<SampleValue> ParseFill(const std::string& text, DataType type) {
+  return DispatchType(type, [&](auto sample) -> Result<SampleValue> {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
+    if (error == std::errc() && end == text.data() + text.size()) return SampleValue(sample);
+    return InvalidArgument("--fill {} is not a value of {}; give {}", text, Name(type),
+                           IsFloat(type) ? "a number or nan" : "an integer in its range");
+  });
+}
+
 /// The fill value of a file, in the file's type: given by the user, or declared by the file.
 Result<std::optional<SampleValue>> SourceFill(const WriteOptions& options, const input::InputInfo& input) {
   if (options.fill.empty()) return DeclaredFill(input);
@@ -240,15 +251,6 @@ Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
   QUARRY_ASSIGN_OR_RETURN(std::optional<SampleValue> fill, SourceFill(options, input));
   if (!fill) fill = field.fill;
   return std::optional(FieldSource::Wider{fill ? std::optional(BitsOf(input.type, *fill)) : std::nullopt});
-}
-
-Result<SampleValue> ParseFill(const std::string& text, DataType type) {
-  return DispatchType(type, [&](auto sample) -> Result<SampleValue> {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
-    if (error == std::errc() && end == text.data() + text.size()) return SampleValue(sample);
-    return InvalidArgument("--fill {} is not a value of {}; give {}", text, Name(type),
-                           IsFloat(type) ? "a number or nan" : "an integer in its range");
-  });
 }
 
 }  // namespace quarry::writer

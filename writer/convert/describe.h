@@ -25,8 +25,4 @@ Result<std::optional<FieldSource::Wider>> FindWider(const WriteOptions& options,
                                                     const input::InputInfo& input,
                                                     const FieldDescription& field);
 
-/// Parses a user's fill value: a number that a sample of this type can have, or "nan" for floats.
-/// @errors kInvalidArgument
-Result<SampleValue> ParseFill(const std::string& text, DataType type);
-
 }  // namespace quarry::writer
