@@ -7,8 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from quarry import _quarry
-from quarry._described import Described
+from quarry import _protocols, _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._grids import Box, Region, Triple, box_of
@@ -29,7 +28,7 @@ _NEAR = 4
 """Indices of steps from either end for which the steps up to there are asked, one at a time."""
 
 
-class Field(Described):
+class Field(_protocols.Field):
     """A field of a dataset: an array over [step, z, y, x]. An index reads just its selection.
 
     The first axis is the position in the ascending list of the steps that hold the field; what does not change with
