@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,15 +22,9 @@ from quarry._errors import Error
 from quarry._export_contents import Layout, Variable
 from quarry._export_formats import format_of
 from quarry._export_layout import layout_of
-from quarry._export_output import (
-    Output,
-    boxes,
-    library,
-    make_room,
-    remove,
-    sync,
-)
+from quarry._export_output import Output, boxes, make_room, remove, sync
 from quarry._grids import Box, Region, Triple
+from quarry._progress import progress_bar
 from quarry._protocols import Dataset
 
 if TYPE_CHECKING:
@@ -190,11 +184,12 @@ def _reported(output: Output, done: int) -> Iterator[None]:
 
 def _write(dataset: Dataset, output: Output, record: _Record, progress: bool) -> None:
     units = list(_units(output))
-    with _Bar(output, units, progress) as bar, contextlib.ExitStack() as stack:
+    size = sum(unit.bytes for unit in units)
+    with progress_bar(size, output.path.name, shown=progress) as advance, contextlib.ExitStack() as stack:
         stack.callback(_close, output)
         with _reported(output, record.done):
             _begin(output, record, len(units))
-        bar.update(sum(unit.bytes for unit in units[:record.done]))
+        advance(sum(unit.bytes for unit in units[:record.done]))
         written, done = 0, record.done
         try:
             for unit in units[record.done:]:
@@ -205,7 +200,7 @@ def _write(dataset: Dataset, output: Output, record: _Record, progress: bool) ->
                 if written >= _RECORD_BYTES:
                     _note(output, record, done)
                     written = 0
-                bar.update(unit.bytes)
+                advance(unit.bytes)
         except BaseException:
             # On a full disk this can fail once more, and the last record holds.
             with contextlib.suppress(Exception):
@@ -329,25 +324,3 @@ def _replace(part: Path, final: Path) -> None:
         os.rename(old, final)
         raise
     remove(old)
-
-
-class _Bar:
-    """Shows how much is done."""
-
-    def __init__(self, output: Output, units: Sequence[_Unit], shown: bool) -> None:
-        self._bar: Any = None
-        if shown:
-            self._bar = library("tqdm.auto").tqdm(total=sum(unit.bytes for unit in units), unit="B", unit_scale=True,
-                                                  desc=output.path.name)
-
-    def update(self, count: int) -> None:
-        if self._bar is not None:
-            self._bar.update(count)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.close()

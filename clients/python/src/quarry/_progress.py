@@ -1,8 +1,9 @@
-"""Reads that show how far they are."""
+"""Bars that show how far a call is, and reads that have one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,30 @@ from quarry._grids import Box, Region, box_of
 from quarry._protocols import Answer, Field
 
 
-def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, level: int | None,
-                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None) -> Answer:
-    """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
-    import numpy as np
+@contextlib.contextmanager
+def progress_bar(size: int, text: str, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
+    """A bar of so many bytes, if it is shown. Gives the function that moves it on.
+
+    Raises:
+        ImportError: tqdm is not installed
+    """
+    if not shown:
+        yield lambda count: None
+        return
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress needs tqdm: pip install tqdm") from error
+    with tqdm(total=size, unit="B", unit_scale=True, desc=text) as bar:
+        yield bar.update
+        bar.total = bar.n  # fewer, where some of it was there already
+        bar.refresh()
+
+
+def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, level: int | None,
+                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None) -> Answer:
+    """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
+    import numpy as np
     box = box_of(field.grid, box)
     plan = field.plan(box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, layer=layer)
     target = plan.levels[-1]
@@ -25,7 +42,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
     shape = tuple(end - begin for begin, end in target.extent)
     whole = np.empty(shape, field.dtype)
     errors, damaged, rougher, left_out, may_miss = [0.0], [], [], [], False
-    with tqdm(total=whole.nbytes, unit="B", unit_scale=True, desc=f"{field.name}, step {plan.step}") as bar:
+    with progress_bar(whole.nbytes, f"{field.name}, step {plan.step}") as advance:
         for slab in _slabs(field, box):
             begin, end = (-(-bound // target.spacing[0]) - first for bound in slab[0])
             if begin == end:
@@ -38,7 +55,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
             rougher += part.rougher
             left_out += part.left_out
             may_miss |= part._answer.may_miss
-            bar.update(part.array.nbytes)
+            advance(part.array.nbytes)
     return Merged(field.name, plan.step, target.level, plan.layer, True, max(errors), target.extent,
                   target.spacing, damaged, rougher, left_out, may_miss, whole)
 

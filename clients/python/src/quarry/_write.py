@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from quarry import _dataset, _quarry
 from quarry._field import Field
 from quarry._given import Given, Selection, given
 from quarry._grids import Box, Triple
+from quarry._progress import progress_bar
 from quarry._replace import place_of
 from quarry._sources import Moments, Source, Text
 from quarry._times import Times, of_argument
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Layers = Sequence[float | Literal["exact"]]
-Load = Callable[[int, int, Box], "npt.NDArray[np.generic]"]
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,16 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     axis = explained(_quarry.TimeAxis, units=times.units, calendar=times.calendar, name=moments.name,
                      attributes=moments.attributes)
     passes = 1 if relative is None and relative_layers is None else 2
-    with place_of(path, mode, break_lock) as place, _Bar(fields, passes=passes, shown=progress) as bar:
+    size = passes * sum(source.steps * source.step_bytes for source in fields)
+    with place_of(path, mode, break_lock) as place, progress_bar(size, "writing", shown=progress) as advance:
+        def load(step: int, field: int, box: Box) -> npt.NDArray[np.generic]:
+            array = fields[field].load(step, box)
+            advance(array.nbytes)
+            return array
+
         written, there, differing, texts = _quarry.write(
             place, settings, [_grid(source, origin, spacing, patch, levels) for source in fields], requests,
-            [*zip(numbers, times.values, strict=True)], axis, bar.watch(_loader(fields)))
+            [*zip(numbers, times.values, strict=True)], axis, load)
     for owner, names in differing:
         warnings.warn(f"attributes of {owner or 'the whole'} differ, and the dataset keeps its own: {', '.join(names)}",
                       UserWarning, stacklevel=2)
@@ -286,10 +291,6 @@ def _listed(value: Any) -> list[Any]:
     return [*value] if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
 
 
-def _loader(fields: Sequence[Source]) -> Load:
-    return lambda step, field, box: fields[field].load(step, box)
-
-
 def _numbers(step: int | Sequence[int] | None, source: Source) -> list[int]:
     if step is None:
         step = source.moments.numbers or 0
@@ -349,36 +350,3 @@ def _three(values: Sequence[T]) -> tuple[T, T, T]:
     if len(values) != 3:
         raise ValueError(f"{values} is to be three values, of z, y and x")
     return values[0], values[1], values[2]
-
-
-class _Bar:
-    """Shows how much was loaded."""
-
-    def __init__(self, fields: Iterable[Source], passes: int, shown: bool) -> None:
-        self._bar: Any = None
-        if shown:
-            from tqdm.auto import tqdm
-            total = passes * sum(source.steps * source.step_bytes for source in fields)
-            self._bar = tqdm(total=total, unit="B", unit_scale=True, desc="writing")
-
-    def watch(self, load: Load) -> Load:
-        if self._bar is None:
-            return load
-
-        def watched(step: int, field: int, box: Box) -> npt.NDArray[np.generic]:
-            array = load(step, field, box)
-            self._bar.update(array.nbytes)
-            return array
-        return watched
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if self._bar is None:
-            return
-        if error is None:  # smaller data are loaded once, and published steps not at all
-            self._bar.total = self._bar.n
-            self._bar.refresh()
-        self._bar.close()
