@@ -13,7 +13,31 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Samples:
+class AsArray:
+    """An array of samples, for numpy."""
+
+    _array: npt.NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of `array`."""
+        return self._array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As numpy names it."""
+        return self._array.dtype
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        import numpy as np
+        array = np.asarray(self._array, dtype=dtype)
+        return array.copy() if copy and array is self._array else array
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._array[key]
+
+
+class Samples(AsArray):
     """The samples of one field and step at one level.
 
     `numpy.asarray(samples)` and indexing give the array itself, without a copy.
@@ -96,14 +120,6 @@ class Samples:
                        positions(self._grid, number)[:0]
                        for number, (axis, (first, last), step) in enumerate(zip(names, extent, spacing, strict=True))})
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        import numpy as np
-        array = np.asarray(self.array, dtype=dtype)
-        return array.copy() if copy and array is self.array else array
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.array[key]
-
     def to_xarray(self) -> xr.DataArray:
         """The samples with their coordinates and attributes, without a copy. Masked integers become floats with NaN.
 
@@ -125,16 +141,6 @@ class Samples:
         """
         from quarry._pictures import to_pyvista
         return to_pyvista(self)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """[z, y, x]."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As numpy names it."""
-        return self.array.dtype
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape))

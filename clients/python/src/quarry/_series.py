@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from quarry import _quarry
 from quarry._grids import Box, ByAxis
 from quarry._protocols import Field
-from quarry._samples import Samples
+from quarry._samples import AsArray, Samples
 from quarry._words import check
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _few(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:10])) + (" and others" if numbers[10:] else "")
 
 
-class Series:
+class Series(AsArray):
     """The samples of one field at one level in several steps.
 
     `numpy.asarray(series)` and indexing give the array itself, without a copy.
@@ -111,26 +111,8 @@ class Series:
         names."""
         return ByAxis({self._field.dims[0]: self._field._along_steps(self.steps), **self._samples[0].coords})
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """[step, z, y, x]."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As numpy names it."""
-        return self.array.dtype
-
     def __len__(self) -> int:
         return len(self._samples)
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        import numpy as np
-        array = np.asarray(self.array, dtype=dtype)
-        return array.copy() if copy and array is self.array else array
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.array[key]
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape))
