@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,20 +88,12 @@ def lowest_eigenpairs(matrix: BlockedMatrix, count: int, *, memory: int | str = 
             column /= np.maximum(np.abs(diagonal - value), 0.01 * spread)
         return residuals
 
-    begin, waited = time.perf_counter(), 0.0
     try:
-        def timed(block: Array) -> Array:
-            nonlocal waited
-            begun = time.perf_counter()
-            product = apply(block)
-            waited += time.perf_counter() - begun
-            return product
-
-        # The start has no name here, so that its memory is free once it is orthonormal.
-        found = lobpcg(timed, np.random.default_rng(seed).standard_normal((matrix.rows, width)), error=error,
-                       wanted=count, tolerance=tolerance, max_passes=max_passes, on_pass=on_pass,
-                       precondition=precondition if spread > 0 else None)
-        run.report.compute_seconds += time.perf_counter() - begin - waited
+        with run.computing():
+            # The start has no name here, so that its memory is free once it is orthonormal.
+            found = lobpcg(apply, np.random.default_rng(seed).standard_normal((matrix.rows, width)), error=error,
+                           wanted=count, tolerance=tolerance, max_passes=max_passes, on_pass=on_pass,
+                           precondition=precondition if spread > 0 else None)
     finally:
         run.close()
     residuals = found.residuals[:count]

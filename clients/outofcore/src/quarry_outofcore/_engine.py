@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -162,39 +164,69 @@ class Runner:
         self._problem.close()
 
 
-class Local:
-    """All passes in this process."""
+class Engine(ABC):
+    """Runs passes, and reports what they take."""
 
-    def __init__(self, problem: Problem, order: Order, memory: int, vectors: int, threads: int) -> None:
-        """`memory`: [bytes] the limit for all; `vectors`: [bytes] what the caller has of it."""
-        self._problem, self._reserved = problem, vectors + problem.working
-        limit = blocks_limit(problem, memory, self._reserved, threads)
+    def __init__(self, problem: Problem, memory: int, reserved: int) -> None:
+        """`memory`: [bytes] the limit for all; `reserved`: [bytes] what is no blocks of it."""
+        self._problem, self._reserved = problem, reserved
         self.report = Report(memory=memory, data_bytes=sum(problem.sizes.values()))
-        self._runner = Runner(problem, order, limit, threads)
         self._begin = time.time()
+        self._pass_seconds = 0.0
 
     def run(self, kind: str, vectors: Vectors, sink: Sink | None = None) -> Vectors:
         """One pass: the sums of what the tasks add to each part. What is of one block goes to `sink`, if there is
         one."""
         self.report.passes += 1
+        begin = time.perf_counter()
+        sums = self._run(kind, vectors, sink)
+        self._pass_seconds += time.perf_counter() - begin
+        return sums
+
+    @abstractmethod
+    def _run(self, kind: str, vectors: Vectors, sink: Sink | None) -> Vectors:
+        """See `run`."""
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Adds the caller's work between passes to the report."""
+        begin, before = time.perf_counter(), self._pass_seconds
+        yield
+        self.report.compute_seconds += time.perf_counter() - begin - (self._pass_seconds - before)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Completes the report, and frees the blocks."""
+
+    def _complete(self, shares: Sequence[tuple[Counts, float]]) -> None:
+        """Adds the counters of the stores, and the seconds of computing beside each."""
+        report = self.report
+        report.seconds = time.time() - self._begin
+        for counts, _ in shares:
+            report.bytes_moved += counts.bytes_moved
+            report.hits += counts.hits
+            report.misses += counts.misses
+        report.io_seconds += max((counts.io_seconds for counts, _ in shares), default=0)
+        report.compute_seconds += max((seconds for _, seconds in shares), default=0)
+        report.peak = sum(counts.peak for counts, _ in shares) + self._reserved
+        for counts, _ in shares[:1]:
+            report.trace = [(when - self._begin, *rest) for when, *rest in counts.trace]  # type: ignore[misc]
+
+
+class Local(Engine):
+    """All passes in this process."""
+
+    def __init__(self, problem: Problem, order: Order, memory: int, vectors: int, threads: int) -> None:
+        """`memory`: [bytes] the limit for all; `vectors`: [bytes] what the caller has of it."""
+        super().__init__(problem, memory, vectors + problem.working)
+        self._runner = Runner(problem, order, blocks_limit(problem, memory, self._reserved, threads), threads)
+
+    def _run(self, kind: str, vectors: Vectors, sink: Sink | None) -> Vectors:
         return self._runner.run(kind, self._problem.tasks, vectors, sink)
 
     def close(self) -> None:
-        """Completes the report, and frees the blocks."""
-        counts, report = self._runner.store.counts, self.report
-        report.seconds = time.time() - self._begin
-        _add(report, counts)
-        report.io_seconds = counts.io_seconds
-        report.compute_seconds += self._runner.compute_seconds
-        report.peak = counts.peak + self._reserved
-        report.trace = [(when - self._begin, *rest) for when, *rest in counts.trace]  # type: ignore[misc]
+        self._complete([(self._runner.store.counts, self._runner.compute_seconds)])
         self._runner.close()
-
-
-def _add(report: Report, counts: Counts) -> None:
-    report.bytes_moved += counts.bytes_moved
-    report.hits += counts.hits
-    report.misses += counts.misses
 
 
 def blocks_limit(problem: Problem, memory: int, reserved: int, threads: int) -> int:
@@ -246,7 +278,7 @@ def _end_analysis(analysis: str) -> None:
         runner.close()
 
 
-class Distributed:
+class Distributed(Engine):
     """All passes by the workers of a dask cluster: which has which tasks is decided here before each pass, from what
     each holds; how they are sent, and sent again to another worker when one is lost, is dask's.
 
@@ -257,15 +289,13 @@ class Distributed:
     def __init__(self, problem: Problem, order: Order, memory: int, vectors: int, threads: int, client: Any) -> None:
         """`client`: of dask, which has no types; `memory`: [bytes] the limit for all workers; `vectors`: [bytes] what
         the caller and each worker has of it."""
-        self._problem, self._order, self._threads, self._client = problem, order, threads, client
-        workers = self._workers()
-        self._limit = blocks_limit(problem, memory // len(workers), vectors + problem.working, threads)
-        self._reserved = len(workers) * (vectors + problem.working)
-        self.report = Report(memory=memory, data_bytes=sum(problem.sizes.values()))
+        self._order, self._threads, self._client = order, threads, client
+        workers, reserved = self._workers(), vectors + problem.working
+        super().__init__(problem, memory, len(workers) * reserved)
+        self._limit = blocks_limit(problem, memory // len(workers), reserved, threads)
         self._analysis = uuid.uuid4().hex
-        self._held: dict[str, set[str]] = {}
         self._shares: dict[str, _Share] = {}
-        self._begin = time.time()
+        """The last one of each worker."""
 
     def _workers(self) -> list[str]:
         workers = list(self._client.nthreads())
@@ -274,13 +304,11 @@ class Distributed:
                              "LocalCluster(n_workers=2) does")
         return workers
 
-    def run(self, kind: str, vectors: Vectors, sink: Sink | None = None) -> Vectors:
-        """One pass, as of `Local`. With a sink, workers have a few tasks at a time, so that what they made for it does
-        not pile up."""
+    def _run(self, kind: str, vectors: Vectors, sink: Sink | None) -> Vectors:
+        """With a sink, workers have a few tasks at a time, so that what they made for it does not pile up."""
         import distributed
         as_completed: Any = distributed.as_completed  # has no types
-        self.report.passes += 1
-        held = {worker: self._held.get(worker, set()) for worker in self._workers()}
+        held = {worker: self._shares[worker].held if worker in self._shares else set() for worker in self._workers()}
         shares = assign(self._order, self._problem.tasks, held, self._problem.sizes)
         sizes = {**self._problem.sizes, **{name: part.nbytes for name, part in vectors.items()}}
         left = {worker: arrange(self._order, share, held[worker], sizes) for worker, share in shares.items()}
@@ -320,26 +348,15 @@ class Distributed:
             else:
                 sums[name] = part
         share.sums = {}
-        self._held[share.worker] = share.held
         self._shares[share.worker] = share
 
     def close(self) -> None:
-        """Completes the report, and frees the blocks in the workers."""
-        report, shares = self.report, self._shares.values()
-        report.seconds = time.time() - self._begin
-        for share in shares:
-            _add(report, share.counts)
-        report.io_seconds = max((share.counts.io_seconds for share in shares), default=0)
-        report.compute_seconds += max((share.compute_seconds for share in shares), default=0)
-        report.peak = sum(share.counts.peak for share in shares) + self._reserved
-        for worker in sorted(self._shares)[:1]:
-            report.trace = [(when - self._begin, *rest)  # type: ignore[misc]
-                            for when, *rest in self._shares[worker].counts.trace]
+        self._complete([(share.counts, share.compute_seconds) for _, share in sorted(self._shares.items())])
         self._client.run(_end_analysis, self._analysis, on_error="ignore")
 
 
 def engine(problem: Problem, order: Order, memory: int, vectors: int, threads: int,
-           client: Client | None) -> Local | Distributed:
+           client: Client | None) -> Engine:
     """By the workers of `client`, or here."""
     if order not in ("data-aware", "fifo"):
         raise ValueError(f'order {order!r} is none of "data-aware" and "fifo"')

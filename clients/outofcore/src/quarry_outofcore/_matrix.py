@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import mmap
 import os
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry._errors import Error
+from quarry._export_output import sync
 from quarry_outofcore._blocks import memory_of_its_own
 from quarry_outofcore._order import Task
 
@@ -79,8 +81,8 @@ class BlockedMatrix:
         """Opens a folder; arguments and errors are those of the class."""
         return cls(folder, page_cache=page_cache)
 
-    def __reduce__(self) -> tuple[Callable[..., BlockedMatrix], tuple[str, bool]]:
-        return _reopened, (str(self.folder), self._page_cache)
+    def __reduce__(self) -> tuple[Callable[..., BlockedMatrix], tuple[str]]:
+        return functools.partial(BlockedMatrix, page_cache=self._page_cache), (str(self.folder),)
 
     def __repr__(self) -> str:
         return (f'<quarry_outofcore.BlockedMatrix "{self.folder}": {self.rows} x {self.rows}, {len(self._entries)} '
@@ -159,7 +161,7 @@ class BlockedMatrix:
         try:
             _write_all(staging, rows, block, make, stored)
             os.rename(staging, target)
-            _sync(target.parent)
+            sync(target.parent)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -190,11 +192,9 @@ class BlockedMatrix:
     def _checked_bytes(self, path: Path, size: int, crc: int) -> mmap.mmap:
         data = memory_of_its_own(size)
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open(path, "rb") as file:
                 length = os.fstat(file.fileno()).st_size
-                got = 0
-                while got < size and (count := file.readinto(memoryview(data)[got:])):
-                    got += count
+                file.readinto(memoryview(data)[:size])
                 if not self._page_cache:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         except FileNotFoundError:
@@ -229,10 +229,6 @@ class BlockedMatrix:
     def split(self, vectors: npt.NDArray[np.float64]) -> Vectors:
         """Vectors as parts, which are views."""
         return {str(part): vectors[part * self.block:(part + 1) * self.block] for part in range(self.parts)}
-
-
-def _reopened(folder: str, page_cache: bool) -> BlockedMatrix:
-    return BlockedMatrix(folder, page_cache=page_cache)
 
 
 def _name(i: int, j: int) -> str:
@@ -289,7 +285,7 @@ def _write_all(folder: Path, rows: int, block: int, make: Callable[[int, int], A
     outer = {"format": _FORMAT, "version": _VERSION, "crc32": zlib.crc32(json.dumps(said, sort_keys=True).encode()),
              "matrix": said}
     _write_file(folder / "matrix.json", json.dumps(outer, indent=1).encode())
-    _sync(folder)
+    sync(folder)
 
 
 def _checked(made: Any, shape: tuple[int, int], place: tuple[int, int]) -> Any:
@@ -314,14 +310,5 @@ def _write_file(path: Path, *pieces: Any) -> int:
             data = memoryview(piece).cast("B")
             file.write(data)
             crc = zlib.crc32(data, crc)
-        file.flush()
-        os.fsync(file.fileno())
+    sync(path)
     return crc
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -18,7 +18,7 @@ from quarry._choice import choose, records_of
 from quarry._dataset import Dataset
 from quarry._errors import Error
 from quarry_outofcore._eigen import OnPass
-from quarry_outofcore._engine import Distributed, Local, Report, engine, parsed, workers_of
+from quarry_outofcore._engine import Engine, Report, engine, parsed, workers_of
 from quarry_outofcore._lobpcg import BLOCKS, Ritz, lobpcg
 from quarry_outofcore._order import Order
 from quarry_outofcore._series import Series
@@ -124,29 +124,22 @@ def pod(dataset: Dataset, fields: str | Sequence[str], *, modes: int = 10, steps
     return made
 
 
-def _find(series: Series, run: Local | Distributed, width: int, wanted: int, subtract_mean: bool,
+def _find(series: Series, run: Engine, width: int, wanted: int, subtract_mean: bool,
           tolerance: float, max_passes: int, on_pass: OnPass | None) -> Ritz:
     """Eigenvectors of the products of the steps with each other, the largest first."""
     centred = _centred if subtract_mean else np.copy
-    waited = 0.0
 
     def apply(vectors: Array) -> Array:
-        nonlocal waited
-        begin = time.perf_counter()
         # X without its mean is X J, with J = 1 - 1 1.T / steps.
-        product = run.run("product", {"steps": centred(vectors)})["steps"]
-        waited += time.perf_counter() - begin
-        return -centred(product)
+        return -centred(run.run("product", {"steps": centred(vectors)})["steps"])
 
     coarse = _coarse(series, run)
-    begin = time.perf_counter()
-    start = np.random.default_rng(0).standard_normal((len(series.steps), width))
-    if coarse is not None:
-        start = np.linalg.eigh(centred(centred(coarse).T))[1][:, ::-1][:, :width]
-    found = lobpcg(apply, centred(start), error=_angles, wanted=wanted, tolerance=tolerance, max_passes=max_passes,
-                   on_pass=on_pass)
-    run.report.compute_seconds += time.perf_counter() - begin - waited
-    return found
+    with run.computing():
+        start = np.random.default_rng(0).standard_normal((len(series.steps), width))
+        if coarse is not None:
+            start = np.linalg.eigh(centred(centred(coarse).T))[1][:, ::-1][:, :width]
+        return lobpcg(apply, centred(start), error=_angles, wanted=wanted, tolerance=tolerance, max_passes=max_passes,
+                      on_pass=on_pass)
 
 
 def _centred(vectors: Array) -> Array:
@@ -169,7 +162,7 @@ def _bounded(dataset: Dataset) -> Dataset:
     return Dataset(dataset.target, {**dataset._options, "memory": 1})
 
 
-def _coarse(series: Series, run: Local | Distributed) -> Array | None:
+def _coarse(series: Series, run: Engine) -> Array | None:
     """Products of the steps with each other at a level with every fourth sample along an axis. None: there is none."""
     dataset = series.dataset
     grid = dataset.common_grid(series.fields)
@@ -192,7 +185,7 @@ def _coarse(series: Series, run: Local | Distributed) -> Array | None:
     return total
 
 
-def _expand(series: Series, run: Local | Distributed, found: Ritz, wanted: int, subtract_mean: bool,
+def _expand(series: Series, run: Engine, found: Ritz, wanted: int, subtract_mean: bool,
             folder: Path | None) -> tuple[Array, Array, Array, Array, float]:
     """Modes [mode, field, z, y, x], singular values, coefficients, mean and energy, in one more pass."""
     values = np.sqrt(np.maximum(-found.values[:wanted], 0))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry import _quarry
+from quarry._arrays import floating
 from quarry._choice import Choice
 from quarry._dataset import Dataset
 from quarry._grids import Box
@@ -32,7 +33,7 @@ class Series:
         self.fields, self.steps, self.choice = list(fields), list(steps), choice
         self.dataset = dataset
         self._missing = {name: _missing_steps(dataset, name, self.steps) for name in self.fields}
-        self._types = {name: _computed(dataset[name].dtype) for name in self.fields}
+        self._types = {name: floating(dataset[name].dtype) for name in self.fields}
         self._spacing = 2**choice.level
         grid = dataset.common_grid(self.fields)
         self.shape = (ceil_div(grid.shape[0], self._spacing), ceil_div(grid.shape[1], self._spacing),
@@ -147,11 +148,6 @@ def _missing_steps(dataset: Dataset, name: str, steps: Sequence[int]) -> set[int
         if step not in said:
             raise ValueError(f"step {step} does not hold {name!r}; choose others with steps=")
     return {step for step in steps if said[step].has_missing}
-
-
-def _computed(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of a block: the smallest float that holds every value, and NaN."""
-    return stored if stored.kind == "f" else np.dtype(np.float32 if stored.itemsize <= 2 else np.float64)
 
 
 def _box_size(patch: Sequence[int], shape: Sequence[int], spacing: int, samples: int) -> list[int]:
