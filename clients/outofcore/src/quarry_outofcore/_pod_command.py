@@ -8,9 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from quarry import _dataset
-from quarry._errors import Error
-from quarry._export_command import _EXIT_CODES, _add_server, _steps, _token
+from quarry._export_command import add_server, ended, opened, steps_of
 from quarry_outofcore._pod import pod, summary
 
 
@@ -22,24 +20,15 @@ def program() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """`quarry-pod TARGET ...`; the exit code."""
     given = _parser().parse_args(arguments)
-    try:
-        with _dataset.open(given.target, token=_token(given.token_file), ca=given.ca, certificate=given.cert,
-                           key=given.key, timeout=given.timeout, encoding=given.encoding) as dataset:
-            known = dataset.steps
-            found = pod(dataset, given.field, modes=given.modes, level=given.level, max_error=given.max_error,
-                        layer=given.layer, memory=given.memory,
-                        steps=_steps(given.steps, known) if given.steps else None,
-                        subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,
-                        output=given.output, on_pass=_say if given.progress else None)
-    except KeyboardInterrupt:
-        print("quarry-pod: interrupted", file=sys.stderr)
-        return 130
-    except Error as error:
-        print(f"quarry-pod: {error}", file=sys.stderr)
-        return _EXIT_CODES.get(error.code, 1)
-    except (ValueError, KeyError, ImportError, OSError) as error:
-        print(f"quarry-pod: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
-        return 2
+    return ended("quarry-pod", lambda: _decompose(given))
+
+
+def _decompose(given: argparse.Namespace) -> int:
+    with opened(given) as dataset:
+        found = pod(dataset, given.field, modes=given.modes, level=given.level, max_error=given.max_error,
+                    layer=given.layer, memory=given.memory, steps=steps_of(given.steps, dataset.steps),
+                    subtract_mean=not given.keep_mean, order=given.order, tolerance=given.tolerance,
+                    output=given.output, on_pass=_say if given.progress else None)
     said = summary(found)
     if given.json:
         print(json.dumps(said))
@@ -95,5 +84,5 @@ def _parser() -> argparse.ArgumentParser:
         "and pod.json")
     add("--json", action="store_true", help="print the result as JSON, without the arrays")
     add("--progress", action="store_true", help="say after each pass how close the modes are")
-    _add_server(parser)
+    add_server(parser)
     return parser

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quarry import _dataset, _quarry
@@ -29,29 +29,42 @@ def main(arguments: Sequence[str]) -> int:
     """`quarry export TARGET OUTPUT ...`; the exit code."""
     given = _parser().parse_args(arguments)
     warnings.showwarning = lambda message, *where: print(f"quarry export: warning: {message}", file=sys.stderr)
-    try:
-        token = _token(given.token_file)
-        with _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
-                           timeout=given.timeout, encoding=given.encoding) as dataset:
-            fields = given.fields.split(",") if given.fields else None
-            steps = _steps(given.steps, dataset.steps) if given.steps else None
-            paths = dataset.export(
-                given.output, fields=fields, steps=steps, box=_box(given, dataset, fields, steps), level=given.level,
-                max_error=given.max_error, layer=given.layer, format=given.format,
-                overwrite=given.overwrite, resume=given.resume, progress=given.progress)
-    except KeyboardInterrupt:
-        print("quarry export: interrupted; --resume continues", file=sys.stderr)
-        return 130
-    except Error as error:
-        print(f"quarry export: {_in_options(str(error))}", file=sys.stderr)
-        return _EXIT_CODES.get(error.code, 1)
-    except (ValueError, KeyError, ImportError, OSError) as error:
-        text = error.args[0] if isinstance(error, KeyError) else error
-        print(f"quarry export: {_in_options(str(text))}", file=sys.stderr)
-        return 2
+    return ended("quarry export", lambda: _export(given), "interrupted; --resume continues", _in_options)
+
+
+def _export(given: argparse.Namespace) -> int:
+    with opened(given) as dataset:
+        fields = given.fields.split(",") if given.fields else None
+        steps = steps_of(given.steps, dataset.steps)
+        paths = dataset.export(
+            given.output, fields=fields, steps=steps, box=_box(given, dataset, fields, steps), level=given.level,
+            max_error=given.max_error, layer=given.layer, format=given.format,
+            overwrite=given.overwrite, resume=given.resume, progress=given.progress)
     for path in paths:
         print(path)
     return 0
+
+
+def ended(command: str, act: Callable[[], int], interrupted: str = "interrupted",
+          reworded: Callable[[str], str] = str) -> int:
+    """The exit code of what a command does. Its errors go to stderr, reworded for users of the command."""
+    try:
+        return act()
+    except KeyboardInterrupt:
+        text, code = interrupted, 130
+    except Error as error:
+        text, code = reworded(str(error)), _EXIT_CODES.get(error.code, 1)
+    except (ValueError, KeyError, ImportError, OSError) as error:
+        text, code = reworded(str(error.args[0] if isinstance(error, KeyError) else error)), 2
+    print(f"{command}: {text}", file=sys.stderr)
+    return code
+
+
+def opened(given: argparse.Namespace) -> _dataset.Dataset:
+    """The dataset that the arguments name, with those of `add_server`."""
+    token = Path(given.token_file).read_text().strip() if given.token_file else os.environ.get("QUARRY_TOKEN", "")
+    return _dataset.open(given.target, token=token, ca=given.ca, certificate=given.cert, key=given.key,
+                         timeout=given.timeout, encoding=given.encoding)
 
 
 def _in_options(text: str) -> str:
@@ -61,14 +74,10 @@ def _in_options(text: str) -> str:
     return text
 
 
-def _token(path: str | None) -> str:
-    if path:
-        return Path(path).read_text().strip()
-    return os.environ.get("QUARRY_TOKEN", "")
-
-
-def _steps(text: str, known: Sequence[int]) -> list[int]:
-    """Numbers, or ranges of published steps: "3,5,10:100:5"."""
+def steps_of(text: str | None, known: Sequence[int]) -> list[int] | None:
+    """Numbers, or ranges of published steps: "3,5,10:100:5". None of no text."""
+    if not text:
+        return None
     chosen: list[int] = []
     for part in text.split(","):
         try:
@@ -142,11 +151,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
     add("--resume", action="store_true", help="continue an interrupted export, or begin a new one")
     add("--progress", action="store_true", help="show a bar; needs tqdm")
-    _add_server(parser)
+    add_server(parser)
     return parser
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for servers."""
     server = parser.add_argument_group("Server").add_argument
     server("--timeout", type=float, default=0,
            help="timeout for an answer of the server, in seconds; default: 0, no limit")
