@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Sequence
 
-
-def _demo(arguments: Sequence[str]) -> int:
-    from quarry._demo import main
-    return main(arguments)
-
-
-def _export(arguments: Sequence[str]) -> int:
-    from quarry._export_command import main
-    return main(arguments)
-
-
-def _serve_zarr(arguments: Sequence[str]) -> int:
-    from quarry._serve_zarr import main
-    return main(arguments)
-
-
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "demo": _demo,
-    "export": _export,
-    "serve-zarr": _serve_zarr,
-}
-"""Each takes the arguments behind its name and returns the exit code. Modules are imported when they run."""
+_MODULES = {"demo": "_demo", "export": "_export_command", "serve-zarr": "_serve_zarr"}
+"""Each has a `main` that takes the arguments behind the name and returns the exit code. Imported when it runs."""
 
 HELP = """
 Of the Python package, each with a --help of its own:
@@ -37,5 +18,7 @@ Of the Python package, each with a --help of its own:
 
 def run(arguments: Sequence[str]) -> int | None:
     """Runs a command. None: it is none of these."""
-    command = _COMMANDS.get(arguments[0]) if arguments else None
-    return command(arguments[1:]) if command else None
+    if not arguments or arguments[0] not in _MODULES:
+        return None
+    ended: int = importlib.import_module(f"quarry.{_MODULES[arguments[0]]}").main(arguments[1:])
+    return ended
