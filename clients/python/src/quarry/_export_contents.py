@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 from quarry._arrays import as_given
 from quarry._export_times import Conversion
-from quarry._grids import Triple
+from quarry._grids import Triple, spacing_of
 
 T = TypeVar("T")
 Owner = Literal["dataset", "field", "axis", "time", "text"]
@@ -82,11 +82,7 @@ class Axis:
     @property
     def spacing(self) -> float | None:
         """Between neighbours; None where it differs, 1 for a single sample."""
-        spaced = np.diff(self.positions)
-        if not spaced.size:
-            return 1.0
-        mean = float(spaced.mean())
-        return mean if np.allclose(spaced, mean, rtol=1e-6, atol=0) else None
+        return spacing_of(self.positions)
 
     @property
     def attrs(self) -> dict[str, Any]:

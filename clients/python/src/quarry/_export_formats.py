@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import warnings
@@ -22,7 +21,7 @@ from quarry._export_numpy import Npy, Npz
 from quarry._export_output import WIDENED, Contiguous, Output, as_json, library, sync
 from quarry._export_tables import Csv
 from quarry._export_vtk import Pvd, Pvti, Vti, Vtr
-from quarry._grids import Triple
+from quarry._grids import Triple, chunk_of
 
 _ZARR_CHUNK_BYTES = 4 << 20
 
@@ -146,16 +145,8 @@ class Zarr(Output):
     def unit_of(self, variable: Variable) -> Triple:
         """Shape of a chunk, the same for all fields on a grid."""
         grid = self.layout.grid_of(variable)
-        chunk = [min(patch, length) for patch, length in zip(grid.patch, grid.shape, strict=True)]
         itemsize = max(other.dtype.itemsize for other in self.layout.variables)
-        while 2 * math.prod(chunk) * itemsize <= _ZARR_CHUNK_BYTES:
-            growing = [axis for axis in (2, 1, 0) if chunk[axis] < grid.shape[axis]]
-            if not growing:
-                break
-            axis = min(growing, key=lambda axis: chunk[axis])
-            chunk[axis] = min(2 * chunk[axis], grid.shape[axis])
-        z, y, x = chunk
-        return z, y, x
+        return chunk_of(grid.patch, grid.shape, _ZARR_CHUNK_BYTES // itemsize)
 
     def create(self) -> None:
         group = self._library.open_group(str(self.parts[0]), mode="w", zarr_format=3,

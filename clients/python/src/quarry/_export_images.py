@@ -10,6 +10,7 @@ import numpy as np
 
 from quarry._export_contents import Axis, Layout
 from quarry._export_output import WIDENED, Contiguous, describe, library
+from quarry._grids import spacing_of
 
 _TYPES = ("uint8", "uint16", "int16", "float32")
 _MOST_BYTES = (4 << 30) - (64 << 20)
@@ -60,7 +61,7 @@ class Tiff(Contiguous):
         for name, axis in (("xorigin", x), ("yorigin", y), ("zorigin", z)):
             assert axis.spacing
             said[name] = -float(axis.positions[0]) / axis.spacing
-        interval = _interval(self.layout.times)
+        interval = spacing_of(np.array(self.layout.times)) if len(self.layout.times) > 1 else None
         return said if interval is None else {**said, "finterval": interval}
 
     def _labels(self) -> list[str]:
@@ -92,11 +93,3 @@ def _check(axis: Axis) -> None:
     if why:
         raise ValueError(f"the samples {why} along {axis.name!r}, which .tif files cannot say; export to .nc, .h5 or "
                          ".zarr")
-
-
-def _interval(times: tuple[float, ...]) -> float | None:
-    """Between two steps, where it is always the same."""
-    if len(times) < 2 or any(map(math.isnan, times)):
-        return None
-    between = np.diff(times)
-    return float(between.mean()) if np.allclose(between, between.mean(), rtol=1e-6, atol=0) else None

@@ -14,14 +14,10 @@ import numpy as np
 from quarry._export_contents import Layout, Variable
 from quarry._export_output import Output, describe, sync
 from quarry._grids import Triple
+from quarry._info import titled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-
-def titled(name: str, unit: str) -> str:
-    """The head of a column."""
-    return f"{name} [{unit}]" if unit else name
 
 
 def write_table(path: Path, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

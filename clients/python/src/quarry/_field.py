@@ -11,7 +11,7 @@ from quarry import _protocols, _quarry
 from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._grids import Box, Region, Triple, box_of
-from quarry._info import Text, field_info
+from quarry._info import Text, field_info, titled
 from quarry._protocols import Answer
 from quarry._samples import Samples
 from quarry._selection import Run, boxes, in_order, ordered, put, select
@@ -332,7 +332,7 @@ class Field(_protocols.Field):
             return points_of_steps(self, steps, lambda number: self._points(number, array, physical, layer))
         values, error = self._points(step, array, physical, layer)
         if output is not None:
-            from quarry._export_tables import titled, write_points
+            from quarry._export_tables import write_points
             names, units = self.dataset.native.position_titles(self.name, physical)
             write_points(output, [*map(titled, names, units), titled(self.name, self.units)], array, values)
         return values, error

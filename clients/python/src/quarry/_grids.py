@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -76,3 +77,27 @@ def positions(grid: _quarry.FieldGrid, axis: int) -> npt.NDArray[np.float64]:
     """Positions of all samples of full resolution along axis 0 (z), 1 (y) or 2 (x)."""
     found: npt.NDArray[np.float64] = grid.positions(axis)
     return found
+
+
+def spacing_of(positions: npt.NDArray[np.float64]) -> float | None:
+    """Between neighbours; None where it differs, 1 for a single sample."""
+    import numpy as np
+    steps = np.diff(positions)
+    if not steps.size:
+        return 1.0
+    mean = float(steps.mean())
+    return mean if np.allclose(steps, mean, rtol=1e-6, atol=0) else None
+
+
+def chunk_of(patch: Sequence[int], shape: Sequence[int], most: int) -> Triple:
+    """The shape of a box of whole patches with about `most` samples, no longer than the grid along any axis. The
+    shortest axis grows first, of equal ones the fastest."""
+    chunk = [min(length, whole) for length, whole in zip(patch, shape, strict=True)]
+    while 2 * math.prod(chunk) <= most:
+        growing = [axis for axis in (2, 1, 0) if chunk[axis] < shape[axis]]
+        if not growing:
+            break
+        axis = min(growing, key=lambda axis: chunk[axis])
+        chunk[axis] = min(2 * chunk[axis], shape[axis])
+    z, y, x = chunk
+    return z, y, x

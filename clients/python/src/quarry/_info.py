@@ -25,6 +25,11 @@ _LONGEST = 60
 """Characters of an attribute that are shown."""
 
 
+def titled(name: str, unit: str) -> str:
+    """The title of an axis or a column."""
+    return f"{name} [{unit}]" if unit else name
+
+
 def bound_of(field: Field) -> str:
     """How much samples may be off."""
     said = field._description

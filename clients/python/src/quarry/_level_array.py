@@ -18,6 +18,7 @@ from xarray.core import indexing
 
 from quarry import _quarry
 from quarry._errors import Error
+from quarry._grids import chunk_of
 from quarry._protocols import Dataset
 from quarry._selection import Indices, Run, boxes, in_order, ordered, put
 
@@ -104,15 +105,7 @@ class LevelArray(BackendArray):
 
     def chunk(self) -> tuple[int, ...]:
         """The shape of a chunk: whole patches of one step, as a box of about _CHUNK_BYTES."""
-        shape = self.shape[1:]
-        chunk = [min(patch, length) for patch, length in zip(self._patch()[1:], shape, strict=True)]
-        while 2 * int(np.prod(chunk)) * self.dtype.itemsize <= _CHUNK_BYTES:
-            growing = [axis for axis in (2, 1, 0) if chunk[axis] < shape[axis]]
-            if not growing:
-                break
-            axis = min(growing, key=lambda axis: chunk[axis])
-            chunk[axis] = min(2 * chunk[axis], shape[axis])
-        return (1, *chunk)
+        return (1, *chunk_of(self._patch()[1:], self.shape[1:], _CHUNK_BYTES // self.dtype.itemsize))
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         # xarray's explicit_indexing_adapter fails at slices that are empty and go backwards.
@@ -127,13 +120,13 @@ class LevelArray(BackendArray):
         along = [_positions(index, length) for index, length in zip(key, self.shape, strict=True)]
         ascending, orders = ordered(along)
         read = in_order(self._read(ascending), orders)
-        kept = [len(one) for one, index in zip(along, key, strict=True) if _is_slice(index) or np.ndim(index)]
+        kept = [len(one) for one, index in zip(along, key, strict=True) if isinstance(index, slice) or np.ndim(index)]
         return read.reshape(kept)
 
     def _points(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         """The points whose positions stand beside each other in the arrays of `key`, each with all positions along the
         slices: [*shape of the arrays, *slices]. Patches without a point are not read."""
-        sliced = [axis for axis, index in enumerate(key) if _is_slice(index)]
+        sliced = [axis for axis, index in enumerate(key) if isinstance(index, slice)]
         arrays = []
         for axis, (index, length) in enumerate(zip(key, self.shape, strict=True)):
             behind = len(sliced) - sliced.index(axis) - 1 if axis in sliced else len(sliced)
@@ -233,10 +226,6 @@ def _indexed(array: Any, key: indexing.ExplicitIndexer) -> npt.NDArray[Any]:
     else:
         part = array[key]
     return np.asarray(part.get_duck_array())
-
-
-def _is_slice(index: Any) -> bool:
-    return isinstance(index, slice)
 
 
 def _positions(index: Any, length: int) -> Indices:

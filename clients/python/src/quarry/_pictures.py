@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from quarry._arrays import with_nan
 from quarry._choice import choose, records_of
-from quarry._grids import Box, axis_of, coords_of
-from quarry._info import bound_of, role_of, stored_size
+from quarry._grids import Box, axis_of, coords_of, spacing_of
+from quarry._info import bound_of, role_of, stored_size, titled
 from quarry._protocols import Dataset, Field, Samples
 
 if TYPE_CHECKING:
@@ -176,11 +176,11 @@ def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[
     drawn = panel.pcolormesh(_edges(coords[right]), _edges(coords[up]), _picture(plane, samples), rasterized=True,
                              **settings)
     units = field.axis_units
-    panel.set_xlabel(_with_unit(right, units[right]))
-    panel.set_ylabel(_with_unit(up, units[up]))
+    panel.set_xlabel(titled(right, units[right]))
+    panel.set_ylabel(titled(up, units[up]))
     panel.set_aspect("equal" if units[up] == units[right] and _comparable(coords[up], coords[right]) else "auto")
     panel.set_title(_title(field, plane, samples))
-    panel.figure.colorbar(drawn, ax=panel, label=_with_unit(field.name, field.units))
+    panel.figure.colorbar(drawn, ax=panel, label=titled(field.name, field.units))
     return drawn
 
 
@@ -202,10 +202,6 @@ def _edges(positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.array([positions[0] - 0.5, positions[0] + 0.5])
     middle = (positions[1:] + positions[:-1]) / 2
     return np.concatenate([[2 * positions[0] - middle[0]], middle, [2 * positions[-1] - middle[-1]]])
-
-
-def _with_unit(name: str, unit: str) -> str:
-    return f"{name} [{unit}]" if unit else name
 
 
 def _time_text(field: Field, time: float) -> str:
@@ -267,8 +263,8 @@ def to_pyvista(samples: Samples) -> Any:
     coords = samples.coords
     z, y, x = coords.values()
     array = with_nan(samples.array)
-    spacing: Any = [_spacing(positions) for positions in (x, y, z)]
-    if None in spacing:
+    spacing = [spacing_of(positions) or 0 for positions in (x, y, z)]
+    if min(spacing) <= 0:  # which an image cannot have
         # VTK finds points along ascending positions only.
         turned = tuple(slice(None, None, -1 if len(axis) > 1 and axis[0] > axis[-1] else 1) for axis in (z, y, x))
         array = array[turned]
@@ -277,16 +273,6 @@ def to_pyvista(samples: Samples) -> Any:
         grid = pyvista.ImageData(dimensions=(len(x), len(y), len(z)), origin=(x[0], y[0], z[0]), spacing=spacing)
     grid.point_data[samples.field] = array.ravel()  # x is the fastest, as VTK has it
     return grid
-
-
-def _spacing(positions: npt.NDArray[np.float64]) -> float | None:
-    """Between neighbours; None where it differs, or is not positive, which an image cannot have."""
-    import numpy as np
-    if len(positions) == 1:
-        return 1.0
-    steps = np.diff(positions)
-    mean = float(steps.mean())
-    return mean if mean > 0 and np.allclose(steps, mean, rtol=1e-6) else None
 
 
 def dataset_html(dataset: Dataset) -> str:
