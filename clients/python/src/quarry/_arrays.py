@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from quarry import _quarry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,3 +42,14 @@ def array_of(texts: Sequence[str]) -> npt.NDArray[Any]:
     longest = max(map(len, texts), default=0)
     as_objects = any(text.endswith("\0") for text in texts) or longest * len(texts) > 8 * sum(map(len, texts)) + 4096
     return np.array(texts, dtype=object if as_objects else np.str_)
+
+
+def texts_along(texts: Iterable[_quarry.TextCoordinate], places: Mapping[str, slice]
+                ) -> Iterator[tuple[str, tuple[str, ...], npt.NDArray[Any], dict[str, Any]]]:
+    """Name, dimensions, values and attributes of coordinates: of those that are one text, and of those along
+    dimensions that have a place here, at that place."""
+    for text in texts:
+        if not text.dim:
+            yield text.name, (), array_of(text.texts).reshape(()), text.attributes
+        elif text.dim in places:
+            yield text.name, (text.dim,), array_of(text.texts[places[text.dim]]), text.attributes

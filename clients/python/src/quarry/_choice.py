@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quarry import _quarry
+from quarry._errors import Error
 from quarry._protocols import Dataset, Field
 from quarry._words import check
 
@@ -61,6 +62,20 @@ def choose(dataset: Dataset, names: Iterable[str], meant: Collection[str],
     if layer is not None:
         layers = {name: min(layer, last) for name, last in layers.items()}
     return Choice(int(level), layers)
+
+
+def steps_numbered(dataset: Dataset, numbers: Iterable[int]) -> list[_quarry.Step]:
+    """The records of the steps of these numbers, ascending.
+
+    Raises:
+        Error: no such step (NOT_FOUND)
+    """
+    known = {step.step: step for step in dataset._steps()}
+    wanted = sorted({int(number) for number in numbers})
+    if absent := [number for number in wanted if number not in known]:
+        raise Error("NOT_FOUND", f"\"{dataset.target}\" has no step {absent[0]}; it has {len(known)} steps"
+                    + (f" from {min(known)} to {max(known)}" if known else ""))
+    return [known[number] for number in wanted]
 
 
 def records_of(field: Field, steps: Collection[int] | None) -> list[_quarry.FieldStep]:

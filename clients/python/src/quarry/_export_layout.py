@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from quarry import _quarry
-from quarry._arrays import array_of
+from quarry._arrays import texts_along
 from quarry._choice import Choice
 from quarry._errors import Error
 from quarry._export_attributes import letters_of
@@ -42,22 +42,17 @@ def layout_of(dataset: Dataset, fields: str | Iterable[str] | None, steps: int |
         variables=tuple(variables), grids=grids, step=step, number=number, time=time,
         numbers=tuple(step.step for step in selection.steps),
         times=tuple(float("nan") if step.time is None else step.time for step in selection.steps),
-        time_attrs=dataset.native.time_attributes, texts=tuple(_texts(dataset, grids, at)),
+        time_attrs=dataset.native.time_attributes, texts=_texts(dataset, grids, at),
         is_moment=len(dataset.steps) == 1, level=at, created_by=dataset.native.created_by,
         attrs=_provenance(dataset, at) | ({"box": said[0]} if len(said) == 1 else {}) | dataset.native.attributes,
         warnings=selection.left)
 
 
-def _texts(dataset: Dataset, grids: Iterable[GridBox], level: int) -> Iterator[Coordinate]:
+def _texts(dataset: Dataset, grids: Iterable[GridBox], level: int) -> tuple[Coordinate, ...]:
     """The coordinates of text along the axes that the fields have, in their boxes, and those that are one text."""
-    places = {axis.name: slice(first, first + len(axis.positions)) for grid in grids
+    places = {axis.name: slice(first << level, (first + len(axis.positions)) << level, 1 << level) for grid in grids
               for axis, first in grid.along_axes(zip(grid.axes, grid.offset, strict=True))}
-    for text in dataset.native.texts:
-        if not text.dim:
-            yield Coordinate(text.name, (), array_of(text.texts).reshape(()), text.attributes)
-        elif text.dim in places:
-            here = text.texts[::1 << level][places[text.dim]]
-            yield Coordinate(text.name, (text.dim,), array_of(here), text.attributes)
+    return tuple(Coordinate(*text) for text in texts_along(dataset.native.texts, places))
 
 
 def _extent(grid: _quarry.FieldGrid, box: Box, level: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quarry import _quarry
-from quarry._choice import Choice, choose
+from quarry._choice import Choice, choose, steps_numbered
 from quarry._errors import Error
 from quarry._export_output import Output
 from quarry._grids import Box, Region, box_of
@@ -194,21 +194,17 @@ def _chosen(dataset: Dataset, said: Mapping[str, _quarry.FieldDescription], numb
             ) -> list[_quarry.Step]:
     """The steps of these numbers. If none are given, those that hold a field that changes with time; of fields that
     do not, one that holds any of them."""
-    steps = dataset._steps()
     if numbers is None:
+        steps = dataset._steps()
         moving = [name for name in said if not said[name].still]
         chosen = _holding(steps, moving) or _holding(steps, said)[:1]
         if not chosen:
             raise Error("NOT_FOUND", f"\"{dataset.target}\" has no step with {', '.join(said)} yet")
         return chosen
-    known = {step.step: step for step in steps}
-    wanted = sorted({numbers} if isinstance(numbers, int) else {int(number) for number in numbers})
-    if not wanted:
+    chosen = steps_numbered(dataset, [numbers] if isinstance(numbers, int) else numbers)
+    if not chosen:
         raise ValueError("there is no step to export")
-    if absent := [number for number in wanted if number not in known]:
-        raise Error("NOT_FOUND", f"\"{dataset.target}\" has no step {absent[0]}; it has {len(known)} steps"
-                    + (f" from {min(known)} to {max(known)}" if known else ""))
-    return [known[number] for number in wanted]
+    return chosen
 
 
 def _holding(steps: Iterable[_quarry.Step], names: Collection[str]) -> list[_quarry.Step]:
@@ -243,11 +239,7 @@ def own_level(field: Field, level: int) -> int:
 
 def _has_level(field: Field, level: int) -> bool:
     """Coordinates are there at every level; a single sample is that of all."""
-    return level < field.levels or field.is_coordinate or _is_single(field)
-
-
-def _is_single(field: Field) -> bool:
-    return field.grid.shape == (1, 1, 1)
+    return level < field.levels or field.is_coordinate or field.grid.shape == (1, 1, 1)
 
 
 def _shown(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,

@@ -116,8 +116,7 @@ class Samples(AsArray):
     def coords(self) -> ByAxis[npt.NDArray[np.float64]]:
         """Positions along the axes z, y and x, by their names, in the unit of the axis."""
         extent, spacing, names = self._answer.extent, self._answer.spacing, self._grid.dim_names
-        return ByAxis({axis: positions(self._grid, number)[first * step:(last - 1) * step + 1:step] if last > first else
-                       positions(self._grid, number)[:0]
+        return ByAxis({axis: positions(self._grid, number)[first * step:last * step:step]
                        for number, (axis, (first, last), step) in enumerate(zip(names, extent, spacing, strict=True))})
 
     def to_xarray(self) -> xr.DataArray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from quarry._arrays import array_of, with_nan
+from quarry._arrays import texts_along, with_nan
 from quarry._protocols import Samples
 from quarry._xarray_coords import Decoding, Moments, axis_variable, dims_of, moving
 from quarry._xarray_view import attributes_of
@@ -32,16 +33,11 @@ def samples_to_xarray(samples: Samples) -> xr.DataArray:
 def _texts_beside(samples: Samples) -> dict[str, Any]:
     """Coordinates of text along the axes of a field."""
     grid = samples._grid
-    found: dict[str, Any] = {}
-    for text in samples._field.dataset.native.texts:
-        if not text.dim:
-            found[text.name] = xr.Variable((), text.texts[0], text.attributes)
-        elif text.dim in dims_of(grid):
-            number = grid.dim_names.index(text.dim)
-            (first, last), step = samples.box[number], samples.spacing[number]
-            here = text.texts[first * step:(last - 1) * step + 1:step] if last > first else []
-            found[text.name] = xr.Variable((text.dim,), array_of(here), text.attributes)
-    return found
+    places = [slice(first * step, last * step, step)
+              for (first, last), step in zip(samples.box, samples.spacing, strict=True)]
+    along = dict(itertools.compress(zip(grid.dim_names, places, strict=True), grid.has_axis))
+    return {name: xr.Variable(dims, values, attrs)
+            for name, dims, values, attrs in texts_along(samples._field.dataset.native.texts, along)}
 
 
 def _moment_of(samples: Samples, decoding: Decoding) -> dict[str, Any]:

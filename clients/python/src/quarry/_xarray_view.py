@@ -12,8 +12,8 @@ import xarray as xr
 from xarray.core import indexing
 
 from quarry import _quarry
-from quarry._arrays import array_of, floating
-from quarry._choice import choose
+from quarry._arrays import floating, texts_along
+from quarry._choice import choose, steps_numbered
 from quarry._errors import Error
 from quarry._grids import positions
 from quarry._level_array import ComplexArray, LevelArray
@@ -100,7 +100,7 @@ class View:
                  decoding: Decoding) -> None:
         self._dataset, self._native, self._decode, self._decoding = dataset, dataset.native, decode, decoding
         published = dataset._steps()
-        chosen = moving(self._native, published) if steps is None else _chosen(dataset, published, steps)
+        chosen = moving(self._native, published) if steps is None else steps_numbered(dataset, steps)
         self._moments = Moments(self._native, chosen)
         self.numbers = self._moments.numbers
         self._published = published
@@ -214,14 +214,10 @@ class View:
     def _texts(self, variables: Mapping[str, xr.Variable], coords: Mapping[str, Any], level: int
                ) -> dict[str, xr.Variable]:
         """Coordinates of text along the dimensions that are shown."""
-        dims = {dim for variable in [*variables.values(), *coords.values()] for dim in variable.dims}
-        texts = {}
-        for text in self._native.texts:
-            if not text.dim:
-                texts[text.name] = xr.Variable((), text.texts[0], text.attributes)
-            elif text.dim in dims:
-                texts[text.name] = xr.Variable((text.dim,), array_of(text.texts[::1 << level]), text.attributes)
-        return texts
+        places = {dim: slice(None, None, 1 << level)
+                  for variable in [*variables.values(), *coords.values()] for dim in variable.dims}
+        return {name: xr.Variable(dims, values, attrs)
+                for name, dims, values, attrs in texts_along(self._native.texts, places)}
 
     def _variable(self, series: _Series, level: int) -> xr.Variable:
         said, grid = series.said, series.grid
@@ -275,12 +271,3 @@ class View:
         raise ValueError(f"{said.name!r} is not in the steps {without[:10]}{others}, and has no fill value that "
                          "could stand there; leave out mask_and_scale=False, or those steps, "
                          f"or say drop_variables=[{said.name!r}]")
-
-
-def _chosen(dataset: Dataset, published: Sequence[_quarry.Step], numbers: Iterable[int]) -> list[_quarry.Step]:
-    known = {step.step: step for step in published}
-    wanted = sorted({int(number) for number in numbers})
-    if absent := [number for number in wanted if number not in known]:
-        raise Error("NOT_FOUND", f"\"{dataset.target}\" has no step {absent[0]}; it has {len(known)} steps"
-                    + (f" from {min(known)} to {max(known)}" if known else ""))
-    return [known[number] for number in wanted]
