@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import xarray as xr
 from xarray.backends import BackendEntrypoint
@@ -31,9 +32,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
             mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool | None = None,
             level: int | None = None, max_error: float | Mapping[str, float] | None = None,
-            layer: int | None = None, steps: Iterable[int] | None = None, token: str = "", ca: str = "",
-            certificate: str = "", key: str = "", threads: int = 0, memory: int = 0, timeout: float = 0,
-            retries: int = 5, encoding: Literal["auto", "samples", "patches"] = "auto") -> xr.Dataset:
+            layer: int | None = None, steps: Iterable[int] | None = None, **options: Any) -> xr.Dataset:
         """Opens a dataset at one level; reads no samples, but for those of dates that decide how all are decoded.
 
         Where the dataset has a name of time, the steps lie along their times; otherwise along their numbers. Attributes
@@ -61,40 +60,26 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             Error: those of `quarry.open`; no such step, or no level within max_error (NOT_FOUND)
             ValueError: no such level, or no field has the layer
         """
-        dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
-                        memory=memory, timeout=timeout, retries=retries, encoding=encoding)
-        try:
-            times = Decoding(decode_times, decode_timedelta)
-            view = View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
+        times = Decoding(decode_times, decode_timedelta)
+        with _viewed(filename_or_obj, drop_variables, steps, mask_and_scale, times, options) as (dataset, view):
             chosen = view.choose(level, max_error, layer)
             if coarser := view.without(chosen):
                 warnings.warn(f"level {chosen} is coarser than all levels of {', '.join(coarser)}: left out here",
                               stacklevel=2)
             opened = view.dataset_at(chosen)
-        except BaseException:
-            dataset.close()
-            raise
         opened.set_close(dataset.close)
         return opened
 
     def open_groups_as_dict(  # type: ignore[override]
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
             mask_and_scale: bool = True, decode_times: bool = True, decode_timedelta: bool | None = None,
-            layer: int | None = None, steps: Iterable[int] | None = None, token: str = "", ca: str = "",
-            certificate: str = "", key: str = "", threads: int = 0, memory: int = 0, timeout: float = 0,
-            retries: int = 5, encoding: Literal["auto", "samples", "patches"] = "auto") -> dict[str, xr.Dataset]:
+            layer: int | None = None, steps: Iterable[int] | None = None, **options: Any) -> dict[str, xr.Dataset]:
         """A group for each level: "/0", full resolution, "/1" and so on; the root "/" has attributes only. Arguments
         and errors are those of `open_dataset`."""
-        dataset = _open(filename_or_obj, token=token, ca=ca, certificate=certificate, key=key, threads=threads,
-                        memory=memory, timeout=timeout, retries=retries, encoding=encoding)
-        try:
-            times = Decoding(decode_times, decode_timedelta)
-            view = View(dataset, _left(dataset, drop_variables), steps, mask_and_scale, times)
+        times = Decoding(decode_times, decode_timedelta)
+        with _viewed(filename_or_obj, drop_variables, steps, mask_and_scale, times, options) as (dataset, view):
             view.choose(None, None, layer)
             groups = {f"/{level}": view.dataset_at(level) for level in range(view.levels)}
-        except BaseException:
-            dataset.close()
-            raise
         root = view.root()
         root.set_close(dataset.close)
         return {"/": root, **groups}
@@ -115,6 +100,18 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         if not isinstance(target, str):
             return False
         return _dataset.is_server(target) or (target.rstrip("/").endswith(".quarry") and os.path.isdir(target))
+
+
+@contextlib.contextmanager
+def _viewed(target: Any, drop: str | Iterable[str] | None, steps: Iterable[int] | None, mask_and_scale: bool,
+            times: Decoding, options: Mapping[str, Any]) -> Iterator[tuple[Dataset, View]]:
+    """A dataset that is opened, and a view of it. After an error it is closed again."""
+    dataset = _open(target, **options)
+    try:
+        yield dataset, View(dataset, _left(dataset, drop), steps, mask_and_scale, times)
+    except BaseException:
+        dataset.close()
+        raise
 
 
 def _open(target: Any, **options: Any) -> Dataset:
