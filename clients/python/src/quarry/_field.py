@@ -105,16 +105,11 @@ class Field(_protocols.Field):
         fill = self._description.fill
         return ma.asarray(array) if fill is None else ma.masked_equal(array, array.dtype.type(fill), copy=False)
 
-    def _question(self, *, step: int | None, box: Box | Region | None, level: int | None, max_error: float | None,
-                  max_bytes: int | None, stride: int | Triple | None, values: tuple[float, float] | None, strict: bool,
-                  first_level: int | None = None, focus: tuple[float, float, float] | None = None,
-                  layer: int | None = None, first_layer: int | None = None) -> _quarry.Question:
+    def _question(self, *, box: Box | Region | None = None, stride: int | Triple | None = None,
+                  **question: Any) -> _quarry.Question:
         if isinstance(stride, int):
             stride = (stride, stride, stride)
-        box = box_of(self.grid, box)
-        return explained(_quarry.Question, self.name, step=step, box=box, level=level, max_error=max_error,
-                         max_bytes=max_bytes, stride=stride, values=values, strict=strict, first_level=first_level,
-                         focus=focus, layer=layer, first_layer=first_layer)
+        return explained(_quarry.Question, self.name, box=box_of(self.grid, box), stride=stride, **question)
 
     def _samples(self, answer: Answer, masked: bool | None) -> Samples:
         if masked is None:
@@ -177,8 +172,7 @@ class Field(_protocols.Field):
                 raise ValueError(f"{other[0]}={given[other[0]]!r} does not go with steps, of which all are read alike; "
                                  "read one step after the other, or leave one of the two out")
             return read_series(self, steps, masked, lambda number: self._question(
-                step=number, box=box, level=level, max_error=None, max_bytes=None, stride=stride, values=None,
-                strict=strict, layer=layer))
+                step=number, box=box, level=level, stride=stride, strict=strict, layer=layer))
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
@@ -207,7 +201,7 @@ class Field(_protocols.Field):
             box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
             focus=focus, values=values, strict=strict, layer=layer, first_layer=first_layer)))
 
-    def _stream(self, *, first_level: int | None, first_layer: int | None,
+    def _stream(self, *, first_level: int | None = None, first_layer: int | None = None,
                 **question: Any) -> _quarry.Stream:
         if first_level is None:
             first_level = self.levels - 1
@@ -227,10 +221,7 @@ class Field(_protocols.Field):
 
     async def astream(self, *, masked: bool | None = None, **question: Any) -> AsyncIterator[Samples]:
         """`stream` for `async for`. A task that is cancelled ends the read."""
-        arguments: dict[str, Any] = {"box": None, "step": None, "level": None, "max_error": None, "max_bytes": None,
-                                     "first_level": None, "focus": None, "values": None, "strict": True, "layer": None,
-                                     "first_layer": None, **question}
-        async for answer in taken_async(self._stream(**arguments)):
+        async for answer in taken_async(self._stream(**question)):
             yield self._samples(answer, masked)
 
     def plan(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
@@ -241,7 +232,7 @@ class Field(_protocols.Field):
         data. Arguments and errors are theirs."""
         return self.dataset.native.plan(self._question(
             step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes, stride=stride, values=values,
-            strict=True, first_level=first_level, layer=layer, first_layer=first_layer))
+            first_level=first_level, layer=layer, first_layer=first_layer))
 
     def stats(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
               max_error: float | None = None, percentiles: Sequence[float] = (), bins: int = 0,
@@ -259,8 +250,7 @@ class Field(_protocols.Field):
 
         The others, and the errors, are those of `read`.
         """
-        question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=None, stride=None,
-                                  values=None, strict=strict, layer=layer)
+        question = self._question(step=step, box=box, level=level, max_error=max_error, strict=strict, layer=layer)
         return explained(self.dataset.native.statistics, question, [float(percent) for percent in percentiles],
                          bins=bins, range=range, scale=scale)
 
