@@ -6,7 +6,7 @@ import base64
 import contextlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from xml.sax.saxutils import quoteattr
@@ -218,7 +218,29 @@ class _Piece(Vti):
                         block[first - begin[0]:behind - begin[0]])
 
 
-class Pvti(_Vtk):
+class _Several(_Vtk):
+    """Files that are written together, and lists of them."""
+
+    _files: Sequence[Grid]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [size for file in self._files for size in file.sizes]
+
+    def reopen(self) -> None:
+        for file in self._files:
+            file.reopen()
+
+    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
+        for file in self._files:
+            file.put(variable, step, begin, block)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+class Pvti(_Several):
     """Image data in pieces, which programs read in parallel: NAME_0.vti, NAME_1.vti, ... beside a file that lists them.
     Pieces share a plane of points, or no piece had the cells between two."""
 
@@ -231,20 +253,16 @@ class Pvti(_Vtk):
         plane = math.prod(layout.grid.shape[1:]) * max(variable.dtype.itemsize for variable in layout.variables)
         planes = max(1, _PIECE_BYTES // plane)
         parts = [range(first, min(first + planes + 1, depth)) for first in range(0, max(1, depth - 1), planes)]
-        self._pieces = [_Piece(path.with_name(f"{stem}_{number}.vti"), layout, part)
-                        for number, part in enumerate(parts)]
+        self._files = [_Piece(path.with_name(f"{stem}_{number}.vti"), layout, part)
+                       for number, part in enumerate(parts)]
 
     @property
     def finals(self) -> list[Path]:
         """The pieces come first, so that a reader of the list finds them."""
-        return [*(final for piece in self._pieces for final in piece.finals), *self._whole.finals]
-
-    @property
-    def sizes(self) -> list[int]:
-        return [size for piece in self._pieces for size in piece.sizes]
+        return [*(final for piece in self._files for final in piece.finals), *self._whole.finals]
 
     def create(self) -> None:
-        for piece in self._pieces:
+        for piece in self._files:
             piece.create()
         lists = self.parts[-len(self.layout.numbers):]
         for step, path in enumerate(lists):
@@ -254,25 +272,13 @@ class Pvti(_Vtk):
         arrays = [f'<PDataArray type="{_type(variable.dtype)}" Name={quoteattr(variable.name)}/>'
                   for variable in self.layout.variables if variable.held[step]]
         pieces = [f'<Piece Extent="{piece.extent()}" Source={quoteattr(piece.finals[step].name)}/>'
-                  for piece in self._pieces]
+                  for piece in self._files]
         return "\n".join([
             '<?xml version="1.0"?>',
             '<VTKFile type="PImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">',
             f'<PImageData WholeExtent="{self._whole.extent()}" GhostLevel="0"{self._whole.grid()}>',
             "<FieldData>", *self._whole.field_data(step), "</FieldData>",
             "<PPointData>", *arrays, "</PPointData>", *pieces, "</PImageData>", "</VTKFile>"]) + "\n"
-
-    def reopen(self) -> None:
-        for piece in self._pieces:
-            piece.reopen()
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        for piece in self._pieces:
-            piece.put(variable, step, begin, block)
-
-    def close(self) -> None:
-        for piece in self._pieces:
-            piece.close()
 
 
 class Vtr(Grid):
@@ -291,15 +297,16 @@ class Vtr(Grid):
         return tuple(bool(axis.positions[0] > axis.positions[-1]) for axis in self.layout.grid.axes)
 
 
-class Pvd(_Vtk):
+class Pvd(_Several):
     """A list of files and their times, beside these files: .vti, or .vtr where the samples are not evenly spaced."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(path, layout)
         layout = self.layout
         kind: type[Grid] = Vti if all(axis.spacing is not None for axis in layout.grid.axes) else Vtr
-        self._steps = kind(path.with_suffix(kind.suffix), layout)
-        self.warnings += self._steps.warnings
+        steps = kind(path.with_suffix(kind.suffix), layout)
+        self._files = [steps]
+        self.warnings += steps.warnings
         untimed = [number for number, time in zip(layout.numbers, layout.times, strict=True) if math.isnan(time)]
         self._times = layout.numbers if untimed else layout.times
         if untimed and layout.has_times():
@@ -308,28 +315,16 @@ class Pvd(_Vtk):
 
     @property
     def finals(self) -> list[Path]:
-        return [*self._steps.finals, self.path]
-
-    @property
-    def sizes(self) -> list[int]:
-        return self._steps.sizes
+        return [*self._files[0].finals, self.path]
 
     def create(self) -> None:
-        self._steps.create()
+        (steps,) = self._files
+        steps.create()
         listed = [f'<DataSet timestep="{time!r}" part="0" file={quoteattr(final.name)}/>'
-                  for time, final in zip(self._times, self._steps.finals, strict=True)]
+                  for time, final in zip(self._times, steps.finals, strict=True)]
         self.parts[-1].write_text("\n".join([
             '<?xml version="1.0"?>', '<VTKFile type="Collection" version="1.0" byte_order="LittleEndian">',
             "<Collection>", *listed, "</Collection>", "</VTKFile>"]) + "\n", encoding="utf-8")
-
-    def reopen(self) -> None:
-        self._steps.reopen()
-
-    def put(self, variable: int, step: int, begin: Triple, block: npt.NDArray[Any]) -> None:
-        self._steps.put(variable, step, begin, block)
-
-    def close(self) -> None:
-        self._steps.close()
 
 
 def _type(dtype: np.dtype[Any]) -> str:
