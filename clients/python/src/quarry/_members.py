@@ -9,6 +9,7 @@ from typing import Any
 
 from quarry import _moments, _quarry, _times
 from quarry._labelled import is_text
+from quarry._roles import helpers_among
 from quarry._sources import COMPLEX, TYPES, is_complex
 
 
@@ -57,12 +58,8 @@ def members_of(dataset: Any, chosen: Collection[str], said: list[str]) -> Member
 
 def _helpers(dataset: Any) -> set[str]:
     """Variables that describe others. xarray moves the attributes that say so to the encoding, when it decodes."""
-    words = []
-    for name, variable in dataset.variables.items():
-        attributes = {str(key): text for key, text in {**variable.encoding, **variable.attrs}.items()
-                      if isinstance(text, str)}
-        words.append((str(name), [str(dim) for dim in variable.dims], attributes))
-    return {name for (name, _, _), helps in zip(words, _quarry.find_helpers(words), strict=True) if helps}
+    return helpers_among((str(name), [str(dim) for dim in variable.dims], {**variable.encoding, **variable.attrs})
+                         for name, variable in dataset.variables.items())
 
 
 def _named(variables: Collection[Any], attribute: str, *, decoded: bool = True) -> set[str]:
