@@ -56,9 +56,9 @@ class Labelled:
         axes = absent + [self._axis(data, dim, lies_there=role != "coordinate" or dim != name) for dim in spatial]
         array = variable if part is None else ComplexPart(variable, part[1])
         source = Source(name, array, has_steps=steps is not None, units=_units_of(variable, name, said),
-                        fill=_fill_of(variable), axes=axes, attributes=_attributes_of(variable, name, said),
-                        moments=moments, still=steps is None, coordinate=role == "coordinate",
-                        exact=role == "helper" or is_date, moves=moves, complex=part)
+                        fill=_fill_of(variable), axes=axes, moments=moments, still=steps is None,
+                        attributes=_attributes_of(variable, variable.attrs, name, said),
+                        coordinate=role == "coordinate", exact=role == "helper" or is_date, moves=moves, complex=part)
         _say_what_is_not_applied(variable, name, said)
         return source
 
@@ -176,10 +176,9 @@ class Labelled:
         if axis is None:
             said.append(f"the coordinate {dim} {why}; its axis has no positions, and its samples lie at 0, 1, 2, ... "
                         "(origin= and spacing= place them)")
-        if axis is None:
             return Axis(str(dim))
         self.used.add(dim)
-        axis.attributes = kept(_unpacked(attributes, coordinate, str(dim), said), str(dim), said)
+        axis.attributes = _attributes_of(coordinate, attributes, str(dim), said)
         return axis
 
 
@@ -214,17 +213,13 @@ def _fill_of(variable: Any) -> float | int | None:
     return None if fill is None else exactly(fill)
 
 
-def _attributes_of(variable: Any, name: str, said: list[str]) -> _quarry.Attributes:
-    return kept(_unpacked(variable.attrs, variable, name, said), name, said)
-
-
-def _unpacked(attributes: Mapping[Any, Any], variable: Any, name: str, said: list[str]) -> dict[Any, Any]:
-    """Without those that are about packed numbers, which a dataset does not hold."""
+def _attributes_of(variable: Any, attributes: Mapping[Any, Any], name: str, said: list[str]) -> _quarry.Attributes:
+    """The kept attributes: none about packed numbers, which a dataset does not hold."""
     left = [key for key in _VALID if key in attributes]
     if left and any(key in variable.encoding or key in variable.attrs for key in _PACKING):
         said.append(f"{name}: its attributes {', '.join(left)} are about packed numbers, and are not kept")
-        return {key: value for key, value in attributes.items() if key not in left}
-    return dict(attributes)
+        attributes = {key: value for key, value in attributes.items() if key not in left}
+    return kept(attributes, name, said)
 
 
 def _say_what_is_not_applied(variable: Any, name: str, said: list[str]) -> None:

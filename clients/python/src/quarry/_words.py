@@ -75,9 +75,8 @@ _ARGUMENTS = {
     **dict.fromkeys(("values", "range"), "pair"), **dict.fromkeys(("stride", "patch"), "integers"),
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
 }
-_NEVER_NONE = {"field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "strict",
-               "physical", "lossless", "break_lock", "accept_range", "memory", "bins", "threads", "retries", "patience",
-               "timeout"}
+_NEVER_NONE = {"memory", "bins", "threads", "retries", "patience", "timeout"}
+"""Of the kinds that a question may leave out."""
 
 
 def check(**arguments: Any) -> None:

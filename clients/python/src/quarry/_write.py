@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -13,7 +14,6 @@ from quarry._field import Field
 from quarry._given import Given, Selection, given
 from quarry._grids import Box, Triple
 from quarry._progress import progress_bar
-from quarry._replace import place_of
 from quarry._sources import Moments, Source, Text
 from quarry._times import Times, of_argument
 from quarry._words import check, explained
@@ -175,7 +175,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
                      attributes=moments.attributes)
     passes = 1 if relative is None and relative_layers is None else 2
     size = passes * sum(source.steps * source.step_bytes for source in fields)
-    with place_of(path, mode, break_lock) as place, progress_bar(size, "writing", shown=progress) as advance:
+    with _place_of(path, mode, break_lock) as place, progress_bar(size, "writing", shown=progress) as advance:
         def load(step: int, field: int, box: Box) -> npt.NDArray[np.generic]:
             array = fields[field].load(step, box)
             advance(array.nbytes)
@@ -194,6 +194,22 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         warnings.warn(f"the dataset keeps other values of what does not change with time: {', '.join(others)}; write "
                       "them under another name if you need these", UserWarning, stacklevel=2)
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
+
+
+@contextlib.contextmanager
+def _place_of(path: str | os.PathLike[str], mode: str, break_lock: bool) -> Iterator[str]:
+    """The path at which the library writes. For the mode "overwrite", one beside an old dataset, whose place the new
+    one takes at the end; if that is not reached, the old one stays."""
+    place = os.path.expanduser(os.fspath(path))
+    if mode != "overwrite":
+        yield place
+        return
+    replacement = _quarry.Replacement(place, break_lock)
+    try:
+        yield replacement.staged
+        replacement.publish()
+    finally:
+        replacement.abandon()
 
 
 def _others(path: str, fields: Sequence[Source]) -> list[str]:

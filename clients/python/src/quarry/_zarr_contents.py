@@ -65,17 +65,14 @@ class Contents:
         names, chunks = self._hierarchy.children(path)
         return itertools.chain(names, map(str, range(chunks)))
 
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """All keys that begin with this."""
-        return self._keys_below("", prefix)
-
-    def _keys_below(self, path: str, prefix: str) -> Iterator[str]:
+    def keys(self, prefix: str = "", path: str = "") -> Iterator[str]:
+        """All keys in a folder of keys that begin with this."""
         for child in self.children(path):
             key = f"{path}/{child}" if path else child
             if not key.startswith(prefix) and not prefix.startswith(f"{key}/"):
                 continue
             if self.size(key) is None:
-                yield from self._keys_below(key, prefix)
+                yield from self.keys(prefix, key)
             else:
                 yield key
 
