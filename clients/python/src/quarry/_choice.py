@@ -88,3 +88,9 @@ def records_of(field: Field, steps: Collection[int] | None) -> list[_quarry.Fiel
     if field.still or steps is None:
         return [record for _, record in holding[:1]]
     return [record for step, record in holding if step.step in steps]
+
+
+def worst_of(records: Iterable[_quarry.FieldStep], layer: int) -> list[tuple[float, float]]:
+    """The largest error and the least coverage in steps, of each level of a layer, the finest first."""
+    levels = zip(*(record.levels_of(layer) for record in records), strict=True)
+    return [(max(one.max_error for one in of_level), min(one.coverage for one in of_level)) for of_level in levels]

@@ -11,12 +11,12 @@ import numpy as np
 
 from quarry import _quarry
 from quarry._arrays import texts_along
-from quarry._choice import Choice
+from quarry._choice import Choice, worst_of
 from quarry._errors import Error
 from quarry._export_attributes import letters_of
 from quarry._export_contents import Axis, Coordinate, GridBox, Layout, Variable
 from quarry._export_output import Output
-from quarry._export_selection import Selection, at_level, own_level, select, worst_of
+from quarry._export_selection import Selection, at_level, own_level, select
 from quarry._export_times import Conversion
 from quarry._grids import Box, Region, positions
 from quarry._protocols import Dataset
@@ -125,7 +125,7 @@ def _variable(selection: Selection, name: str, grid: int, shown: Choice) -> Vari
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
     own = own_level(field, level)
     if own == level or not said.coordinate:  # coarser levels have no record of a comparison
-        attrs["max_error"], attrs["coverage"] = worst_of(held, own, layer)
+        attrs["max_error"], attrs["coverage"] = worst_of(filter(None, held), layer)[own]
     return Variable(said.name, dtype, said.units, fill, tuple(step is not None for step in held),
                     tuple(step is not None and step.has_missing for step in held), said.still, said.coordinate,
                     {key: value for key, value in attrs.items() if value is not None} | said.attributes, grid, own,

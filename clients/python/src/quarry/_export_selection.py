@@ -254,9 +254,3 @@ def _shown(selection: Selection, level: int | None, max_error: float | Mapping[s
         raise ValueError(f"max_error names {', '.join(sorted(unknown))}; there are {', '.join(fields)}")
     return choose(selection.dataset, fields, meant, lambda name: [step for step in selection.held[name] if step],
                   level=level, max_error=allowed, layer=layer)
-
-
-def worst_of(held: Held, level: int, layer: int) -> tuple[float, float]:
-    """The largest error at a level of a field in a layer, and the least coverage."""
-    records = [step.levels_of(layer)[level] for step in held if step]
-    return max(record.max_error for record in records), min(record.coverage for record in records)

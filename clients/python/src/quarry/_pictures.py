@@ -66,21 +66,15 @@ class Plane:
         return z, y, x
 
 
-def plot(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None,
-         max_error: float | None, layer: int | None, ax: Any, image: dict[str, Any]) -> Any:
+def plot(field: Field, *, step: int | None, image: dict[str, Any], **which: Any) -> Any:
     """See Field.plot."""
-    panel = _panel(ax)
-    plane = Plane.of(field, axis, at, index)
-    shown = _shown(field, plane, panel, _numbers(step), level, max_error, layer)
-    return _draw(field, plane, shown.read(step), panel, image)
+    return _draw(_shown(field, _numbers(step), **which), step, image)
 
 
-def show(field: Field, *, axis: str, at: float | None, index: int | None, step: int | None, level: int | None,
-         max_error: float | None, layer: int | None, ax: Any, image: dict[str, Any]) -> Any:
+def show(field: Field, *, step: int | None, image: dict[str, Any], **which: Any) -> Any:
     """See Field.show."""
-    panel = _panel(ax)
-    plane = Plane.of(field, axis, at, index)
-    finest = _shown(field, plane, panel, _numbers(step), level, max_error, layer)
+    finest = _shown(field, _numbers(step), **which)
+    panel = finest.panel
     image = _with_range(field, [step], image)
     notebook = _notebook(panel.figure)
     drawn = None
@@ -88,30 +82,26 @@ def show(field: Field, *, axis: str, at: float | None, index: int | None, step: 
         if drawn is not None:
             drawn.colorbar.remove()
             panel.clear()
-        drawn = _draw(field, plane, replace(finest, level=coarse).read(step), panel, image)
+        drawn = _draw(replace(finest, level=coarse), step, image)
         notebook(last=coarse == finest.level)
     return drawn
 
 
-def animate(field: Field, steps: Sequence[int] | None, *, axis: str, at: float | None, index: int | None,
-            level: int | None, max_error: float | None, layer: int | None, interval: float, ax: Any,
-            image: dict[str, Any]) -> Any:
+def animate(field: Field, steps: Sequence[int] | None, *, interval: float, image: dict[str, Any], **which: Any) -> Any:
     """See Field.animate."""
     from matplotlib.animation import FuncAnimation
     numbers = [*steps] if steps is not None else field.steps
     if not numbers:
         raise ValueError("there is no step to show")
-    panel = _panel(ax)
-    plane = Plane.of(field, axis, at, index)
-    shown = _shown(field, plane, panel, numbers, level, max_error, layer)
-    drawn = _draw(field, plane, shown.read(numbers[0]), panel, _with_range(field, [*numbers], image))
+    shown = _shown(field, numbers, **which)
+    drawn = _draw(shown, numbers[0], _with_range(field, [*numbers], image))
 
     def draw(step: int) -> list[Any]:
         samples = shown.read(step)
-        drawn.set_array(_picture(plane, samples))
-        panel.set_title(_title(field, plane, samples))
+        drawn.set_array(_picture(shown.plane, samples))
+        shown.panel.set_title(_title(field, shown.plane, samples))
         return [drawn]
-    return FuncAnimation(panel.figure, draw, frames=numbers, interval=interval, blit=False)
+    return FuncAnimation(shown.panel.figure, draw, frames=numbers, interval=interval, blit=False)
 
 
 def _numbers(step: int | None) -> list[int] | None:
@@ -130,9 +120,10 @@ def _panel(ax: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Shown:
-    """A plane of a field at a level, in a layer of accuracy."""
+    """A plane of a field at a level, in a layer of accuracy, in a panel of matplotlib."""
 
     field: Field
+    panel: Any
     plane: Plane
     level: int
     layer: int
@@ -143,16 +134,17 @@ class _Shown:
         return self.field.read(box=box, step=step, level=self.level, layer=self.layer, masked=True)
 
 
-def _shown(field: Field, plane: Plane, panel: Any, steps: Collection[int] | None, level: int | None,
-           max_error: float | None, layer: int | None) -> _Shown:
+def _shown(field: Field, steps: Collection[int] | None, *, axis: str, at: float | None, index: int | None,
+           level: int | None, max_error: float | None, layer: int | None, ax: Any) -> _Shown:
     """Chooses the level and the layer of pictures of these steps: by default the coarsest level with a sample for each
     pixel. An error is that of the whole grid, because a level shows the nearest of its planes: most planes are in level
     0 alone."""
+    panel, plane = _panel(ax), Plane.of(field, axis, at, index)
     if level is None and max_error is None:
         level = _level_for(field, plane, panel)
     choice = choose(field.dataset, [field.name], [field.name], lambda _: records_of(field, steps), level=level,
                     max_error=None if max_error is None else {field.name: max_error}, layer=layer)
-    return _Shown(field, plane, choice.level, choice.layers[field.name])
+    return _Shown(field, panel, plane, choice.level, choice.layers[field.name])
 
 
 def _level_for(field: Field, plane: Plane, panel: Any) -> int:
@@ -166,8 +158,9 @@ def _level_for(field: Field, plane: Plane, panel: Any) -> int:
     return 0
 
 
-def _draw(field: Field, plane: Plane, samples: Samples, panel: Any, image: dict[str, Any]) -> Any:
+def _draw(shown: _Shown, step: int | None, image: dict[str, Any]) -> Any:
     import matplotlib
+    field, panel, plane, samples = shown.field, shown.panel, shown.plane, shown.read(step)
     up, right = (field.grid.dim_names[axis] for axis in plane.axes())
     coords = samples.coords
     settings = {"cmap": "viridis", **image}

@@ -13,7 +13,7 @@ from xarray.core import indexing
 
 from quarry import _quarry
 from quarry._arrays import floating, texts_along
-from quarry._choice import choose, steps_numbered
+from quarry._choice import choose, steps_numbered, worst_of
 from quarry._errors import Error
 from quarry._grids import positions
 from quarry._level_array import ComplexArray, LevelArray
@@ -53,40 +53,29 @@ class _Series:
     Attributes:
         numbers: of the steps along its axis; of a field that stands still, the one that has it
         held: which of them hold it
-        missing: and which of these have missing samples
-        errors, coverages: of each layer of accuracy and level, the worst; empty if no step holds it
-        layer: of accuracy, that is shown
         records: of the steps that hold it
+        layer: of accuracy, that is shown
+        worst: error and coverage of each level of this layer; empty if no step holds it
     """
 
     said: _quarry.FieldDescription
     grid: _quarry.FieldGrid
     numbers: npt.NDArray[np.int64]
     held: npt.NDArray[np.bool_]
-    errors: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    coverages: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    records: list[_quarry.FieldStep]
     layer: int = 0
-    records: list[_quarry.FieldStep] = field(default_factory=list)
+    worst: list[tuple[float, float]] = field(default_factory=list)
 
     @classmethod
     def of(cls, said: _quarry.FieldDescription, grid: _quarry.FieldGrid, steps: Sequence[_quarry.Step]) -> _Series:
         """In these steps."""
         numbers = np.array([step.step for step in steps], dtype=np.int64)
-        series = cls(said, grid, numbers, np.zeros(len(steps), bool), layer=said.layers - 1)
-        for position, step in enumerate(steps):
-            for of_field in step.fields:
-                if of_field.name == said.name:
-                    series._add(position, of_field)
-        return series
+        records = [next((one for one in step.fields if one.name == said.name), None) for step in steps]
+        return cls(said, grid, numbers, np.array([one is not None for one in records], bool), [*filter(None, records)])
 
-    def _add(self, position: int, step: _quarry.FieldStep) -> None:
-        layers = [step.levels_of(layer) for layer in range(self.said.layers)]
-        errors = np.array([[record.max_error for record in levels] for levels in layers])
-        coverages = np.array([[record.coverage for record in levels] for levels in layers])
-        self.errors = np.maximum(self.errors, errors) if self.errors.size else errors
-        self.coverages = np.minimum(self.coverages, coverages) if self.coverages.size else coverages
-        self.held[position] = True
-        self.records.append(step)
+    def show(self, layer: int) -> None:
+        """Chooses the layer."""
+        self.layer, self.worst = layer, worst_of(self.records, layer)
 
     def has_level(self, level: int) -> bool:
         """Coordinates exist at every level; a single sample belongs to all levels."""
@@ -131,8 +120,8 @@ class View:
         """The level that is meant, and sets the layer of each field."""
         choice = choose(self._dataset, self._series, self._chosen_by, lambda name: self._series[name].records,
                         level=level, layer=layer, max_error=None if max_error is None else self._allowed(max_error))
-        for name, of_field in choice.layers.items():
-            self._series[name].layer = of_field
+        for name, layer_of_field in choice.layers.items():
+            self._series[name].show(layer_of_field)
         return choice.level
 
     def _allowed(self, max_error: float | Mapping[str, float]) -> dict[str, float]:
@@ -252,10 +241,9 @@ class View:
     def _attributes(self, series: _Series, own: int) -> dict[str, Any]:
         absent = np.count_nonzero(~series.held)
         comment = f"missing in {absent} of {len(series.held)} steps, which do not hold it" if absent else ""
-        if series.said.coordinate or not series.errors.size:  # a coordinate is exact where samples are shown
+        if series.said.coordinate or not series.worst:  # a coordinate is exact where samples are shown
             return attributes_of(series.said, 0, 0, comment=comment)
-        return attributes_of(series.said, own, float(series.errors[series.layer, own]),
-                           float(series.coverages[series.layer, own]), comment, series.layer)
+        return attributes_of(series.said, own, *series.worst[own], comment, series.layer)
 
     def _type(self, series: _Series, is_raw: bool) -> np.dtype[Any]:
         """Type of the array."""
