@@ -8,12 +8,9 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 from quarry._export_contents import Layout
 from quarry._export_output import Contiguous, RawFile, describe, sync
@@ -82,14 +79,9 @@ class Npz(Contiguous):
                         left -= member.write(bytes(min(left, _BLOCK)))
             for coordinate in self.layout.coordinates():
                 if coordinate.name not in self._only_described:
-                    self._add(archive, coordinate.name, coordinate.values)
+                    with archive.open(zipfile.ZipInfo(f"{coordinate.name}.npy"), "w") as member:
+                        np.lib.format.write_array(member, coordinate.values, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(_DESCRIPTION), describe(self.layout) + "\n")
-
-    @staticmethod
-    def _add(archive: zipfile.ZipFile, name: str, values: npt.NDArray[np.generic]) -> None:
-        array = io.BytesIO()
-        np.lib.format.write_array(array, values, allow_pickle=False)
-        archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array.getvalue())
 
     def origins(self) -> list[int]:
         with zipfile.ZipFile(self.parts[0]) as archive, self.parts[0].open("rb") as file:
