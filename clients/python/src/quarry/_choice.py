@@ -90,6 +90,11 @@ def records_of(field: Field, steps: Collection[int] | None) -> list[_quarry.Fiel
     return [record for step, record in holding if step.step in steps]
 
 
+def shows_level(grid: _quarry.FieldGrid, said: _quarry.FieldDescription, level: int) -> bool:
+    """Whether a field is there at a level: coordinates are at every one, and a single sample is that of all."""
+    return level < grid.levels or said.coordinate or grid.shape == (1, 1, 1)
+
+
 def worst_of(records: Iterable[_quarry.FieldStep], layer: int) -> list[tuple[float, float]]:
     """The largest error and the least coverage in steps, of each level of a layer, the finest first."""
     levels = zip(*(record.levels_of(layer) for record in records), strict=True)

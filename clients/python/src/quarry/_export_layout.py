@@ -16,7 +16,7 @@ from quarry._errors import Error
 from quarry._export_attributes import letters_of
 from quarry._export_contents import Axis, Coordinate, GridBox, Layout, Variable
 from quarry._export_output import Output
-from quarry._export_selection import Selection, at_level, own_level, select
+from quarry._export_selection import Selection, at_level, select
 from quarry._export_times import Conversion
 from quarry._grids import Box, Region, positions
 from quarry._protocols import Dataset
@@ -123,7 +123,7 @@ def _variable(selection: Selection, name: str, grid: int, shown: Choice) -> Vari
         "pointwise_relative_tolerance": said.pointwise_relative_tolerance,
         "coverage": None,
         "comment": f"missing in {len(without)} of {len(held)} steps, which do not hold it" if without else None}
-    own = own_level(field, level)
+    own = min(level, field.levels - 1)
     if own == level or not said.coordinate:  # coarser levels have no record of a comparison
         attrs["max_error"], attrs["coverage"] = worst_of(filter(None, held), layer)[own]
     return Variable(said.name, dtype, said.units, fill, tuple(step is not None for step in held),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quarry import _quarry
-from quarry._choice import Choice, choose, steps_numbered
+from quarry._choice import Choice, choose, shows_level, steps_numbered
 from quarry._errors import Error
 from quarry._export_output import Output
 from quarry._grids import Box, Region, box_of
@@ -225,21 +225,12 @@ def at_level(selection: Selection, level: int | None, max_error: float | Mapping
              layer: int | None) -> tuple[Selection, Choice]:
     """The level and layers that are meant, and the fields that the level shows: all, where nothing says otherwise."""
     shown = _shown(selection, level, max_error, layer)
-    coarser = [name for name in selection.names if not _has_level(selection.dataset[name], shown.level)]
+    fields = [selection.dataset[name] for name in selection.names]
+    coarser = [field.name for field in fields if not shows_level(field.grid, field._description, shown.level)]
     if coarser and selection.are_named:
         raise ValueError(f"level {shown.level} is coarser than all levels of {_quoted(coarser)}; give a finer level, "
                          "or leave them out of fields")
     return selection.without(coarser, f": level {shown.level} is coarser than all levels that they have"), shown
-
-
-def own_level(field: Field, level: int) -> int:
-    """Level of the samples of a field: the coarsest of a grid that has fewer."""
-    return min(level, field.levels - 1)
-
-
-def _has_level(field: Field, level: int) -> bool:
-    """Coordinates are there at every level; a single sample is that of all."""
-    return level < field.levels or field.is_coordinate or field.grid.shape == (1, 1, 1)
 
 
 def _shown(selection: Selection, level: int | None, max_error: float | Mapping[str, float] | None,

@@ -13,7 +13,7 @@ from xarray.core import indexing
 
 from quarry import _quarry
 from quarry._arrays import floating, texts_along
-from quarry._choice import choose, steps_numbered, worst_of
+from quarry._choice import choose, shows_level, steps_numbered, worst_of
 from quarry._errors import Error
 from quarry._grids import positions
 from quarry._level_array import ComplexArray, LevelArray
@@ -77,10 +77,6 @@ class _Series:
         """Chooses the layer."""
         self.layer, self.worst = layer, worst_of(self.records, layer)
 
-    def has_level(self, level: int) -> bool:
-        """Coordinates exist at every level; a single sample belongs to all levels."""
-        return level < self.grid.levels or self.said.coordinate or self.grid.shape == (1, 1, 1)
-
 
 class View:
     """The fields and steps that somebody wants of a dataset. The steps are looked through once for all levels."""
@@ -114,7 +110,7 @@ class View:
 
     def without(self, level: int) -> list[str]:
         """The fields whose grid has no such level."""
-        return [name for name, series in self._series.items() if not series.has_level(level)]
+        return [name for name, series in self._series.items() if not shows_level(series.grid, series.said, level)]
 
     def choose(self, level: int | None, max_error: float | Mapping[str, float] | None, layer: int | None) -> int:
         """The level that is meant, and sets the layer of each field."""
@@ -153,7 +149,7 @@ class View:
         moments = self._moments if self._has_steps else Moments(self._native, self._published)
         coords: dict[str, Any] = dict(moments.coords(self._decoding) if self._has_steps else
                                       moments.coords_of_one(self._decoding))
-        shown = {name: series for name, series in self._series.items() if series.has_level(level)}
+        shown = {name: series for name, series in self._series.items() if shows_level(series.grid, series.said, level)}
         for series in shown.values():
             grid = series.grid
             for axis, name in enumerate(grid.dim_names):
