@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from quarry._export_command import add_server, ended, opened, steps_of
+from quarry._export_command import add_level, add_server, ended, opened, steps_of
 from quarry_outofcore._pod import pod, summary
 
 
@@ -67,11 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--field", action="append", required=True, help="name; several together make up one vector at each place")
     add("--modes", type=int, default=10, help="how many; default: 10")
     add("--steps", help="numbers, BEGIN:END or BEGIN:END:STRIDE, separated by commas; default: all")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
-    which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
-                       "which all fields and steps are within this error, in the field's unit")
-    add("--layer", type=int, help="of accuracy, 0 the roughest; default: the last")
+    add_level(parser)
     add("--memory", default="256MiB", help="for decoded samples: bytes, or a number with KiB, MiB, GiB; default: "
         "256MiB")
     add("--tolerance", type=float, default=1e-7, help="largest angle between a mode and the exact one, in radians; "

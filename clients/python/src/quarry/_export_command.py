@@ -141,11 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--region", help="instead of --box: AXIS=LOW:HIGH, in the units of the axes, both ends "
                        "included, for example lat=40:50,z=0:100, for each field that has the axis; default for "
                        "each axis: the whole axis")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
-    which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
-                       "which all fields and steps are within this error, in the field's unit")
-    add("--layer", type=int, help="layer of accuracy, 0 the roughest; default: the last")
+    add_level(parser)
     add("--format", choices=["netcdf", "hdf5", "zarr", "vti", "vtr", "pvti", "pvd", "tiff", "csv", "npy", "npz"],
         help="default: that of the suffix of OUTPUT")
     add("--overwrite", action="store_true", help="replace OUTPUT when the export is complete")
@@ -153,6 +149,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--progress", action="store_true", help="show a bar; needs tqdm")
     add_server(parser)
     return parser
+
+
+def add_level(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that choose a level and a layer."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--level", type=int, help="0 is full resolution, l every 2^l-th sample; default: 0")
+    which.add_argument("--max-error", type=float, help="instead of --level and --layer: those with the fewest bytes at "
+                       "which all fields and steps are within this error, in the field's unit")
+    parser.add_argument("--layer", type=int, help="layer of accuracy, 0 the roughest; default: the last")
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
