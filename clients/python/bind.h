@@ -37,7 +37,6 @@ struct FieldGrid {
 void BindDescriptions(nanobind::module_& m);
 void BindAnswers(nanobind::module_& m);
 void BindStatistics(nanobind::module_& m);
-void BindTotals(nanobind::module_& m);
 void BindDataset(nanobind::module_& m);
 
 }  // namespace quarry::python

@@ -52,7 +52,6 @@ void BindAnswers(nb::module_& m) {
       .def_prop_ro("layer", [](const Answer& answer) { return answer.samples.layer; })
       .def_prop_ro("last", [](const Answer& answer) { return answer.samples.last(); })
       .def_prop_ro("max_error", [](const Answer& answer) { return answer.samples.max_error; })
-      .def_prop_ro("coverage", [](const Answer& answer) { return answer.samples.coverage; })
       .def_prop_ro("extent", [](const Answer& answer) { return ToZyx(answer.samples.extent); })
       .def_prop_ro("spacing", [](const Answer& answer) { return ToZyx(answer.samples.spacing); })
       .def_prop_ro("damaged",

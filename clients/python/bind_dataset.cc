@@ -77,10 +77,6 @@ std::pair<nb::any, double> Points(const Dataset& self, const std::string& field,
   return {ToArray(std::move(answer.values)), answer.max_error};
 }
 
-std::tuple<std::string, std::string, std::string> Triple(const StepNames& names) {
-  return {names.dimension, names.numbers, names.times};
-}
-
 }  // namespace
 
 void BindDataset(nb::module_& m) {
@@ -136,8 +132,7 @@ void BindDataset(nb::module_& m) {
             return ToZyx(Take(query::BoxOfRegion(self.grid, self.dim_names, named)));
           },
           "intervals"_a,
-          "The box of the samples at these positions: (axis, low, high), both ends included; None: without "
-          "end.");
+          "The box of the samples at these positions: (axis, low, high), both ends included; None: no end.");
   nb::class_<NamedText>(m, "TextCoordinate", "A coordinate of text.")
       .def_ro("name", &NamedText::name, "That of its dimension, if it is the coordinate of that.")
       .def_ro("dim", &NamedText::dim, "The dimension along which it lies; empty: it is one text.")
@@ -176,14 +171,11 @@ void BindDataset(nb::module_& m) {
                    })
       .def_prop_ro(
           "step_names",
-          [](const Dataset& self) { return Triple(NamesOfDimensions(self.description()).steps); },
-          "Of the dimension of the steps, of the variable with their numbers, and of that with their times.")
-      .def(
-          "own_step_names",
-          [](const Dataset& self, const std::string& field) {
-            return Triple(NamesOfSteps(self.description(), field));
+          [](const Dataset& self) {
+            const StepNames names = NamesOfDimensions(self.description()).steps;
+            return std::tuple(names.dimension, names.numbers, names.times);
           },
-          "field"_a, "The same of a field that has steps of its own.")
+          "Of the dimension of the steps, of the variable with their numbers, and of that with their times.")
       .def_prop_ro(
           "attributes", [](const Dataset& self) { return ToPython(self.description().attributes); },
           nb::for_getter(nb::sig("def attributes(self, /) -> dict[str, typing.Any]")),

@@ -76,9 +76,6 @@ void BindStatistics(nb::module_& m) {
       .def_prop_ro(
           "price", [](const query::StatisticsAnswer& self) { return self.header.cost; },
           "Price of reading the samples; none of them is delivered.");
-}
-
-void BindTotals(nb::module_& m) {
   nb::class_<query::Totals>(m, "Totals", "Statistics of several steps together.")
       .def_ro("valid", &query::Totals::valid, "Number of samples.")
       .def_ro("min", &query::Totals::min, "The smallest.")

@@ -167,7 +167,6 @@ NB_MODULE(_quarry, m) {
   BindDescriptions(m);
   BindAnswers(m);
   BindStatistics(m);
-  BindTotals(m);
   BindOptions(m);
   BindDataset(m);
   BindWriting(m);

@@ -1,7 +1,6 @@
 #include "clients/python/write.h"
 
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -10,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "clients/python/attributes.h"
 #include "clients/python/translate.h"
@@ -40,8 +38,7 @@ writer::OpenMode ToMode(const std::string& mode) {
 writer::AttributeOwner::Kind ToOwner(const std::string& owner) {
   using Kind = writer::AttributeOwner::Kind;
   if (owner == "field") return Kind::kField;
-  if (owner == "axis") return Kind::kAxis;
-  return owner == "time" ? Kind::kTime : Kind::kDataset;
+  return owner == "axis" ? Kind::kAxis : Kind::kDataset;
 }
 
 /// Integers keep all their digits in fields of integers.
@@ -181,9 +178,7 @@ void BindWriting(nb::module_& m) {
         Check(edited.status());
       },
       "path"_a, "owner"_a, "field"_a, "axis"_a, "set"_a, "removed"_a, "break_lock"_a,
-      "Sets and removes attributes of a \"dataset\", a \"field\", an \"axis\" 0 to 2 (z, y, x) of a field, "
-      "or the "
-      "\"time\".");
+      "Sets and removes attributes of a \"dataset\", a \"field\", an \"axis\" 0 to 2 (z, y, x) of a field.");
   m.def(
       "remove",
       [](const std::string& path, std::vector<std::uint64_t> steps, std::vector<std::string> fields,
@@ -197,8 +192,7 @@ void BindWriting(nb::module_& m) {
       },
       "path"_a, "steps"_a, "fields"_a, "break_lock"_a,
       "Removes steps and fields. Returns the numbers of the steps that are gone, and the bytes that nobody "
-      "needs "
-      "any more.");
+      "needs any more.");
   m.def(
       "is_field_name", [](const std::string& name) { return format::CheckFieldName(name).ok(); }, "name"_a,
       "Whether a field can have this name.");
@@ -238,8 +232,7 @@ void BindWriting(nb::module_& m) {
       },
       "positions"_a, "is_float32"_a,
       "Origin and spacing of an axis with samples at these positions, and whether that says all of them; "
-      "None where "
-      "samples cannot lie: not finite, or neither ascending nor descending.");
+      "None where samples cannot lie: not finite, or neither ascending nor descending.");
   m.def(
       "find_helpers",
       [](const std::vector<
@@ -254,9 +247,7 @@ void BindWriting(nb::module_& m) {
       "mappings, and coordinates that others name.");
   m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_axis"_a, "load"_a,
         "Writes the fields of steps, each on its grid; `load(step, field, box)` gives the samples [z, y, x] "
-        "of a box, by their "
-        "places in "
-        "the lists.");
+        "of a box, by their places in the lists.");
 }
 
 }  // namespace quarry::python

@@ -147,8 +147,7 @@ Result<std::vector<bool>> FindWritten(writer::OpenMode mode,
     if (known && field.still && !existing->fields[*known].still)
       return InvalidArgument(
           "field \"{}\" has no steps here, and changes with time in the dataset; write it by itself, which "
-          "adds a "
-          "step, or leave it out",
+          "adds a step, or leave it out",
           field.name);
     written.push_back(known && field.still);
   }
