@@ -8,6 +8,7 @@
 #include "quarry/codec/error_record/lanes.h"
 #include "quarry/codec/error_record/samples.h"
 #include "quarry/codec/instruction_sets.h"
+#include "quarry/codec/sample_types.h"
 
 namespace quarry {
 namespace error_record {
@@ -120,23 +121,9 @@ LevelError CompareSamples(std::span<const T> original, std::span<const T> decode
       error_record::SamplesOf<T>(std::as_bytes(original), std::as_bytes(decoded), validity));
 }
 
-template LevelError CompareSamples<float>(std::span<const float>, std::span<const float>, Validity);
-template LevelError CompareSamples<double>(std::span<const double>, std::span<const double>, Validity);
-template LevelError CompareSamples<std::int8_t>(std::span<const std::int8_t>, std::span<const std::int8_t>,
-                                                Validity);
-template LevelError CompareSamples<std::uint8_t>(std::span<const std::uint8_t>, std::span<const std::uint8_t>,
-                                                 Validity);
-template LevelError CompareSamples<std::int16_t>(std::span<const std::int16_t>, std::span<const std::int16_t>,
-                                                 Validity);
-template LevelError CompareSamples<std::uint16_t>(std::span<const std::uint16_t>,
-                                                  std::span<const std::uint16_t>, Validity);
-template LevelError CompareSamples<std::int32_t>(std::span<const std::int32_t>, std::span<const std::int32_t>,
-                                                 Validity);
-template LevelError CompareSamples<std::uint32_t>(std::span<const std::uint32_t>,
-                                                  std::span<const std::uint32_t>, Validity);
-template LevelError CompareSamples<std::int64_t>(std::span<const std::int64_t>, std::span<const std::int64_t>,
-                                                 Validity);
-template LevelError CompareSamples<std::uint64_t>(std::span<const std::uint64_t>,
-                                                  std::span<const std::uint64_t>, Validity);
+#define QUARRY_INSTANTIATE(T) \
+  template LevelError CompareSamples<T>(std::span<const T>, std::span<const T>, Validity)
+QUARRY_FOR_EACH_SAMPLE_TYPE(QUARRY_INSTANTIATE);
+#undef QUARRY_INSTANTIATE
 
 }  // namespace quarry

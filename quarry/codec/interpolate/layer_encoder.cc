@@ -10,6 +10,7 @@
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/sample_range.h"
+#include "quarry/codec/sample_types.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::interpolate {
@@ -338,21 +339,9 @@ CodedLayer EncodeLayer(const PatchLayout& layout, std::span<const S> samples, Va
   return Encoder<S>(layout, samples, validity, settings).Run();
 }
 
-template CodedLayer EncodeLayer<float>(const PatchLayout&, std::span<const float>, Validity,
-                                       const LayerSettings&);
-template CodedLayer EncodeLayer<double>(const PatchLayout&, std::span<const double>, Validity,
-                                        const LayerSettings&);
-template CodedLayer EncodeLayer<std::int8_t>(const PatchLayout&, std::span<const std::int8_t>, Validity,
-                                             const LayerSettings&);
-template CodedLayer EncodeLayer<std::int16_t>(const PatchLayout&, std::span<const std::int16_t>, Validity,
-                                              const LayerSettings&);
-template CodedLayer EncodeLayer<std::int32_t>(const PatchLayout&, std::span<const std::int32_t>, Validity,
-                                              const LayerSettings&);
-template CodedLayer EncodeLayer<std::uint8_t>(const PatchLayout&, std::span<const std::uint8_t>, Validity,
-                                              const LayerSettings&);
-template CodedLayer EncodeLayer<std::uint16_t>(const PatchLayout&, std::span<const std::uint16_t>, Validity,
-                                               const LayerSettings&);
-template CodedLayer EncodeLayer<std::uint32_t>(const PatchLayout&, std::span<const std::uint32_t>, Validity,
-                                               const LayerSettings&);
+#define QUARRY_INSTANTIATE(S) \
+  template CodedLayer EncodeLayer<S>(const PatchLayout&, std::span<const S>, Validity, const LayerSettings&)
+QUARRY_FOR_EACH_NARROW_TYPE(QUARRY_INSTANTIATE);
+#undef QUARRY_INSTANTIATE
 
 }  // namespace quarry::interpolate

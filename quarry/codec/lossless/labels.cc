@@ -8,7 +8,7 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
-#include "quarry/codec/lossless/sample_types.h"
+#include "quarry/codec/sample_types.h"
 
 namespace quarry::lossless {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "quarry/codec/lossless/sample_types.h"
+#include "quarry/codec/sample_types.h"
 
 namespace quarry::lossless {
 namespace {

@@ -8,8 +8,8 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/lossless/arithmetic.h"
-#include "quarry/codec/lossless/sample_types.h"
 #include "quarry/codec/lossless/step.h"
+#include "quarry/codec/sample_types.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::lossless {

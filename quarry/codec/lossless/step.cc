@@ -7,7 +7,7 @@
 #include "quarry/codec/entropy/planes.h"
 #include "quarry/codec/lossless/labels.h"
 #include "quarry/codec/lossless/ranks.h"
-#include "quarry/codec/lossless/sample_types.h"
+#include "quarry/codec/sample_types.h"
 
 namespace quarry::lossless {
 namespace {
