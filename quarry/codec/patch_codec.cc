@@ -108,28 +108,10 @@ struct ClassifySamples {
 
 template <typename T>
 Bytes Classify(std::span<const T> samples, std::optional<std::uint64_t> fill) {
-  Bytes mask;
-  mask.resize(samples.size());
+  Bytes mask(samples.size());
   RunOnBestInstructionSet<ClassifySamples<T>>(samples.data(), samples.size(), MissingTest<T>(fill),
                                               reinterpret_cast<std::uint8_t*>(mask.data()));
   return mask;
-}
-
-/// The samples that a coder gets: each missing one has the value of the valid sample before it in memory;
-/// those before the first valid sample have its value. So no coder sees a number that is not finite, even if
-/// it ignores the validity.
-template <typename T>
-Bytes ReplaceMissing(std::span<const T> samples, Validity validity) {
-  Bytes replaced;
-  replaced.resize(samples.size_bytes());
-  T* out = reinterpret_cast<T*>(replaced.data());
-  T last =
-      samples[static_cast<std::size_t>(std::find(validity.begin(), validity.end(), 1) - validity.begin())];
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (validity[i] != 0) last = samples[i];
-    out[i] = last;
-  }
-  return replaced;
 }
 
 /// @param samples  without missing ones
@@ -195,8 +177,10 @@ Result<EncodedPatch> EncodeMasked(const PatchCoder& coder, const PatchLayout& la
   encoded.min = std::numeric_limits<double>::infinity();
   encoded.max = -std::numeric_limits<double>::infinity();
   if (some_valid) {
-    const Bytes replaced = DispatchType(layout.type, [&](auto zero) {
-      return ReplaceMissing(SamplesOf<decltype(zero)>(samples), AsValidity(mask));
+    // So no coder sees a number that is not finite, even if it ignores the validity.
+    Bytes replaced(samples.size());
+    DispatchType(layout.type, [&]<typename T>(T) {
+      CopyPlausibly(SamplesOf<T>(samples).data(), AsValidity(mask), reinterpret_cast<T*>(replaced.data()));
     });
     QUARRY_ASSIGN_OR_RETURN(encoded,
                             EncodeSamples(coder, layout, samples, replaced, AsValidity(mask), options));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -13,5 +14,23 @@ std::span<const T> SamplesOf(ByteSpan bytes) {
 }
 
 inline Validity AsValidity(ByteSpan mask) { return SamplesOf<std::uint8_t>(mask); }
+
+/// Null where all samples are valid.
+inline const std::uint8_t* DataOrNull(Validity validity) {
+  return validity.empty() ? nullptr : validity.data();
+}
+
+/// Copies samples; each missing one becomes the valid one before it in memory, the first ones the first valid
+/// one, and 0 where there is none.
+/// @param out  as many samples; may be `samples`
+template <typename T>
+void CopyPlausibly(const T* samples, Validity validity, T* out) {
+  const auto first = std::find(validity.begin(), validity.end(), 1);
+  T last = first == validity.end() ? T{0} : samples[first - validity.begin()];
+  for (std::size_t i = 0; i < validity.size(); ++i) {
+    if (validity[i] != 0) last = samples[i];
+    out[i] = last;
+  }
+}
 
 }  // namespace quarry

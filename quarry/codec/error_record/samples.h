@@ -6,6 +6,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/error_record/lanes.h"
+#include "quarry/codec/sample_span.h"
 
 namespace quarry::error_record {
 
@@ -36,7 +37,7 @@ std::uint64_t CountValid(const Samples<T>& samples) {
 template <typename T>
 Samples<T> SamplesOf(ByteSpan original, ByteSpan decoded, Validity validity) {
   return {reinterpret_cast<const T*>(original.data()), reinterpret_cast<const T*>(decoded.data()),
-          validity.empty() ? nullptr : validity.data(), original.size() / sizeof(T)};
+          DataOrNull(validity), original.size() / sizeof(T)};
 }
 
 }  // namespace quarry::error_record

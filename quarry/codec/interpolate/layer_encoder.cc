@@ -10,6 +10,7 @@
 #include "quarry/codec/interpolate/choose_predictor.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/sample_range.h"
+#include "quarry/codec/sample_span.h"
 #include "quarry/codec/sample_types.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -51,7 +52,7 @@ class Encoder {
     while (!IsValid(first)) ++first;
     sample_ = samples_[first];
     SampleRange<S> range(sample_);
-    range.Add(samples_.data(), validity_.empty() ? nullptr : validity_.data(), samples_.size());
+    range.Add(samples_.data(), DataOrNull(validity_), samples_.size());
     least_ = range.least();
     most_ = range.most();
     if (least_ != most_) return;
@@ -85,8 +86,8 @@ class Encoder {
 
     // Samples to code at level 0, and every coarser level of them.
     Buffer<T> working;
-    std::vector<const T*> grids = {WorkingValues<S, T>(
-        samples_.data(), validity_.empty() ? nullptr : validity_.data(), samples_.size(), head, &working)};
+    std::vector<const T*> grids = {
+        WorkingValues<S, T>(samples_.data(), DataOrNull(validity_), samples_.size(), head, &working)};
     std::vector<Validity> valid = {validity_};
     std::vector<Buffer<T>> coarse_grids;
     std::vector<Buffer<std::uint8_t>> coarse_valid;

@@ -15,6 +15,7 @@
 #include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/quantum.h"
+#include "quarry/codec/sample_span.h"
 #include "quarry/codec/strided.h"
 
 /// Shared by encoder and decoder of a patch. Payload: docs/format.md, "Payload of interpolate".
@@ -218,22 +219,15 @@ class ReferenceValues {
       samples = samples_.data();
       count = samples_.size();
     }
-    if (!validity.empty()) samples = Fill(samples, validity);
+    if (!validity.empty()) {
+      filled_.resize(validity.size());
+      CopyPlausibly(samples, validity, filled_.data());
+      samples = filled_.data();
+    }
     return WorkingValues<S, T>(samples, nullptr, count, head, &working_);
   }
 
  private:
-  const S* Fill(const S* samples, Validity validity) {
-    const auto first = std::find(validity.begin(), validity.end(), 1);
-    S last = first != validity.end() ? samples[first - validity.begin()] : S(0);
-    filled_.resize(validity.size());
-    for (std::size_t i = 0; i < validity.size(); ++i) {
-      if (validity[i] != 0) last = samples[i];
-      filled_[i] = last;
-    }
-    return filled_.data();
-  }
-
   Buffer<S> samples_;
   Buffer<std::uint8_t> validity_;
   Buffer<S> filled_;

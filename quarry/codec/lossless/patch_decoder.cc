@@ -8,6 +8,7 @@
 #include "quarry/codec/lossless/patch_form.h"
 #include "quarry/codec/lossless/step.h"
 #include "quarry/codec/quantum.h"
+#include "quarry/codec/sample_span.h"
 
 namespace quarry::lossless {
 namespace {

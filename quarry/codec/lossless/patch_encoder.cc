@@ -69,8 +69,8 @@ class Encoder {
   Encoder(const PatchLayout& layout, std::span<const T> samples, Validity validity)
       : layout_(layout), samples_(samples), validity_(validity) {
     if (validity.empty()) return;
-    filled_.assign(samples.begin(), samples.end());
-    FillPlausibly();
+    filled_.resize(samples.size());
+    CopyPlausibly(samples.data(), validity, filled_.data());
     samples_ = filled_;
   }
 
@@ -88,18 +88,6 @@ class Encoder {
   }
 
  private:
-  /// Every missing sample gets the value of the valid one before it, the first ones that of the first valid
-  /// one.
-  void FillPlausibly() {
-    const auto first =
-        std::find_if(validity_.begin(), validity_.end(), [](std::uint8_t v) { return v != 0; });
-    T before = first == validity_.end() ? T{0} : filled_[static_cast<std::size_t>(first - validity_.begin())];
-    for (std::size_t i = 0; i < filled_.size(); ++i) {
-      if (validity_[i] == 0) filled_[i] = before;
-      before = filled_[i];
-    }
-  }
-
   bool IsConstant() const {
     const std::size_t compared = (samples_.size() - 1) * sizeof(T);
     return std::memcmp(samples_.data(), samples_.data() + 1, compared) == 0;

@@ -51,10 +51,6 @@ Buffer<T> Subsample(std::span<const T> samples, const Index3& shape, int level) 
   return result;
 }
 
-inline const std::uint8_t* DataOrNull(Validity validity) {
-  return validity.empty() ? nullptr : validity.data();
-}
-
 /// @param samples  checked: as many as the shape says
 std::vector<Bytes> EncodeLevels(const PatchLayout& layout, ByteSpan samples, Validity validity);
 

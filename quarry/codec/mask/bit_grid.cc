@@ -58,8 +58,7 @@ BitGrid Pack(ByteSpan mask, const Index3& shape) {
 
 Bytes Unpack(const BitGrid& grid) {
   const Index3& shape = grid.shape();
-  Bytes mask;
-  mask.resize(static_cast<std::size_t>(Volume(shape)));
+  Bytes mask(static_cast<std::size_t>(Volume(shape)));
   std::byte* out = mask.data();
   for (std::int64_t z = 0; z < shape[2]; ++z) {
     for (std::int64_t y = 0; y < shape[1]; ++y) {

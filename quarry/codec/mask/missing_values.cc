@@ -6,6 +6,7 @@
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/entropy/zstd_frame.h"
 #include "quarry/codec/instruction_sets.h"
+#include "quarry/codec/sample_span.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::mask {
@@ -40,10 +41,6 @@ void ForEachNewMissing(const PatchLayout& layout, int level, Validity validity, 
       }
     }
   }
-}
-
-Validity AsValidity(const Bytes& mask) {
-  return {reinterpret_cast<const std::uint8_t*>(mask.data()), mask.size()};
 }
 
 template <typename Word>
@@ -156,8 +153,7 @@ Result<Bytes> TakeList(std::uint64_t count, std::size_t size, ByteSpan* payload)
     return DataLoss("a list of missing values is stored in {} bytes", stored_size);
   const ByteSpan stored = payload->first(stored_size);
   *payload = payload->subspan(stored_size);
-  Bytes list;
-  list.resize(list_size);
+  Bytes list(list_size);
   if (stored_size == list_size) {
     std::memcpy(list.data(), stored.data(), stored_size);
   } else {
@@ -206,8 +202,7 @@ std::vector<Bytes> AddMissingValues(const PatchLayout& layout, ByteSpan samples,
   std::vector<Bytes> payloads(static_cast<std::size_t>(layout.levels));
   WithWordOf(SizeOf(layout.type), [&](auto zero) {
     using Word = decltype(zero);
-    const std::span<const Word> words(reinterpret_cast<const Word*>(samples.data()),
-                                      samples.size() / sizeof(Word));
+    const std::span<const Word> words = SamplesOf<Word>(samples);
     const CommonValue<Word> common = MostFrequent<Word>(words, AsValidity(validity[0]));
     PutLittleEndian(&payloads.back(), common.value);
     for (int level = 0; level < layout.levels; ++level) {
@@ -264,8 +259,7 @@ Status MissingValuesReader::Take(ByteSpan* payload, Validity validity) {
 void MissingValuesReader::Overlay(ByteSpan decoded, Validity validity) {
   const Index3 shape = LevelShape(layout_.shape, level_);
   const Bytes coarse = std::move(samples_);
-  samples_ = Bytes();
-  samples_.resize(validity.size() * SizeOf(layout_.type));
+  samples_ = Bytes(validity.size() * SizeOf(layout_.type));
   WithWordOf(SizeOf(layout_.type), [&](auto zero) {
     using Word = decltype(zero);
     Word* out = reinterpret_cast<Word*>(samples_.data());

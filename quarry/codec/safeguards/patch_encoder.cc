@@ -124,8 +124,7 @@ class Encoder {
     if (tolerance < kLeastTolerance) return std::optional<CodedPatch>();
     const std::vector<std::uint8_t> coded = Coded();
     const Bytes samples = Replaced(coded);
-    Bytes codes;
-    codes.resize(samples_.size() * sizeof(std::int32_t));
+    Bytes codes(samples_.size() * sizeof(std::int32_t));
     safeguards::ToCodes(header.scale, SamplesOf<T>(samples).data(), samples_.size(),
                         reinterpret_cast<std::int32_t*>(codes.data()));
     const PatchLayout layout{DataType::kInt32, layout_.shape, layout_.levels};
@@ -158,13 +157,7 @@ class Encoder {
   /// The samples, with those that are not coded as the coded ones before them.
   Bytes Replaced(const std::vector<std::uint8_t>& coded) const {
     Bytes replaced(bytes_.begin(), bytes_.end());
-    if (coded.empty()) return replaced;
-    T* out = reinterpret_cast<T*>(replaced.data());
-    T last = samples_[static_cast<std::size_t>(std::find(coded.begin(), coded.end(), 1) - coded.begin())];
-    for (std::size_t i = 0; i < coded.size(); ++i) {
-      if (coded[i] != 0) last = out[i];
-      out[i] = last;
-    }
+    CopyPlausibly(samples_.data(), coded, reinterpret_cast<T*>(replaced.data()));
     return replaced;
   }
 
@@ -175,8 +168,7 @@ class Encoder {
       const auto at = static_cast<std::size_t>(level);
       Bytes payload;
       if (level + 1 == layout_.levels) PutHeader(header, &payload);
-      Bytes decoded;
-      decoded.resize(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level))) * sizeof(T));
+      Bytes decoded(static_cast<std::size_t>(Volume(LevelShape(layout_.shape, level))) * sizeof(T));
       const std::span<T> out(reinterpret_cast<T*>(decoded.data()), decoded.size() / sizeof(T));
       if (header.mode == PatchMode::kZero) {
         Restore(header, {}, {}, out);

@@ -8,6 +8,7 @@
 #include "quarry/base/per_thread.h"
 #include "quarry/codec/error_record/error_record.h"
 #include "quarry/codec/mask/fill_missing.h"
+#include "quarry/codec/sample_span.h"
 #include "quarry/codec/wavelet_zfp/lifting.h"
 #include "quarry/codec/wavelet_zfp/zfp_stream.h"
 #include "quarry/geometry/patch_grid.h"
@@ -370,7 +371,7 @@ Result<Attempt<T>> CodeWithinTolerance(const Patch<T>& patch, double tolerance) 
 template <typename T>
 Result<CodedPatch> EncodeTyped(const PatchLayout& layout, ByteSpan bytes, Validity validity,
                                double tolerance) {
-  Patch<T> patch{layout, {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)}, validity};
+  Patch<T> patch{layout, SamplesOf<T>(bytes), validity};
   std::vector<T> filled;
   if (!validity.empty()) {
     filled = mask::FillMissing<T>(layout.shape, patch.samples, validity);
