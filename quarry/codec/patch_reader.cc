@@ -125,8 +125,9 @@ class StepReader {
       if (none_valid_) {
         QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level));
       } else {
-        const std::vector<std::uint8_t> validity = ValidityAt(level);
-        QUARRY_RETURN_IF_ERROR(AdvanceDecoder(decoders_.size() - 1, {payload, validity}));
+        const ValidityBuffer coarse =
+            CoarserValidity(validity(), LevelShape(layout_.shape, level_), level - level_);
+        QUARRY_RETURN_IF_ERROR(AdvanceDecoder(decoders_.size() - 1, {payload, coarse}));
       }
     }
     if (masked() && !none_valid_) missing_->Refine(decoders_.back()->samples(), validity());
@@ -239,17 +240,6 @@ class StepReader {
     for (const ByteSpan payload : rest) QUARRY_RETURN_IF_ERROR(CheckNothing(payload, level_ - 1));
     missing_->Overlay({}, validity);
     return Status::Ok();
-  }
-
-  /// Validity of a level that is no finer than the one that is decoded; empty if no sample is missing.
-  std::vector<std::uint8_t> ValidityAt(int level) const {
-    std::vector<std::uint8_t> coarse;
-    const Validity validity = this->validity();
-    if (!validity.empty()) {
-      CopyStrided(validity.data(), LevelShape(layout_.shape, level_), std::int64_t{1} << (level - level_),
-                  &coarse);
-    }
-    return coarse;
   }
 
   const PatchCoder* coder_;

@@ -113,10 +113,9 @@ class Encoder {
     const std::int64_t stride = std::int64_t{1} << level;
     Buffer<S> samples;
     Buffer<S> before;
-    Buffer<std::uint8_t> valid;
     CopyStrided(samples_, layout_.shape, stride, &samples);
     CopyStrided(before_, layout_.shape, stride, &before);
-    if (!validity_.empty()) CopyStrided(validity_.data(), layout_.shape, stride, &valid);
+    const ValidityBuffer valid = CoarserValidity(validity_, layout_.shape, level);
     const bool is_first = level == layout_.levels - 1;
 
     double farthest = 0;

@@ -147,7 +147,8 @@ class Decoder final : public PatchDecoder {
       QUARRY_ASSIGN_OR_RETURN(const std::uint64_t size, entropy::TakeVarint(&input.payload));
       if (size > input.payload.size())
         return DataLoss("inner level {} has {} bytes, {} are left", level, size, input.payload.size());
-      const std::vector<std::uint8_t> coarse = SubsampledValidity(input.validity, coarsest, level);
+      const ValidityBuffer coarse =
+          CoarserValidity(input.validity, LevelShape(layout_.shape, coarsest), level - coarsest);
       LevelInput inner = input;
       inner.payload = input.payload.first(size);
       inner.validity = coarse;
@@ -206,14 +207,6 @@ class Decoder final : public PatchDecoder {
     if (level == level_) return own;
     CopyStrided(own, LevelShape(layout_.shape, level_), std::int64_t{1} << (level - level_), buffer);
     return buffer->data();
-  }
-
-  /// @param validity  of level `from`
-  std::vector<std::uint8_t> SubsampledValidity(Validity validity, int from, int level) const {
-    std::vector<std::uint8_t> coarse;
-    if (validity.empty()) return coarse;
-    CopyStrided(validity.data(), LevelShape(layout_.shape, from), std::int64_t{1} << (level - from), &coarse);
-    return coarse;
   }
 
   const PatchLayout layout_;

@@ -13,9 +13,8 @@ namespace {
 std::vector<Bytes> SubsampledLevels(const PatchLayout& layout, ByteSpan samples) {
   std::vector<Bytes> levels(static_cast<std::size_t>(layout.levels));
   DispatchType(layout.type, [&]<typename T>(T) {
-    const std::span<const T> typed = SamplesOf<T>(samples);
     for (int l = 0; l < layout.levels; ++l) {
-      const lossless::Buffer<T> level = lossless::Subsample<T>(typed, layout.shape, l);
+      const lossless::Buffer<T> level = lossless::Subsample<T>(SamplesOf<T>(samples), layout.shape, l);
       const ByteSpan bytes = std::as_bytes(std::span<const T>(level));
       levels[static_cast<std::size_t>(l)].assign(bytes.begin(), bytes.end());
     }

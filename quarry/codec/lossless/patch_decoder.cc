@@ -37,16 +37,14 @@ class LevelsDecoder {
   Status Start(ByteSpan* payload, Validity validity) {
     const int grids = GridCount(layout_);
     const auto grid_valid = [&](int grid) {
-      return validity.empty()
-                 ? Buffer<std::uint8_t>()
-                 : Subsample<std::uint8_t>(validity, LevelShape(layout_.shape, level_), grid - level_);
+      return CoarserValidity(validity, LevelShape(layout_.shape, level_), grid - level_);
     };
-    const Buffer<std::uint8_t> base_valid = grid_valid(grids - 1);
+    const ValidityBuffer base_valid = grid_valid(grids - 1);
     const GridView<V> base = View(grids - 1, DataOrNull(base_valid));
     samples_.resize(Count(base.shape));
     QUARRY_RETURN_IF_ERROR(DecodeBase<V>(base, payload, samples_.data()));
     for (int grid = grids - 2; grid >= level_; --grid) {
-      const Buffer<std::uint8_t> valid = grid_valid(grid);
+      const ValidityBuffer valid = grid_valid(grid);
       QUARRY_RETURN_IF_ERROR(Refine(payload, grid, DataOrNull(valid)));
     }
     return Status::Ok();

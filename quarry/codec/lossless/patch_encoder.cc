@@ -47,8 +47,7 @@ void AppendLevels(const PatchLayout& layout, std::span<const V> samples, Validit
   const int grids = GridCount(layout);
   for (int g = grids - 1; g >= 0; --g) {
     const Buffer<V> grid_samples = Subsample<V>(samples, layout.shape, g);
-    const Buffer<std::uint8_t> grid_valid =
-        validity.empty() ? Buffer<std::uint8_t>() : Subsample<std::uint8_t>(validity, layout.shape, g);
+    const ValidityBuffer grid_valid = CoarserValidity(validity, layout.shape, g);
     const GridView<V> grid{grid_samples.data(), LevelShape(layout.shape, g), DataOrNull(grid_valid),
                            dropped_bits};
     Bytes* payload = &(*payloads)[static_cast<std::size_t>(std::min(g, layout.levels - 1))];

@@ -9,6 +9,7 @@
 #include "quarry/codec/coder.h"
 #include "quarry/codec/lossless/passes.h"
 #include "quarry/codec/lossless/step.h"
+#include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 
 /// Shared by encoder and decoder of a lossless patch. Payload: docs/format.md, "Payload of lossless".
@@ -39,15 +40,8 @@ inline int GridCount(const PatchLayout& layout) {
 /// Every 2^level-th sample along each axis.
 template <typename T>
 Buffer<T> Subsample(std::span<const T> samples, const Index3& shape, int level) {
-  Buffer<T> result(Count(LevelShape(shape, level)));
-  const std::int64_t step = std::int64_t{1} << level;
-  T* to = result.data();
-  for (std::int64_t z = 0; z < shape[2]; z += step) {
-    for (std::int64_t y = 0; y < shape[1]; y += step) {
-      const T* row = samples.data() + (z * shape[1] + y) * shape[0];
-      for (std::int64_t x = 0; x < shape[0]; x += step) *to++ = row[x];
-    }
-  }
+  Buffer<T> result;
+  CopyStrided(samples.data(), shape, std::int64_t{1} << level, &result);
   return result;
 }
 
