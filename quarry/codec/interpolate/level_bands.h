@@ -234,8 +234,19 @@ class LevelBands {
     return scratch_->activity.data();
   }
 
-  /// Puts all bands together: the coarse grid becomes the level.
-  void Merge(bool with_magnitudes) {
+  /// Calls use(z, at, count) for each plane of a band: where it begins in the band, and its samples.
+  template <typename Use>
+  void ForEachPlane(int band, Use use) const {
+    if (Size(band) == 0) return;
+    const Index3 extent = Shape(band);
+    const auto count = static_cast<std::size_t>(extent[0] * extent[1]);
+    for (std::int64_t z = 0; z < extent[2]; ++z) use(z, static_cast<std::size_t>(z) * count, count);
+  }
+
+  /// Puts all bands together: the coarse grid becomes the level, or the values go to their place.
+  /// @param place  or null
+  void Merge(bool with_magnitudes, const SamplePlace* place) {
+    if (place != nullptr) return MergeInto(*place);
     PaddedArray<T> values;
     values.Resize(static_cast<std::size_t>(Volume(shape_)));
     PaddedArray<std::uint16_t> magnitudes;
@@ -247,7 +258,10 @@ class LevelBands {
     std::swap(coarse_->magnitudes, magnitudes);
   }
 
-  /// Puts the values of all bands together at their place, row by row through the nearest cache.
+ private:
+  static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+  /// Row by row through the nearest cache.
   void MergeInto(const SamplePlace& place) {
     scratch_->row.resize(static_cast<std::size_t>(shape_[0]));
     const std::span<T> row = scratch_->row;
@@ -257,9 +271,6 @@ class LevelBands {
     });
     place.EndWriting();
   }
-
- private:
-  static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
   void PredictReference(int band, std::int64_t z) {
     PredictArgs<T> args = args_[Index(band)];
@@ -380,28 +391,5 @@ inline constexpr std::uint8_t kStoredTables = 0x40;  ///< else named
 inline constexpr std::uint8_t kClassTables = 0x80;   ///< contexts have classes; only in a further layer
 inline constexpr std::array<std::size_t, 4> kLaneCounts = {1, entropy::kFewLanes, entropy::kManyLanes,
                                                            entropy::kMostLanes};
-
-/// Integers in the order of the floating-point numbers; its own inverse on the bits.
-template <typename T>
-auto OrderedBits(T value) {
-  if constexpr (sizeof(T) == 4) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    return bits ^ (static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) >> 1);
-  } else {
-    const auto bits = std::bit_cast<std::uint64_t>(value);
-    return bits ^ (static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63) >> 1);
-  }
-}
-
-template <typename T, typename U>
-T FromOrderedBits(U ordered) {
-  if constexpr (sizeof(T) == 4) {
-    return std::bit_cast<T>(ordered ^
-                            (static_cast<std::uint32_t>(static_cast<std::int32_t>(ordered) >> 31) >> 1));
-  } else {
-    return std::bit_cast<T>(ordered ^
-                            (static_cast<std::uint64_t>(static_cast<std::int64_t>(ordered) >> 63) >> 1));
-  }
-}
 
 }  // namespace quarry::interpolate

@@ -6,6 +6,7 @@
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
 #include "quarry/codec/interpolate/symbol_decoder.h"
+#include "quarry/codec/lossless/arithmetic.h"
 
 namespace quarry::interpolate {
 namespace {
@@ -54,11 +55,7 @@ class LevelDecoder {
     } else {
       QUARRY_RETURN_IF_ERROR(RunQuantised(head, payload));
     }
-    if (place != nullptr) {
-      bands_.MergeInto(*place);
-    } else {
-      bands_.Merge(need_magnitudes_);
-    }
+    bands_.Merge(need_magnitudes_, place);
     return Status::Ok();
   }
 
@@ -79,15 +76,23 @@ class LevelDecoder {
     if (mode_ != LevelMode::kZero && !(quantiser_.step > 0))
       return DataLoss("a level has indices, but the patch has no step");
     QUARRY_RETURN_IF_ERROR(symbols_.Start(mode_, head, sizeof(T) == sizeof(double), payload));
+    return DecodeBands(&LevelDecoder::FindContexts, &LevelDecoder::Reconstruct);
+  }
+
+  /// Both get a band, and where it begins among the new samples.
+  /// @param find         the contexts of its samples, in scratch
+  /// @param reconstruct  its samples
+  Status DecodeBands(void (LevelDecoder::*find)(int, std::size_t),
+                     Status (LevelDecoder::*reconstruct)(int, std::size_t)) {
     std::size_t begin = 0;
     for (const int band : kBandOrder) {
       const std::size_t size = bands_.Size(band);
       if (size == 0) continue;
       FindValidity(band);
-      FindContexts(band, begin);
+      (this->*find)(band, begin);
       QUARRY_RETURN_IF_ERROR(
           symbols_.DecodeBand(validity_.empty() ? nullptr : level_scratch_.validity.data(), size, begin));
-      QUARRY_RETURN_IF_ERROR(Reconstruct(band, begin));
+      QUARRY_RETURN_IF_ERROR((this->*reconstruct)(band, begin));
       begin += size;
     }
     return symbols_.HasTables() ? symbols_.CheckEnd() : Status::Ok();
@@ -105,22 +110,19 @@ class LevelDecoder {
   void FindContexts(int band, std::size_t begin) {
     const bool has_contexts = mode_ != LevelMode::kZero && mode_ != LevelMode::kExact;
     const std::size_t size = bands_.Size(band);
-    const Index3 shape = bands_.Shape(band);
-    const auto plane = static_cast<std::size_t>(shape[0] * shape[1]);
     std::uint8_t* contexts = has_contexts ? symbols_.Contexts(size) : nullptr;
     if (further_) intervals_.Resize(size);
-    for (std::int64_t z = 0; z < shape[2]; ++z) {
-      const std::size_t at = static_cast<std::size_t>(z) * plane;
+    bands_.ForEachPlane(band, [&](std::int64_t z, std::size_t at, std::size_t count) {
       const std::uint16_t* activity = nullptr;
       if (has_contexts) {
         activity = bands_.Activity(band, z);
-        symbols_.FindContexts(activity, plane, contexts + at);
+        symbols_.FindContexts(activity, count, contexts + at);
       }
       if (further_) {
-        EnterIntervals(bands_.Predict(band, z), symbols_.has_classes() ? activity : nullptr, begin, at, plane,
+        EnterIntervals(bands_.Predict(band, z), symbols_.has_classes() ? activity : nullptr, begin, at, count,
                        contexts);
       }
-    }
+    });
   }
 
   /// @param activity  adds the classes to `contexts`, those of the band; or null
@@ -216,7 +218,7 @@ class LevelDecoder {
 
   /// Every valid sample as the difference of its ordered bits from those of its prediction.
   Status RunExact(ByteSpan payload) {
-    using Word = decltype(OrderedBits(T{}));
+    using Word = lossless::WordOf<T>;
     std::vector<Word> words(CountValid());
     QUARRY_ASSIGN_OR_RETURN(
         const std::size_t used,
@@ -247,9 +249,7 @@ class LevelDecoder {
             *value++ = p;
             continue;
           }
-          const Word zigzag = *next++;
-          const T exact =
-              FromOrderedBits<T>(static_cast<Word>(OrderedBits(p) + ((zigzag >> 1) ^ (~(zigzag & 1) + 1))));
+          const T exact = lossless::SampleOf<T>(lossless::OrderedWord(p) + lossless::UnZigZag(*next++));
           if (!std::isfinite(exact)) return DataLoss("an exact sample is not finite");
           *value++ = further_ ? exact * intervals_.signs[at + i] : exact;
         }
@@ -265,30 +265,16 @@ class LevelDecoder {
         return DataLoss("an exact level has tables, but no interval");
       QUARRY_RETURN_IF_ERROR(symbols_.Start(mode_, head, /*wide=*/false, payload));
       if (!symbols_.has_classes()) return DataLoss("an exact level has tables without classes");
-      std::size_t begin = 0;
-      for (const int band : kBandOrder) {
-        const std::size_t size = bands_.Size(band);
-        if (size == 0) continue;
-        FindValidity(band);
-        FindExact(band, begin);
-        QUARRY_RETURN_IF_ERROR(
-            symbols_.DecodeBand(validity_.empty() ? nullptr : level_scratch_.validity.data(), size, begin));
-        QUARRY_RETURN_IF_ERROR(ReconstructExact(band, begin));
-        begin += size;
-      }
-      return symbols_.CheckEnd();
+      return DecodeBands(&LevelDecoder::FindExact, &LevelDecoder::ReconstructExact);
     } else {
       return DataLoss("an exact level of float64 has tables");
     }
   }
 
   void FindExact(int band, std::size_t begin) {
-    const Index3 shape = bands_.Shape(band);
-    const auto count = static_cast<std::size_t>(shape[0] * shape[1]);
     intervals_.Resize(bands_.Size(band));
     std::uint8_t* contexts = symbols_.Contexts(bands_.Size(band));
-    for (std::int64_t z = 0; z < shape[2]; ++z) {
-      const std::size_t at = static_cast<std::size_t>(z) * count;
+    bands_.ForEachPlane(band, [&](std::int64_t z, std::size_t at, std::size_t count) {
       ExactPlane plane;
       plane.activity = bands_.Activity(band, z);
       plane.predicted = bands_.Predict(band, z);
@@ -303,7 +289,7 @@ class LevelDecoder {
       plane.signs = intervals_.signs.data() + at;
       plane.contexts = contexts + at;
       FindExactContexts(plane);
-    }
+    });
   }
 
   Status ReconstructExact(int band, std::size_t begin) {
@@ -338,11 +324,11 @@ class LevelDecoder {
       if (!escapes[next_escape_].raw)
         indices[escapes[next_escape_].position - begin] = escapes[next_escape_].index;
     }
-    using Word = decltype(OrderedBits(T{}));
+    using Word = lossless::WordOf<T>;
     bool finite = true;
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      const Word ordered = OrderedBits(intervals_.clamped[at + i]) + static_cast<Word>(indices[i]);
-      const T value = FromOrderedBits<T>(ordered);
+      const Word ordered = lossless::OrderedWord(intervals_.clamped[at + i]) + static_cast<Word>(indices[i]);
+      const T value = lossless::SampleOf<T>(ordered);
       finite &= std::isfinite(value);
       values[i] = value * intervals_.signs[at + i];
     }

@@ -12,6 +12,7 @@
 #include "quarry/codec/interpolate/index_coder.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_samples.h"
+#include "quarry/codec/lossless/arithmetic.h"
 
 namespace quarry::interpolate {
 namespace {
@@ -50,7 +51,7 @@ class LevelEncoder {
 
  private:
   Bytes Code() {
-    PredictorSpec spec = PickPredictor();
+    const PredictorSpec spec = ChoosePredictor<T>(samples_.Sample(), inherited_, &samples_.bands());
     samples_.bands().SetPredictor(spec);
     Bytes payload;
     if (quantiser_.step > 0) {
@@ -76,16 +77,8 @@ class LevelEncoder {
       }
     }
     grid_->predictor = spec;
-    if (place_ != nullptr) {
-      samples_.bands().MergeInto(*place_);
-    } else {
-      samples_.bands().Merge(need_magnitudes_);
-    }
+    samples_.bands().Merge(need_magnitudes_, place_);
     return payload;
-  }
-
-  PredictorSpec PickPredictor() {
-    return ChoosePredictor<T>(samples_.Sample(), inherited_, &samples_.bands());
   }
 
   /// The share of the reference that leaves the least to code, with the predictor of the coarser level.
@@ -178,13 +171,12 @@ class LevelEncoder {
 
   /// Restores the quantised bands afterwards: exact coding may not win.
   Bytes CodeExact(const PredictorSpec& spec) {
-    using Word = decltype(OrderedBits(T{}));
+    using Word = lossless::WordOf<T>;
     samples_.KeepBands();
     std::vector<Word> words;
     words.reserve(samples_.scratch().originals.size());
     samples_.ForEachExact([&](T predicted, T value) {
-      const auto difference = static_cast<Word>(OrderedBits(value) - OrderedBits(predicted));
-      words.push_back(static_cast<Word>(difference << 1 ^ (~(difference >> (8 * sizeof(T) - 1)) + 1)));
+      words.push_back(lossless::ZigZag(lossless::OrderedWord(value) - lossless::OrderedWord(predicted)));
     });
     samples_.RestoreBands();
     Bytes body;
@@ -204,9 +196,8 @@ class LevelEncoder {
       const CodedIndices coded = samples_.coded();
       if (coded.indices.empty()) return {};
       samples_.scratch().class_contexts.assign(coded.contexts.begin(), coded.contexts.end());
-      TableChoice choice = ChooseTables(coded.indices, coded.contexts, /*has_classes=*/true);
-      choice.has_classes = true;
-      return WithTables(std::move(choice), spec, LevelMode::kExactTables);
+      return WithTables(ChooseTables(coded.indices, coded.contexts, /*has_classes=*/true), spec,
+                        LevelMode::kExactTables);
     }
   }
 

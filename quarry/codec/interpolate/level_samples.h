@@ -17,6 +17,7 @@
 #include "quarry/codec/interpolate/index_coder.h"
 #include "quarry/codec/interpolate/level.h"
 #include "quarry/codec/interpolate/level_bands.h"
+#include "quarry/codec/lossless/arithmetic.h"
 
 /// The new samples of a level in the encoder: predicted, then quantised or exact.
 namespace quarry::interpolate {
@@ -129,33 +130,26 @@ class LevelSamples {
     args.max_error = static_cast<T>(quantiser_.max_error);
     args.max_index = sizeof(T) == 4 ? T(4e6) : T(1 << 28);
     args.integral = quantiser_.integral;
-    for (const int band : kBandOrder) {
-      if (bands_.Size(band) == 0) continue;
-      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
-      const Index3 extent = bands_.Shape(band);
-      const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
-      for (std::int64_t z = 0; z < extent[2]; ++z) {
-        const std::size_t at = static_cast<std::size_t>(z) * plane;
-        const std::uint16_t* activity = bands_.Activity(band, z);
-        std::uint8_t* contexts = scratch_.contexts.data() + begin + at;
-        bands_.kernels().fine_bins(activity, plane, contexts);
-        const T* predicted = bands_.Predict(band, z);
-        const T* originals = scratch_.originals.data() + begin + at;
-        if (further_) {
-          predicted = EnterIntervals(begin + at, plane, predicted, activity, contexts);
-          originals = SignedOriginals(begin + at, plane);
-        }
-        T* decoded = bands_.Values(band) + at;
-        std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
-        const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(
-            args, originals, predicted, plane, scratch_.indices.data() + begin + at, decoded, magnitudes);
-        if (!scratch_.valid.empty()) HideMissing(band, begin, at, plane, predicted);
-        if (escapes) CollectEscapes(args, begin + at, plane, predicted, decoded);
-        if (further_) {
-          LeaveIntervals(intervals_.signs.data(), intervals_.misses.data(), plane, decoded, magnitudes);
-        }
+    ForEachPlane([&](int band, std::int64_t z, std::size_t begin, std::size_t at, std::size_t count) {
+      const std::uint16_t* activity = bands_.Activity(band, z);
+      std::uint8_t* contexts = scratch_.contexts.data() + begin;
+      bands_.kernels().fine_bins(activity, count, contexts);
+      const T* predicted = bands_.Predict(band, z);
+      const T* originals = scratch_.originals.data() + begin;
+      if (further_) {
+        predicted = EnterIntervals(begin, count, predicted, activity, contexts);
+        originals = SignedOriginals(begin, count);
       }
-    }
+      T* decoded = bands_.Values(band) + at;
+      std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
+      std::int32_t* indices = scratch_.indices.data() + begin;
+      const bool escapes = KernelsOf<T>::Quantise(bands_.kernels())(args, originals, predicted, count,
+                                                                    indices, decoded, magnitudes);
+      if (!scratch_.valid.empty()) HideMissing(begin, count, predicted, decoded, magnitudes);
+      if (escapes) CollectEscapes(args, begin, count, predicted, decoded);
+      if (further_)
+        LeaveIntervals(intervals_.signs.data(), intervals_.misses.data(), count, decoded, magnitudes);
+    });
   }
 
   /// Valid samples only, band after band.
@@ -212,29 +206,20 @@ class LevelSamples {
     }
   }
 
-  using Word = decltype(OrderedBits(T{}));
-
   /// Sets the bands to the exact samples, missing ones to their predictions from these.
   template <typename Use>
   void ForEachExact(Use use) {
-    for (const int band : kBandOrder) {
-      if (bands_.Size(band) == 0) continue;
-      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
-      const Index3 extent = bands_.Shape(band);
-      const auto plane = static_cast<std::size_t>(extent[0] * extent[1]);
-      for (std::int64_t z = 0; z < extent[2]; ++z) {
-        const std::size_t at = static_cast<std::size_t>(z) * plane;
-        const T* predicted = bands_.Predict(band, z);
-        if (further_) predicted = EnterIntervals(begin + at, plane, predicted, nullptr, nullptr);
-        T* values = bands_.Values(band) + at;
-        for (std::size_t i = 0; i < plane; ++i) {
-          const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
-          const bool valid = IsValid(begin + at + i);
-          values[i] = valid ? scratch_.originals.data()[begin + at + i] : p;
-          if (valid) use(p, SignedOriginal(begin + at + i));
-        }
+    ForEachPlane([&](int band, std::int64_t z, std::size_t begin, std::size_t at, std::size_t count) {
+      const T* predicted = bands_.Predict(band, z);
+      if (further_) predicted = EnterIntervals(begin, count, predicted, nullptr, nullptr);
+      T* values = bands_.Values(band) + at;
+      for (std::size_t i = 0; i < count; ++i) {
+        const T p = SanitisedPrediction(predicted[i], quantiser_.integral);
+        const bool valid = IsValid(begin + i);
+        values[i] = valid ? scratch_.originals.data()[begin + i] : p;
+        if (valid) use(p, SignedOriginal(begin + i));
       }
-    }
+    });
   }
 
   /// Differences of the exact samples from predictions as indices, and their contexts; the bands are then the
@@ -243,35 +228,28 @@ class LevelSamples {
     scratch_.indices.resize(scratch_.originals.size());
     scratch_.contexts.resize(scratch_.originals.size());
     scratch_.raw_escapes.clear();
-    for (const int band : kBandOrder) {
-      if (bands_.Size(band) == 0) continue;
-      const Index3 extent = bands_.Shape(band);
-      const auto count = static_cast<std::size_t>(extent[0] * extent[1]);
+    ForEachPlane([&](int band, std::int64_t z, std::size_t begin, std::size_t at, std::size_t count) {
       intervals_.Resize(count);
-      for (std::int64_t z = 0; z < extent[2]; ++z) {
-        const std::size_t at = static_cast<std::size_t>(z) * count;
-        const std::size_t begin = begin_[static_cast<std::size_t>(band)] + at;
-        ExactPlane plane;
-        plane.activity = bands_.Activity(band, z);
-        plane.predicted = bands_.Predict(band, z);
-        plane.values = intervals_.values.data() + begin;
-        plane.validity = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin;
-        plane.count = count;
-        plane.half_width = interval_args_.half_width;
-        plane.relative_width = interval_args_.relative_width;
-        plane.integral = quantiser_.integral;
-        plane.clamped = intervals_.clamped.data();
-        plane.unclamped = intervals_.unclamped.data();
-        plane.signs = intervals_.signs.data();
-        plane.contexts = scratch_.contexts.data() + begin;
-        FindExactContexts(plane);
-        std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
-        T* values = bands_.Values(band) + at;
-        for (std::size_t i = 0; i < count; ++i) FindDifference(begin + i, intervals_.clamped[i], values + i);
-        ErrorMagnitudes(values, intervals_.unclamped.data(), count, plane.half_width,
-                        bands_.Magnitudes(band) + at);
-      }
-    }
+      ExactPlane plane;
+      plane.activity = bands_.Activity(band, z);
+      plane.predicted = bands_.Predict(band, z);
+      plane.values = intervals_.values.data() + begin;
+      plane.validity = scratch_.valid.empty() ? nullptr : scratch_.valid.data() + begin;
+      plane.count = count;
+      plane.half_width = interval_args_.half_width;
+      plane.relative_width = interval_args_.relative_width;
+      plane.integral = quantiser_.integral;
+      plane.clamped = intervals_.clamped.data();
+      plane.unclamped = intervals_.unclamped.data();
+      plane.signs = intervals_.signs.data();
+      plane.contexts = scratch_.contexts.data() + begin;
+      FindExactContexts(plane);
+      std::copy_n(intervals_.signs.data(), count, scratch_.signs.data() + begin);
+      T* values = bands_.Values(band) + at;
+      for (std::size_t i = 0; i < count; ++i) FindDifference(begin + i, intervals_.clamped[i], values + i);
+      ErrorMagnitudes(values, intervals_.unclamped.data(), count, plane.half_width,
+                      bands_.Magnitudes(band) + at);
+    });
   }
 
   /// Sets the bands to the exact samples, without magnitudes.
@@ -293,6 +271,20 @@ class LevelSamples {
   }
 
  private:
+  using Word = lossless::WordOf<T>;
+
+  /// Calls use(band, z, begin, at, count) for each plane of the bands, in coding order: where it begins among
+  /// the new samples and in its band.
+  template <typename Use>
+  void ForEachPlane(Use use) {
+    for (const int band : kBandOrder) {
+      const std::size_t begin = begin_[static_cast<std::size_t>(band)];
+      bands_.ForEachPlane(band, [&](std::int64_t z, std::size_t at, std::size_t count) {
+        use(band, z, begin + at, at, count);
+      });
+    }
+  }
+
   bool IsValid(std::size_t i) const { return scratch_.valid.empty() || scratch_.valid[i] != 0; }
 
   /// In exact coding, the cost of a residual is relative to the precision of the samples.
@@ -345,11 +337,10 @@ class LevelSamples {
 
   /// Missing samples become their predictions and have no index. A decoder adds zero steps, which turns -0
   /// into +0; this does the same.
-  void HideMissing(int band, std::size_t begin, std::size_t at, std::size_t count, const T* predicted) {
-    const std::uint8_t* valid = scratch_.valid.data() + begin + at;
-    std::int32_t* indices = scratch_.indices.data() + begin + at;
-    T* decoded = bands_.Values(band) + at;
-    std::uint16_t* magnitudes = bands_.Magnitudes(band) + at;
+  void HideMissing(std::size_t begin, std::size_t count, const T* predicted, T* decoded,
+                   std::uint16_t* magnitudes) {
+    const std::uint8_t* valid = scratch_.valid.data() + begin;
+    std::int32_t* indices = scratch_.indices.data() + begin;
     if (quantiser_.integral) {
       RunOnBestInstructionSet<HideWhereMissing<T, true>>(valid, predicted, count, indices, decoded,
                                                          magnitudes);
@@ -399,7 +390,7 @@ class LevelSamples {
     }
     *value = scratch_.originals.data()[i];
     const auto ordered = [](T sample) {
-      return std::int64_t{static_cast<std::int32_t>(OrderedBits(sample))};
+      return std::int64_t{static_cast<std::int32_t>(lossless::OrderedWord(sample))};
     };
     const std::int64_t difference = ordered(SignedOriginal(i)) - ordered(clamped);
     if (std::abs(difference) <= kMost) {
