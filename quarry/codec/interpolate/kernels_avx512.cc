@@ -69,22 +69,21 @@ QUARRY_KERNEL bool DecodeWideRounds(entropy::RansReader* reader, const std::uint
   return good && DecodeRansScalar(reader, tables, whole, count, symbols);
 }
 
-QUARRY_KERNEL bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
-                              std::uint8_t* symbols) {
-  switch (reader->lanes) {
-    case entropy::kMostLanes:
-      return DecodeWideRounds<4>(reader, tables, count, symbols);
-    case entropy::kManyLanes:
-      return DecodeWideRounds<2>(reader, tables, count, symbols);
-    case entropy::kFewLanes:
-      return DecodeRounds<1>(reader, tables, count, symbols);
-    default:
-      return DecodeRansScalar(reader, tables, 0, count, symbols);
-  }
+template <>
+QUARRY_KERNEL bool DecodeRounds<8>(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
+                                   std::uint8_t* symbols) {
+  return DecodeWideRounds<4>(reader, tables, count, symbols);
+}
+
+template <>
+QUARRY_KERNEL bool DecodeRounds<4>(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
+                                   std::uint8_t* symbols) {
+  return DecodeWideRounds<2>(reader, tables, count, symbols);
 }
 
 }  // namespace
 
+#include "quarry/codec/interpolate/kernels_rounds.inl"
 #include "quarry/codec/interpolate/kernels_table.inl"
 
 const Kernels& Get() {

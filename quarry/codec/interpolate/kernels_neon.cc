@@ -101,28 +101,11 @@ bool DecodeRounds(entropy::RansReader* reader, const std::uint8_t* tables, std::
   return good && DecodeRansScalar(reader, tables, whole, count, symbols);
 }
 
-bool DecodeRans(entropy::RansReader* reader, const std::uint8_t* tables, std::size_t count,
-                std::uint8_t* symbols) {
-  switch (reader->lanes) {
-    case entropy::kMostLanes:
-      return DecodeRounds<8>(reader, tables, count, symbols);
-    case entropy::kManyLanes:
-      return DecodeRounds<4>(reader, tables, count, symbols);
-    case entropy::kFewLanes:
-      return DecodeRounds<1>(reader, tables, count, symbols);
-    default:
-      return DecodeRansScalar(reader, tables, 0, count, symbols);
-  }
-}
-
 void EncodeRans(entropy::RansWriter* writer, const entropy::CodedSymbol* symbols, std::size_t count) {
   EncodeRansScalar(writer, symbols, 0, count);
 }
 
-void Classify(const std::uint16_t* activity, std::size_t count, std::span<const std::uint16_t> thresholds,
-              std::uint8_t* out) {
-  ClassifyScalar(activity, count, thresholds, out);
-}
+constexpr auto* Classify = &ClassifyScalar;
 
 /// Bits of eight samples, set for each that is valid.
 inline std::uint32_t ValidSet(const std::uint8_t* valid) {
@@ -261,6 +244,7 @@ bool FoldLow(const std::int32_t* indices, const std::uint8_t* tables, const Fold
 
 }  // namespace
 
+#include "quarry/codec/interpolate/kernels_rounds.inl"
 #include "quarry/codec/interpolate/kernels_table.inl"
 
 const Kernels& Get() {
