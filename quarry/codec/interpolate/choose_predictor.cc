@@ -42,11 +42,7 @@ class Chooser {
 
   double MeasureCost() {
     Cost cost;
-    for (int axis = 0; axis < 3; ++axis) {
-      const int band = 1 << axis;
-      if (bands_->Size(band) == 0) continue;
-      SamplePlanes(band, [&](std::int64_t z) { AddPlane(band, z, -1, &cost); });
-    }
+    for (int axis = 0; axis < 3; ++axis) AddSomePlanes(1 << axis, -1, &cost);
     return cost.sum;
   }
 
@@ -57,10 +53,8 @@ class Chooser {
     MeasureOrders();
     for (std::size_t axis = 0; axis < 3; ++axis) {
       const auto& costs = order_costs_[axis];
-      const auto least = static_cast<std::size_t>(
-          std::min_element(costs.begin(), costs.end(),
-                           [](const Cost& a, const Cost& b) { return a.mean() < b.mean(); }) -
-          costs.begin());
+      const auto least =
+          static_cast<std::size_t>(std::ranges::min_element(costs, {}, &Cost::mean) - costs.begin());
       best.order[axis] = static_cast<Order>(least);
       best_cost[axis] = costs[least].mean();
       gain += costs[static_cast<std::size_t>(inherited.order[axis])].mean() - best_cost[axis];
@@ -75,26 +69,22 @@ class Chooser {
   }
 
  private:
-  static Order OrderAt(std::size_t i) { return static_cast<Order>(i); }
-
-  template <typename Use>
-  void SamplePlanes(int band, Use use) {
+  /// @param last_of  see AddPlane
+  void AddSomePlanes(int band, int last_of, Cost* cost) {
+    if (bands_->Size(band) == 0) return;
     const Index3 extent = bands_->Shape(band);
     const std::int64_t plane = extent[0] * extent[1];
     const std::int64_t count = std::clamp<std::int64_t>(kSampled / plane, 1, extent[2]);
-    for (std::int64_t i = 0; i < count; ++i) use((2 * i + 1) * extent[2] / (2 * count));
+    for (std::int64_t i = 0; i < count; ++i)
+      AddPlane(band, (2 * i + 1) * extent[2] / (2 * count), last_of, cost);
   }
 
   void MeasureOrders() {
     for (std::size_t o = 0; o < 3; ++o) {
       PredictorSpec spec = PredictorSpec::Default();
-      spec.order = {OrderAt(o), OrderAt(o), OrderAt(o)};
+      spec.order.fill(static_cast<Order>(o));
       bands_->SetPredictor(spec);
-      for (std::size_t axis = 0; axis < 3; ++axis) {
-        const int band = 1 << axis;
-        if (bands_->Size(band) == 0) continue;
-        SamplePlanes(band, [&](std::int64_t z) { AddPlane(band, z, -1, &order_costs_[axis][o]); });
-      }
+      for (std::size_t axis = 0; axis < 3; ++axis) AddSomePlanes(1 << axis, -1, &order_costs_[axis][o]);
     }
   }
 
@@ -111,17 +101,14 @@ class Chooser {
         if (axis == 2) {
           AddPlane(band, bands_->Shape(band)[2] - 1, -1, &costs[axis][e]);
         } else {
-          SamplePlanes(band,
-                       [&](std::int64_t z) { AddPlane(band, z, static_cast<int>(axis), &costs[axis][e]); });
+          AddSomePlanes(band, static_cast<int>(axis), &costs[axis][e]);
         }
       }
     }
     for (std::size_t axis = 0; axis < 3; ++axis) {
       const auto& of_axis = costs[axis];
-      best->extrapolation[axis] = static_cast<Extrapolation>(
-          std::min_element(of_axis.begin(), of_axis.end(),
-                           [](const Cost& a, const Cost& b) { return a.sum < b.sum; }) -
-          of_axis.begin());
+      best->extrapolation[axis] =
+          static_cast<Extrapolation>(std::ranges::min_element(of_axis, {}, &Cost::sum) - of_axis.begin());
     }
   }
 

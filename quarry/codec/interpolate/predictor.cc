@@ -44,16 +44,23 @@ Line<T> Extrapolating(Extrapolation extrapolation, std::int64_t j) {
 
 constexpr std::uint8_t kEqual = 8;
 
+/// Calls use(weight) for the nine weights that a payload may have: of the bands xy, xz, yz, xyz, their odd
+/// axes in the order x, y, z.
+template <typename Weights, typename Use>
+void ForEachWeight(Weights& weights, Use use) {
+  for (int band = 1; band < kBands; ++band) {
+    for (int axis = 0; axis < 3; ++axis) {
+      if (OddAxes(band) > 1 && IsOdd(band, axis))
+        use(weights[static_cast<std::size_t>(band)][static_cast<std::size_t>(axis)]);
+    }
+  }
+}
+
 }  // namespace
 
 PredictorSpec PredictorSpec::Default() {
   PredictorSpec spec;
-  for (int band = 1; band < kBands; ++band) {
-    for (int axis = 0; axis < 3; ++axis) {
-      if (OddAxes(band) > 1 && IsOdd(band, axis))
-        spec.weights[static_cast<std::size_t>(band)][static_cast<std::size_t>(axis)] = kEqual;
-    }
-  }
+  ForEachWeight(spec.weights, [](std::uint8_t& weight) { weight = kEqual; });
   return spec;
 }
 
@@ -67,17 +74,12 @@ void PredictorSpec::EncodeTo(Bytes* out) const {
   }
   PutLittleEndian(out, orders);
   if (HasEqualWeights()) return;
-  // Nine weights of four bits: bands xy, xz, yz, xyz, their odd axes in the order x, y, z.
-  std::uint64_t packed = 0;
+  std::uint64_t packed = 0;  // four bits each
   int shift = 0;
-  for (std::size_t band = 0; band < kBands; ++band) {
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      if (OddAxes(static_cast<int>(band)) < 2 || !IsOdd(static_cast<int>(band), static_cast<int>(axis)))
-        continue;
-      packed |= static_cast<std::uint64_t>(weights[band][axis]) << shift;
-      shift += 4;
-    }
-  }
+  ForEachWeight(weights, [&](std::uint8_t weight) {
+    packed |= std::uint64_t{weight} << shift;
+    shift += 4;
+  });
   for (int i = 0; i < 5; ++i) out->push_back(static_cast<std::byte>(packed >> (8 * i)));
 }
 
@@ -98,14 +100,10 @@ Result<PredictorSpec> PredictorSpec::DecodeFrom(ByteSpan* bytes, bool equal_weig
   if (!equal_weights) {
     std::uint64_t packed = 0;
     for (std::size_t i = 0; i < 5; ++i) packed |= std::to_integer<std::uint64_t>((*bytes)[2 + i]) << (8 * i);
-    for (std::size_t band = 0; band < kBands; ++band) {
-      for (std::size_t axis = 0; axis < 3; ++axis) {
-        if (OddAxes(static_cast<int>(band)) < 2 || !IsOdd(static_cast<int>(band), static_cast<int>(axis)))
-          continue;
-        spec.weights[band][axis] = static_cast<std::uint8_t>(packed & 15);
-        packed >>= 4;
-      }
-    }
+    ForEachWeight(spec.weights, [&](std::uint8_t& weight) {
+      weight = static_cast<std::uint8_t>(packed & 15);
+      packed >>= 4;
+    });
     if (packed != 0) return DataLoss("unknown bits behind the weights of a predictor");
   }
   *bytes = bytes->subspan(size);
