@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "server/grpc/grpc_status.h"
 #include "server/status_details.h"
 
 namespace quarry::server {
@@ -16,6 +15,13 @@ grpc::Slice ToSlice(const SharedBytes& piece) {
   using Owner = std::shared_ptr<const void>;
   return {const_cast<std::byte*>(piece.bytes.data()), piece.bytes.size(),
           [](void* held) { delete static_cast<Owner*>(held); }, new Owner(piece.owner)};
+}
+
+/// The one place where our errors become gRPC's.
+grpc::Status ToGrpc(const Status& status, const std::string& request_id) {
+  if (status.ok()) return grpc::Status::OK;
+  const StatusDetails details = DetailsOf(status, request_id);
+  return {static_cast<grpc::StatusCode>(status.code()), details.message, details.bytes};
 }
 
 }  // namespace
