@@ -31,95 +31,54 @@ prometheus::MetricFamily Counter(const char* name, const char* help, std::uint64
   return family;
 }
 
-/// Asks the store at each scrape: nothing has to be updated in between.
-class StoreMetrics final : public prometheus::Collectable {
+/// Asks at each scrape: nothing has to be updated in between.
+class Watched final : public prometheus::Collectable {
  public:
-  explicit StoreMetrics(std::function<PatchStore::State()> state) : state_(std::move(state)) {}
+  using Families = std::vector<prometheus::MetricFamily>;
+  explicit Watched(std::function<Families()> collect) : collect_(std::move(collect)) {}
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    const PatchStore::State state = state_();
-    return {
-        Gauge("quarry_memory_budget_bytes", "Memory for everything that is decoded or read.", state.total),
-        Gauge("quarry_memory_pinned_bytes", "Memory of reads that run.", state.pinned),
-        Gauge("quarry_memory_reserved_bytes", "Memory in which patches are decoded now.", state.reserved),
-        Gauge("quarry_memory_stored_bytes", "Decoded patches that are kept.", state.stored),
-        Gauge("quarry_memory_waiting_reads", "Reads that wait for memory.", state.waiting),
-        Gauge("quarry_store_patches", "Decoded patches that are kept.", state.patches),
-        Counter("quarry_store_hits_total", "Wanted patches that were stored or being decoded.", state.hits),
-        Counter("quarry_store_misses_total", "Wanted patches that had to be decoded.", state.misses),
-        Counter("quarry_store_evictions_total", "Patches removed for others.", state.evictions)};
-  }
+  Families Collect() const override { return collect_(); }
 
  private:
-  const std::function<PatchStore::State()> state_;
+  const std::function<Families()> collect_;
 };
 
-/// The same for connections.
-class ConnectionMetrics final : public prometheus::Collectable {
- public:
-  explicit ConnectionMetrics(std::function<Acceptor::State()> state) : state_(std::move(state)) {}
-
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    const Acceptor::State state = state_();
-    return {Gauge("quarry_connections", "Open connections.", state.open),
-            Counter("quarry_connections_accepted_total", "Accepted connections.", state.accepted),
-            Counter("quarry_connections_refused_total",
-                    "Connections closed at once: too many, or no descriptor.", state.refused),
-            Counter("quarry_connections_cut_total", "Connections closed because their client misbehaved.",
-                    state.cut)};
-  }
-
- private:
-  const std::function<Acceptor::State()> state_;
-};
+auto& Register(auto builder, const char* name, const char* help, prometheus::Registry* registry) {
+  return builder.Name(name).Help(help).Register(*registry);
+}
 
 }  // namespace
 
 struct Metrics::State {
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
-  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
-                                                          .Name("quarry_requests_total")
-                                                          .Help("Requests that have ended.")
-                                                          .Register(*registry);
+  prometheus::Family<prometheus::Counter>& requests = Register(
+      prometheus::BuildCounter(), "quarry_requests_total", "Requests that have ended.", registry.get());
   prometheus::Family<prometheus::Histogram>& seconds =
-      prometheus::BuildHistogram()
-          .Name("quarry_request_seconds")
-          .Help("Time from the arrival of a request to its last message.")
-          .Register(*registry);
-  prometheus::Counter& bytes = prometheus::BuildCounter()
-                                   .Name("quarry_sent_bytes_total")
-                                   .Help("Bytes of the messages of replies.")
-                                   .Register(*registry)
+      Register(prometheus::BuildHistogram(), "quarry_request_seconds",
+               "Time from the arrival of a request to its last message.", registry.get());
+  prometheus::Counter& bytes = Register(prometheus::BuildCounter(), "quarry_sent_bytes_total",
+                                        "Bytes of the messages of replies.", registry.get())
                                    .Add({});
-  prometheus::Counter& patches = prometheus::BuildCounter()
-                                     .Name("quarry_decoded_patches_total")
-                                     .Help("Patches that were read and decoded for complete answers.")
-                                     .Register(*registry)
-                                     .Add({});
+  prometheus::Counter& patches =
+      Register(prometheus::BuildCounter(), "quarry_decoded_patches_total",
+               "Patches that were read and decoded for complete answers.", registry.get())
+          .Add({});
   prometheus::Family<prometheus::Counter>& damage =
-      prometheus::BuildCounter()
-          .Name("quarry_damage_total")
-          .Help("Damaged payloads, and requests failed for damage.")
-          .Register(*registry);
-  prometheus::Gauge& running = prometheus::BuildGauge()
-                                   .Name("quarry_requests_running")
-                                   .Help("Requests that are being answered.")
-                                   .Register(*registry)
+      Register(prometheus::BuildCounter(), "quarry_damage_total",
+               "Damaged payloads, and requests failed for damage.", registry.get());
+  prometheus::Gauge& running = Register(prometheus::BuildGauge(), "quarry_requests_running",
+                                        "Requests that are being answered.", registry.get())
                                    .Add({});
   prometheus::Family<prometheus::Gauge>& certificate_end =
-      prometheus::BuildGauge()
-          .Name("quarry_certificate_end_seconds")
-          .Help("When the server's certificate ends, in seconds since 1970.")
-          .Register(*registry);
+      Register(prometheus::BuildGauge(), "quarry_certificate_end_seconds",
+               "When the server's certificate ends, in seconds since 1970.", registry.get());
   std::vector<std::shared_ptr<prometheus::Collectable>> watched;  ///< asked at each scrape
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
 Metrics::Metrics() : state_(std::make_unique<State>()) {
-  prometheus::BuildGauge()
-      .Name("quarry_build_info")
-      .Help("1, with the version as its label.")
-      .Register(*state_->registry)
+  Register(prometheus::BuildGauge(), "quarry_build_info", "1, with the version as its label.",
+           state_->registry.get())
       .Add({{"version", kVersion}})
       .Set(1);
 }
@@ -143,11 +102,30 @@ void Metrics::CountDamage(const std::string& dataset) {
 }
 
 void Metrics::WatchStore(std::function<PatchStore::State()> state) {
-  state_->watched.push_back(std::make_shared<StoreMetrics>(std::move(state)));
+  state_->watched.push_back(std::make_shared<Watched>([state = std::move(state)]() -> Watched::Families {
+    const PatchStore::State now = state();
+    return {Gauge("quarry_memory_budget_bytes", "Memory for everything that is decoded or read.", now.total),
+            Gauge("quarry_memory_pinned_bytes", "Memory of reads that run.", now.pinned),
+            Gauge("quarry_memory_reserved_bytes", "Memory in which patches are decoded now.", now.reserved),
+            Gauge("quarry_memory_stored_bytes", "Decoded patches that are kept.", now.stored),
+            Gauge("quarry_memory_waiting_reads", "Reads that wait for memory.", now.waiting),
+            Gauge("quarry_store_patches", "Decoded patches that are kept.", now.patches),
+            Counter("quarry_store_hits_total", "Wanted patches that were stored or being decoded.", now.hits),
+            Counter("quarry_store_misses_total", "Wanted patches that had to be decoded.", now.misses),
+            Counter("quarry_store_evictions_total", "Patches removed for others.", now.evictions)};
+  }));
 }
 
 void Metrics::WatchConnections(std::function<Acceptor::State()> state) {
-  state_->watched.push_back(std::make_shared<ConnectionMetrics>(std::move(state)));
+  state_->watched.push_back(std::make_shared<Watched>([state = std::move(state)]() -> Watched::Families {
+    const Acceptor::State now = state();
+    return {Gauge("quarry_connections", "Open connections.", now.open),
+            Counter("quarry_connections_accepted_total", "Accepted connections.", now.accepted),
+            Counter("quarry_connections_refused_total",
+                    "Connections closed at once: too many, or no descriptor.", now.refused),
+            Counter("quarry_connections_cut_total", "Connections closed because their client misbehaved.",
+                    now.cut)};
+  }));
 }
 
 void Metrics::SetCertificateEnd(double seconds) { state_->certificate_end.Add({}).Set(seconds); }
