@@ -10,13 +10,6 @@ namespace {
 
 constexpr char kTrailers = '\x80';
 
-std::string Framed(char flags, std::string_view content) {
-  std::string frame(1, flags);
-  for (int shift = 24; shift >= 0; shift -= 8)
-    frame += static_cast<char>(static_cast<unsigned char>(content.size() >> shift));
-  return frame.append(content);
-}
-
 }  // namespace
 
 bool IsGrpcWeb(std::string_view content_type) {
@@ -25,8 +18,8 @@ bool IsGrpcWeb(std::string_view content_type) {
   return type == kGrpcWebType || type == "application/grpc-web";
 }
 
-std::string FrameHead(std::size_t size) {
-  std::string head(1, '\0');
+std::string FrameHead(std::size_t size, char flags) {
+  std::string head(1, flags);
   for (int shift = 24; shift >= 0; shift -= 8)
     head += static_cast<char>(static_cast<unsigned char>(size >> shift));
   return head;
@@ -47,7 +40,7 @@ std::string TrailerFrame(const Status& status, const std::string& request_id) {
     trailers += fmt::format("grpc-message: {}\r\n", PercentEncoded(details.message));
     trailers += fmt::format("grpc-status-details-bin: {}\r\n", Base64(details.bytes));
   }
-  return Framed(kTrailers, trailers);
+  return FrameHead(trailers.size(), kTrailers) + trailers;
 }
 
 std::string PercentEncoded(std::string_view text) {

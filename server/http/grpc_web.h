@@ -20,8 +20,8 @@ inline constexpr std::size_t kFrameHead = 5;
 /// Whether a header Content-Type announces gRPC-Web with messages in binary form.
 bool IsGrpcWeb(std::string_view content_type);
 
-/// The bytes before a message of this length.
-std::string FrameHead(std::size_t size);
+/// The bytes before a message of this length, or before what else the flags announce.
+std::string FrameHead(std::size_t size, char flags = 0);
 
 /// Frame that the first bytes of a body announce.
 struct Frame {

@@ -28,13 +28,6 @@ std::string_view NextPart(std::string_view* text, char separator) {
   return part;
 }
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 Status BadPath(std::string_view target, std::string_view why) {
   return InvalidArgument("the path \"{}\" {}", Printable(Beginning(target, 200)), why);
 }
@@ -47,11 +40,12 @@ Result<std::string> Decoded(std::string_view target) {
       path += target[i];
       continue;
     }
-    const int high = i + 2 < target.size() ? HexDigit(target[i + 1]) : -1;
-    const int low = i + 2 < target.size() ? HexDigit(target[i + 2]) : -1;
-    if (high < 0 || low < 0)
+    const std::string_view digits = target.substr(i + 1, 2);
+    unsigned char byte = 0;
+    const char* const end = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16).ptr;
+    if (end - digits.data() != 2)
       return BadPath(target, "has a percent sign without two hexadecimal digits behind it");
-    path += static_cast<char>(16 * high + low);
+    path += static_cast<char>(byte);
     i += 2;
   }
   return path;
@@ -186,50 +180,31 @@ std::string_view MediaTypeOf(std::string_view path) {
 }
 
 std::string_view ReasonOf(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 204:
-      return "No Content";
-    case 206:
-      return "Partial Content";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 413:
-      return "Content Too Large";
-    case 415:
-      return "Unsupported Media Type";
-    case 416:
-      return "Range Not Satisfiable";
-    case 421:
-      return "Misdirected Request";
-    case 422:
-      return "Unprocessable Content";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "";
-  }
+  static constexpr std::array<std::pair<int, std::string_view>, 20> kReasons = {{
+      {200, "OK"},
+      {204, "No Content"},
+      {206, "Partial Content"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {413, "Content Too Large"},
+      {415, "Unsupported Media Type"},
+      {416, "Range Not Satisfiable"},
+      {421, "Misdirected Request"},
+      {422, "Unprocessable Content"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {501, "Not Implemented"},
+      {503, "Service Unavailable"},
+      {504, "Gateway Timeout"},
+      {505, "HTTP Version Not Supported"},
+  }};
+  for (const auto& [number, reason] : kReasons)
+    if (number == status) return reason;
+  return "";
 }
 
 std::string HeadOf(int status, const Headers& headers) {
