@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "quarry/base/utf8.h"
-#include "server/http/request.h"
+#include "server/http/http_call.h"
 
 namespace quarry::server::http {
 
@@ -15,17 +15,17 @@ Answer Answer::Say(int status, const std::string& text, Headers headers) {
   return {status, std::move(headers), OwnBytes(Printable(text) + "\n"), 0};
 }
 
-Outgoing ToOutgoing(const Answer& answer, const Request& request, const Headers& headers, bool keep_alive) {
+Outgoing ToOutgoing(const Answer& answer, const Exchange& exchange) {
   Headers all = answer.headers;
-  all.insert(all.end(), headers.begin(), headers.end());
+  all.insert(all.end(), exchange.headers.begin(), exchange.headers.end());
   all.emplace_back("date", HttpDate(std::time(nullptr)));
   const bool has_body = answer.status != 204 && answer.status != 304;
   if (has_body)
     all.emplace_back("content-length", std::to_string(answer.body.bytes.size() + answer.announced));
-  all.emplace_back("connection", keep_alive ? "keep-alive" : "close");
+  all.emplace_back("connection", exchange.keep_alive ? "keep-alive" : "close");
   Outgoing outgoing;
   outgoing.Add(HeadOf(answer.status, all));
-  const bool wanted = !request.has_head() || request.method() != "HEAD";
+  const bool wanted = !exchange.request->has_head() || exchange.request->method() != "HEAD";
   if (has_body && wanted) outgoing.Add(answer.body);
   return outgoing;
 }

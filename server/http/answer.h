@@ -9,7 +9,7 @@
 
 namespace quarry::server::http {
 
-class Request;
+struct Exchange;
 
 /// An answer in one piece.
 struct Answer {
@@ -23,7 +23,6 @@ struct Answer {
 };
 
 /// The bytes of an answer. The body is left out where the request or the status has none.
-/// @param headers  added to those of the answer
-Outgoing ToOutgoing(const Answer& answer, const Request& request, const Headers& headers, bool keep_alive);
+Outgoing ToOutgoing(const Answer& answer, const Exchange& exchange);
 
 }  // namespace quarry::server::http

@@ -49,6 +49,7 @@ void Session::Cut() {
 void Session::NextRequest() {
   request_ = std::make_unique<Request>();
   exchange_ = {};
+  exchange_.request = request_.get();
   begun_ = !input_.empty();
   Allow(begun_ ? context_->patience.head : context_->patience.idle);
   if (!begun_ || !Parse()) ReadHead();
@@ -108,7 +109,6 @@ void Session::RefuseRequest(const Status& status) {
 // ---- Answers that take a thread
 
 void Session::BeginCall() {
-  exchange_.request = request_.get();
   exchange_.channel = channel_.get();
   exchange_.input = &input_;
   exchange_.peer = peer_;
@@ -139,7 +139,7 @@ void Session::EndCall() {
 // ---- Answers that are known
 
 void Session::SendAnswer(const Answer& answer) {
-  unsent_ = ToOutgoing(answer, *request_, exchange_.headers, exchange_.keep_alive);
+  unsent_ = ToOutgoing(answer, exchange_);
   Allow(context_->operations->limits.stall);
   WriteMore();
 }

@@ -20,24 +20,12 @@ std::uint64_t MostKept(const Service& service) {
   return std::clamp<std::uint64_t>(service.store().state().total / kPartOfMemory, 8 << 20, 128 << 20);
 }
 
-/// A call of this process for a client of HTTP.
+/// A call of this process for a client of HTTP, who gets one answer whatever the messages are.
 class InnerStream : public MessageStream {
  public:
-  explicit InnerStream(const google::protobuf::MessageLite& question)
-      : question_(question.SerializeAsString()) {}
+  explicit InnerStream(HttpPeer* peer) : peer_(peer) {}
 
-  Result<std::string> Receive(std::size_t most) override {
-    if (question_.size() <= most) return question_;
-    return Status(StatusCode::kResourceExhausted, "the name of the dataset is too long");
-  }
   void SendHeaders() override {}
-  bool Send(const Message& message, Follows) override {
-    std::string bytes;
-    for (const SharedBytes& piece : message)
-      bytes.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-    error_ = Take(bytes);
-    return error_.ok();
-  }
   bool Finish(const Status& status, const std::string&) override {
     status_ = status;
     return true;
@@ -46,43 +34,30 @@ class InnerStream : public MessageStream {
 
   /// How the call has ended; what went wrong here comes first.
   const Status& status() const { return error_.ok() ? status_ : error_; }
+  /// Whether the answer has begun: it may have broken off since.
+  bool sent() const { return sent_; }
 
  protected:
-  virtual Status Take(const std::string& bytes) = 0;
+  HttpPeer* const peer_;
+  Status error_;
+  bool sent_ = false;
 
  private:
-  const std::string question_;
   Status status_;
-  Status error_;
 };
 
 /// Sends a value that is at hand, as the messages of a call without a question.
-class ValueStream final : public MessageStream {
+class ValueStream final : public InnerStream {
  public:
-  explicit ValueStream(HttpPeer* peer) : peer_(peer) {}
+  using InnerStream::InnerStream;
 
   Result<std::string> Receive(std::size_t) override { return InternalError("a value has no question"); }
-  void SendHeaders() override {}
   bool Send(const Message& message, Follows) override {
     sent_ = true;
     Outgoing outgoing;
     outgoing.Add(message);
     return peer_->Write(&outgoing);
   }
-  bool Finish(const Status& status, const std::string&) override {
-    status_ = status;
-    return true;
-  }
-  void Refuse(const Status& status, const std::string&) override { status_ = status; }
-
-  const Status& status() const { return status_; }
-  /// Whether the answer has begun: it may have broken off since.
-  bool sent() const { return sent_; }
-
- private:
-  HttpPeer* const peer_;
-  Status status_;
-  bool sent_ = false;
 };
 
 /// Puts a chunk together, and sends it while its memory is still counted for the call.
@@ -91,13 +66,27 @@ class ChunkStream final : public InnerStream {
   /// @param part  of the chunk; nothing: all of it
   ChunkStream(const pb::ReadRequest& question, const zarr::Entry& entry, std::optional<ByteRange> part,
               Answer answer, HttpPeer* peer)
-      : InnerStream(question), entry_(entry), part_(part), answer_(std::move(answer)), peer_(peer) {}
+      : InnerStream(peer),
+        question_(question.SerializeAsString()),
+        entry_(entry),
+        part_(part),
+        answer_(std::move(answer)) {}
 
+  Result<std::string> Receive(std::size_t most) override {
+    if (question_.size() <= most) return question_;
+    return Status(StatusCode::kResourceExhausted, "the name of the dataset is too long");
+  }
+  bool Send(const Message& message, Follows) override {
+    std::string bytes;
+    for (const SharedBytes& piece : message)
+      bytes.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+    error_ = Take(bytes);
+    return error_.ok();
+  }
   std::uint64_t kept() const override { return entry_.size; }
-  bool sent() const { return sent_; }
 
  private:
-  Status Take(const std::string& bytes) override {
+  Status Take(const std::string& bytes) {
     pb::ReadResponse message;
     if (!message.ParseFromString(bytes)) return InternalError("Read has answered with something else");
     if (!chunk_) chunk_.emplace(entry_.chunk);
@@ -108,19 +97,17 @@ class ChunkStream final : public InnerStream {
     const auto chunk = chunk_->Take();
     const ByteRange part = part_.value_or(ByteRange{0, chunk->size()});
     answer_.body = {ByteSpan(*chunk).subspan(part.begin, part.end - part.begin), chunk};
-    const Exchange& exchange = *peer_->exchange();
-    Outgoing outgoing = ToOutgoing(answer_, *exchange.request, exchange.headers, exchange.keep_alive);
+    Outgoing outgoing = ToOutgoing(answer_, *peer_->exchange());
     answer_.body = {};
     if (peer_->Write(&outgoing)) return Status::Ok();
     return {StatusCode::kCancelled, "the client has gone"};
   }
 
+  const std::string question_;
   const zarr::Entry& entry_;
   const std::optional<ByteRange> part_;
   Answer answer_;
-  HttpPeer* const peer_;
   std::optional<zarr::ChunkBuffer> chunk_;
-  bool sent_ = false;
 };
 
 Answer Failed(const Status& status, bool of_chunk) {
@@ -178,7 +165,7 @@ void ZarrFront::Run(const std::string& path, Exchange* exchange) {
   }
   const Answer answer =
       likeliest ? *std::move(likeliest) : Answer::Say(404, "there is no such key of a Zarr hierarchy");
-  exchange->unsent = ToOutgoing(answer, *exchange->request, exchange->headers, exchange->keep_alive);
+  exchange->unsent = ToOutgoing(answer, *exchange);
 }
 
 ZarrFront::Outcome ZarrFront::AnswerPlace(const zarr::Place& place, HttpPeer* peer) {
@@ -285,8 +272,7 @@ Status ZarrFront::SendValue(const zarr::Hierarchy& hierarchy, const zarr::Entry&
   const Exchange& exchange = *peer->exchange();
   const Wanted wanted = WantedOf(*exchange.request, entry);
   if (wanted.bytes && !entry.value) return SendCoordinates(hierarchy, entry, wanted, call, peer, stream);
-  const Outgoing outgoing =
-      ToOutgoing(AnswerKnown(entry, wanted), *exchange.request, exchange.headers, exchange.keep_alive);
+  const Outgoing outgoing = ToOutgoing(AnswerKnown(entry, wanted), exchange);
   return call->Send(stream, {outgoing.left().begin(), outgoing.left().end()});
 }
 
@@ -296,11 +282,10 @@ Status ZarrFront::SendCoordinates(const zarr::Hierarchy& hierarchy, const zarr::
                                   MessageStream* stream) const {
   constexpr std::uint64_t kPiece = 32 << 10;  // samples
   constexpr std::uint64_t kSample = 8;        // bytes
-  const Exchange& exchange = *peer->exchange();
   const ByteRange part = wanted.part.value_or(ByteRange{0, entry.size});
   Answer answer = Begin(entry, wanted);
   answer.announced = part.end - part.begin;
-  const Outgoing head = ToOutgoing(answer, *exchange.request, exchange.headers, exchange.keep_alive);
+  const Outgoing head = ToOutgoing(answer, *peer->exchange());
   Message message(head.left().begin(), head.left().end());
   for (std::uint64_t begin = part.begin / kSample; begin * kSample < part.end; begin += kPiece) {
     const std::uint64_t end = std::min(begin + kPiece, (part.end + kSample - 1) / kSample);
