@@ -251,14 +251,13 @@ void AppendPlanes(ByteSpan words, std::size_t word_size, PlaneLayout layout, int
   }
 }
 
-Result<std::size_t> ReadPlanes(ByteSpan payload, std::size_t word_size, std::span<std::byte> words) {
-  if (words.empty()) return std::size_t{0};
-  if (payload.empty()) return DataLoss("an array of {} words has no bytes", words.size() / word_size);
-  const auto layout = static_cast<PlaneLayout>(payload[0]);
+Status TakePlanes(ByteSpan* payload, std::size_t word_size, std::span<std::byte> words) {
+  if (words.empty()) return Status::Ok();
+  if (payload->empty()) return DataLoss("an array of {} words has no bytes", words.size() / word_size);
+  const auto layout = static_cast<PlaneLayout>(payload->front());
   if (layout > PlaneLayout::kWords) return DataLoss("unknown layout {} of planes", static_cast<int>(layout));
-  ByteSpan rest = payload.subspan(1);
-  QUARRY_RETURN_IF_ERROR(ReadLayout(layout, word_size, &rest, words));
-  return payload.size() - rest.size();
+  *payload = payload->subspan(1);
+  return ReadLayout(layout, word_size, payload, words);
 }
 
 }  // namespace quarry::entropy

@@ -24,9 +24,15 @@ enum class PlaneLayout : std::uint8_t {
 /// @errors throws std::bad_alloc
 void AppendPlanes(ByteSpan words, std::size_t word_size, PlaneLayout layout, int zstd_level, Bytes* out);
 
-/// Reads the output of AppendPlanes; the size of `words` says how many there are. Any payload is safe.
-/// @returns number of bytes of `payload` that were used
+/// Takes the output of AppendPlanes off the front of `payload`; the size of `words` says how many there are.
+/// Any payload is safe.
 /// @errors kDataLoss
-Result<std::size_t> ReadPlanes(ByteSpan payload, std::size_t word_size, std::span<std::byte> words);
+Status TakePlanes(ByteSpan* payload, std::size_t word_size, std::span<std::byte> words);
+
+/// The same for the elements of a container.
+template <typename Words>
+Status TakePlanes(ByteSpan* payload, Words* words) {
+  return TakePlanes(payload, sizeof(typename Words::value_type), std::as_writable_bytes(std::span(*words)));
+}
 
 }  // namespace quarry::entropy

@@ -220,11 +220,8 @@ class LevelDecoder {
   Status RunExact(ByteSpan payload) {
     using Word = lossless::WordOf<T>;
     std::vector<Word> words(CountValid());
-    QUARRY_ASSIGN_OR_RETURN(
-        const std::size_t used,
-        entropy::ReadPlanes(payload, sizeof(T), std::as_writable_bytes(std::span(words))));
-    if (used != payload.size())
-      return DataLoss("an exact level has {} bytes too many", payload.size() - used);
+    QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(&payload, &words));
+    if (!payload.empty()) return DataLoss("an exact level has {} bytes too many", payload.size());
     const Word* next = words.data();
     std::size_t begin = 0;
     for (const int band : kBandOrder) {

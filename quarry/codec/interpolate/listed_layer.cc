@@ -294,9 +294,7 @@ class Decoder final : public PatchDecoder {
     if (count > most)
       return DataLoss("level {} has {} new samples, but lists {} values", level_, most, count);
     std::vector<std::uint8_t> lengths(count);
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t used,
-                            entropy::ReadPlanes(*payload, 1, std::as_writable_bytes(std::span(lengths))));
-    *payload = payload->subspan(used);
+    QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &lengths));
     return lengths;
   }
 

@@ -357,10 +357,7 @@ Status DecodeLabels(const V* coarse, const GridView<V>& grid, std::size_t new_sa
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t listed, entropy::TakeVarint(payload));
   if (listed > new_samples) return DataLoss("a level of {} new samples lists {}", new_samples, listed);
   Buffer<Word> list(listed);
-  QUARRY_ASSIGN_OR_RETURN(
-      const std::size_t used,
-      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(list))));
-  *payload = payload->subspan(used);
+  QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &list));
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bits, entropy::TakeVarint(payload));
   if (bits > payload->size())
     return DataLoss("{} bytes of a level's labels have only {}", bits, payload->size());

@@ -135,18 +135,12 @@ class Decoder final : public PatchDecoder {
   /// All levels in one stream. Each level unpacks it again: keeping the samples of level 0 for the finer
   /// levels would take thousands of times the memory of a coarse level.
   Status ReadWhole(ByteSpan* payload) {
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t used, Unpack(*payload).second);
-    packed_.assign(payload->begin(), payload->begin() + static_cast<std::ptrdiff_t>(used));
-    *payload = payload->subspan(used);
-    return Status::Ok();
-  }
-
-  /// The samples of level 0, and how many bytes of the stream they took.
-  std::pair<Buffer<T>, Result<std::size_t>> Unpack(ByteSpan packed) const {
     Buffer<T> whole(Count(layout_.shape));
-    Result<std::size_t> used =
-        entropy::ReadPlanes(packed, sizeof(T), std::as_writable_bytes(std::span(whole)));
-    return {std::move(whole), std::move(used)};
+    const ByteSpan stream = *payload;
+    QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &whole));
+    const ByteSpan packed = stream.first(stream.size() - payload->size());
+    packed_.assign(packed.begin(), packed.end());
+    return Status::Ok();
   }
 
   Status ReadDroppedBits(ByteSpan* payload) {
@@ -192,8 +186,9 @@ class Decoder final : public PatchDecoder {
       samples_.assign(Count(LevelShape(layout_.shape, level)), constant_);
       return Status::Ok();
     }
-    auto [whole, used] = Unpack(packed_);
-    QUARRY_RETURN_IF_ERROR(used.status());
+    Buffer<T> whole(Count(layout_.shape));
+    ByteSpan packed = packed_;
+    QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(&packed, &whole));
     samples_ = level == 0 ? std::move(whole) : Subsample<T>(whole, layout_.shape, level);
     return Status::Ok();
   }

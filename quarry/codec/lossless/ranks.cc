@@ -166,10 +166,7 @@ Result<RankedGrid<V>> ReadRankTable(const V* coarse, const GridView<V>& grid, st
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t count, entropy::TakeVarint(payload));
   if (count > new_samples) return DataLoss("a level of {} new samples lists {} values", new_samples, count);
   Buffer<Word> listed(count);
-  QUARRY_ASSIGN_OR_RETURN(
-      const std::size_t used,
-      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(listed))));
-  *payload = payload->subspan(used);
+  QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &listed));
   std::partial_sum(listed.begin(), listed.end(), listed.begin());
   RankedGrid<V> ranked = Merge<V>(RankCoarse<V>(coarse, grid), listed);
   if (ranked.table.empty()) return DataLoss("a level coded as ranks has no values");

@@ -269,10 +269,7 @@ Status DecodeDirectly(const V* coarse, const GridView<V>& grid, std::size_t new_
   const StepCode code = UnpackStepCode(GetLittleEndian<std::uint16_t>(payload->data()));
   *payload = payload->subspan(sizeof(std::uint16_t));
   Buffer<Word> words(new_samples);
-  QUARRY_ASSIGN_OR_RETURN(
-      const std::size_t used,
-      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
-  *payload = payload->subspan(used);
+  QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &words));
   ReconstructWords<V>(coarse, grid, code, words.data(), result);
   return Status::Ok();
 }
@@ -369,10 +366,7 @@ Status DecodeBase(const GridView<V>& grid, ByteSpan* payload, V* result) {
   using Word = WordOf<V>;
   const std::size_t count = Count(grid.shape);
   Buffer<Word> words(grid.valid == nullptr ? count : CountValid(grid.valid, count));
-  QUARRY_ASSIGN_OR_RETURN(
-      const std::size_t used,
-      entropy::ReadPlanes(*payload, sizeof(Word), std::as_writable_bytes(std::span(words))));
-  *payload = payload->subspan(used);
+  QUARRY_RETURN_IF_ERROR(entropy::TakePlanes(payload, &words));
   Word before = 0;
   for (Word& word : words) {
     before = static_cast<Word>(before + UnZigZag<Word>(word));

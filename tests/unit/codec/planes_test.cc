@@ -42,9 +42,10 @@ TEST(Planes, ReturnWhatWasAppendedInEveryLayout) {
         payload.push_back(std::byte{77});  // byte of the next reader
 
         Bytes decoded(words.size(), std::byte{0xee});
-        const Result<std::size_t> used = ReadPlanes(payload, word_size, decoded);
-        ASSERT_TRUE(used.ok()) << used.status().message();
-        EXPECT_EQ(*used, size);
+        ByteSpan rest = payload;
+        const Status taken = TakePlanes(&rest, word_size, decoded);
+        ASSERT_TRUE(taken.ok()) << taken.message();
+        EXPECT_EQ(payload.size() - rest.size(), size);
         EXPECT_EQ(decoded, words) << "word size " << word_size << " layout " << static_cast<int>(layout);
       }
     }
@@ -81,8 +82,8 @@ TEST(Planes, TruncatedPayloadsAreDataLoss) {
     const Bytes payload = Encode(words, 4, layout);
     Bytes decoded(words.size());
     for (std::size_t size = 0; size < payload.size(); ++size) {
-      const Result<std::size_t> used = ReadPlanes(ByteSpan(payload).first(size), 4, decoded);
-      EXPECT_FALSE(used.ok()) << size << " of " << payload.size();
+      ByteSpan rest = ByteSpan(payload).first(size);
+      EXPECT_FALSE(TakePlanes(&rest, 4, decoded).ok()) << size << " of " << payload.size();
     }
   }
 }
@@ -97,10 +98,9 @@ TEST(Planes, DamagedPayloadsNeverReadOutOfBounds) {
       for (unsigned n = 1 + random() % 3; n > 0; --n)
         damaged[random() % (random() % 2 == 0 ? 16 : damaged.size())] = static_cast<std::byte>(random());
       Bytes decoded(words.size());
-      const Result<std::size_t> used = ReadPlanes(damaged, 4, decoded);
-      if (used.ok()) {
-        EXPECT_LE(*used, damaged.size());
-      }
+      ByteSpan rest = damaged;
+      (void)TakePlanes(&rest, 4, decoded);
+      EXPECT_LE(rest.size(), damaged.size());
     }
   }
 }
@@ -108,10 +108,10 @@ TEST(Planes, DamagedPayloadsNeverReadOutOfBounds) {
 TEST(Planes, UnknownLayoutIsDataLoss) {
   const Bytes payload(10, std::byte{3});
   Bytes decoded(4);
-  const Result<std::size_t> used = ReadPlanes(payload, 4, decoded);
-  ASSERT_FALSE(used.ok());
-  EXPECT_EQ(used.status().code(), StatusCode::kDataLoss);
-  EXPECT_NE(used.status().message().find("layout 3"), std::string::npos);
+  ByteSpan rest = payload;
+  const Status taken = TakePlanes(&rest, 4, decoded);
+  EXPECT_EQ(taken.code(), StatusCode::kDataLoss);
+  EXPECT_NE(taken.message().find("layout 3"), std::string::npos);
 }
 
 }  // namespace
