@@ -2,8 +2,6 @@
 
 #include <png.h>
 
-#include <algorithm>
-
 namespace quarry::picture {
 namespace {
 

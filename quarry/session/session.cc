@@ -1,7 +1,6 @@
 #include "quarry/session/session.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "quarry/dataset/patch_keys.h"

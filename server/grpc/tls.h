@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "quarry/base/status.h"
 #include "server/certificate.h"

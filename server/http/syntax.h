@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <ctime>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -1,10 +1,8 @@
 #include "quarry/codec/entropy/planes.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 #include "quarry/base/per_thread.h"
 #include "quarry/codec/entropy/varint.h"

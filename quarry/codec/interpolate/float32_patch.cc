@@ -1,7 +1,6 @@
 #include "quarry/codec/interpolate/float32_patch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace quarry::interpolate {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/choose_predictor.h"

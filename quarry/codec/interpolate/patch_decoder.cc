@@ -2,7 +2,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "quarry/codec/entropy/varint.h"
 #include "quarry/codec/interpolate/float32_patch.h"

@@ -1,6 +1,5 @@
 #include "quarry/codec/interpolate/reference.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "quarry/codec/instruction_sets.h"

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <vector>
 
 #include "quarry/bytes.h"

@@ -1,7 +1,6 @@
 #include "quarry/codec/lossless/step.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "quarry/codec/entropy/planes.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "quarry/codec/mask/bit_grid.h"
 #include "quarry/codec/mask/sample_streams.h"

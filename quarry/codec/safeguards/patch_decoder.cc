@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "quarry/codec/entropy/varint.h"

@@ -1,7 +1,6 @@
 #include "quarry/codec/wavelet_zfp/lifting.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "quarry/geometry/patch_grid.h"
