@@ -8,7 +8,6 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
-#include "quarry/geometry/patch_grid.h"
 #include "quarry/query/fetch.h"
 
 namespace quarry::server {

@@ -5,7 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "quarry/base/wide_integer.h"
 #include "quarry/codec/mask/missing_values.h"
 #include "quarry/codec/mask/validity_coder.h"
 #include "quarry/codec/sample_span.h"

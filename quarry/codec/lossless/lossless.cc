@@ -4,7 +4,6 @@
 
 #include "quarry/codec/lossless/patch_form.h"
 #include "quarry/codec/sample_span.h"
-#include "quarry/geometry/patch_grid.h"
 
 namespace quarry {
 namespace {
