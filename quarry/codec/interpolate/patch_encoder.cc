@@ -138,17 +138,13 @@ Status TryOtherForms(const PatchLayout& layout, ByteSpan samples, Validity valid
   return Status::Ok();
 }
 
-/// Codes a patch whose last layer is exact.
-CodedLayers CodeExactly(const PatchLayout& layout, ByteSpan samples, Validity validity, Tolerances tolerances,
-                        const PatchReference* reference) {
-  CodedLayers coded = DispatchNarrow(layout.type, [&]<typename S>(S) {
-    return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
-  });
-  if (layout.type != DataType::kFloat64 || !AreFloat32(SamplesOf<double>(samples), validity)) return coded;
-  // Float32 has fewer bits for whole numbers, and for tolerances that are small beside the samples.
+/// Replaces the layers of a patch of float64 by those of float32, if that has all its numbers and they are
+/// smaller: there are fewer bits for whole numbers, and for tolerances that are small beside the samples.
+void TryFloat32(const PatchLayout& layout, ByteSpan samples, Validity validity, Tolerances tolerances,
+                const PatchReference* reference, CodedLayers* layers) {
+  if (layout.type != DataType::kFloat64 || !AreFloat32(SamplesOf<double>(samples), validity)) return;
   CodedLayers narrow = CodeAsFloat32(layout, SamplesOf<double>(samples), validity, tolerances, reference);
-  return SizeOfAll(narrow.patch.levels) < SizeOfAll(coded.patch.levels) ? std::move(narrow)
-                                                                        : std::move(coded);
+  if (SizeOfAll(narrow.patch.levels) < SizeOfAll(layers->patch.levels)) *layers = std::move(narrow);
 }
 
 Status CheckTolerances(Tolerances tolerances) {
@@ -178,14 +174,12 @@ Result<CodedPatch> EncodePatch(const PatchLayout& layout, ByteSpan samples, Vali
                                                      static_cast<std::ptrdiff_t>(count))) {
     return InvalidArgument("a patch of {} levels without a valid sample", layout.levels);
   }
-  CodedLayers layers;
+  CodedLayers layers = DispatchNarrow(layout.type, [&]<typename S>(S) {
+    return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
+  });
   if (tolerances.size() > 1 && tolerances.back() == 0) {
-    layers = CodeExactly(layout, samples, validity, tolerances, reference);
+    TryFloat32(layout, samples, validity, tolerances, reference, &layers);
     QUARRY_RETURN_IF_ERROR(TryOtherForms(layout, samples, validity, &layers));
-  } else {
-    layers = DispatchNarrow(layout.type, [&]<typename S>(S) {
-      return CodeLayers<S>(layout, SamplesOf<S>(samples), validity, tolerances, reference);
-    });
   }
   layers.patch.refers = layers.referring != 0;
   return std::move(layers.patch);
