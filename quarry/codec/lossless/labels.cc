@@ -80,12 +80,6 @@ class PassDecisions {
   bool last_exception_ = false;
 };
 
-/// Ordered word of a sample with these bits; back with SampleOf.
-template <typename V>
-WordOf<V> OrderedBits(WordOf<V> bits) {
-  return OrderedWord<V>(std::bit_cast<V>(bits));
-}
-
 template <typename V>
 WordOf<V> MeanWord(const Neighbours<WordOf<V>>& near) {
   const auto before = Load<V>(std::bit_cast<V>(near.before));
@@ -104,7 +98,7 @@ class EncodingSide {
     return bit;
   }
   Word Listed(Word sample, const Neighbours<Word>& near) {
-    const Word ordered = OrderedBits<V>(sample);
+    const Word ordered = OrderedWord<V>(std::bit_cast<V>(sample));
     list_.push_back(ordered);
     differences_.push_back(ZigZag<Word>(static_cast<Word>(ordered - MeanWord<V>(near))));
     return sample;
