@@ -42,8 +42,8 @@ Result<std::set<std::uint64_t>> HiddenSteps(const fs::path& dataset) {
   std::set<std::uint64_t> hidden;
   for (const FolderEntry& entry : entries) {
     if (!entry.name.starts_with(prefix)) continue;
-    const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(entry.name.substr(prefix.size()));
-    if (number.ok()) hidden.insert(*number);
+    std::uint64_t number = 0;
+    if (ReadNumber(std::string_view(entry.name).substr(prefix.size()), &number)) hidden.insert(number);
   }
   return hidden;
 }
@@ -78,7 +78,6 @@ Result<std::vector<Owned>> Find(const AttributeOwner& owner, const fs::path& pat
                                 DatasetDescription* dataset) {
   using Kind = AttributeOwner::Kind;
   if (owner.kind == Kind::kDataset) return std::vector<Owned>{{&dataset->attributes, nullptr}};
-  if (owner.kind == Kind::kTime) return std::vector<Owned>{{&dataset->time_attributes, nullptr}};
   const std::optional<std::size_t> number = dataset->FindField(owner.field);
   if (!number) return NoField(owner.field, path);
   FieldDescription& field = dataset->fields[*number];

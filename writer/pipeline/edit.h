@@ -15,7 +15,7 @@ namespace quarry::writer {
 
 /// Owner of attributes.
 struct AttributeOwner {
-  enum class Kind : std::uint8_t { kDataset, kField, kAxis, kTime };
+  enum class Kind : std::uint8_t { kDataset, kField, kAxis };
   Kind kind = Kind::kDataset;
   std::string field;     ///< for kField, and for kAxis one that has the axis
   std::size_t axis = 0;  ///< 0 to 2: x, y, z. All grids that share the axis have its attributes

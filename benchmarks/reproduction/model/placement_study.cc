@@ -85,8 +85,9 @@ class Study {
     MPI_Barrier(comm_);
     const double start = MPI_Wtime();
     const double core_start = CoreSeconds();
-    std::vector<writer::EncodedPatchOfGrid> kept;
     const Status encoded = writer::Guarded([&]() -> Status {
+      std::vector<writer::EncodedPatchOfGrid> kept;
+      kept.reserve(p->patches.size());
       for (const writer::PatchSamples& patch : p->patches) {
         QUARRY_ASSIGN_OR_RETURN(writer::EncodedPatchOfGrid one,
                                 writer::EncodePatchOfGrid(p->grid, settings, patch));

@@ -36,6 +36,13 @@ constexpr auto find(Range& range, const Value& value) {
   return std::find(range.begin(), range.end(), value);
 }
 
+template <typename Range, typename Less = std::less<>, typename Projection>
+constexpr auto min_element(Range& range, Less less, Projection projection) {
+  return std::min_element(range.begin(), range.end(), [&](const auto& a, const auto& b) {
+    return less(std::invoke(projection, a), std::invoke(projection, b));
+  });
+}
+
 template <typename Range, typename Out, typename Predicate>
 constexpr Out copy_if(const Range& range, Out out, Predicate predicate) {
   return std::copy_if(range.begin(), range.end(), out,

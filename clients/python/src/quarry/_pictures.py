@@ -257,7 +257,7 @@ def to_pyvista(samples: Samples) -> Any:
     z, y, x = coords.values()
     array = with_nan(samples.array)
     spacing = [spacing_of(positions) or 0 for positions in (x, y, z)]
-    if min(spacing) <= 0:  # which an image cannot have
+    if not array.size or min(spacing) <= 0:  # which an image cannot have
         # VTK finds points along ascending positions only.
         turned = tuple(slice(None, None, -1 if len(axis) > 1 and axis[0] > axis[-1] else 1) for axis in (z, y, x))
         array = array[turned]

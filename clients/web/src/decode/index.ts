@@ -12,9 +12,8 @@ import { DecoderPool } from "./pool";
 
 export { canDecode } from "./decoder";
 
-export function createPatchDecoder(): PatchDecoder {
-  // One worker less than the machine has processors.
-  const workers = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
+/** One worker less than the machine has processors, if it is not said how many. */
+export function createPatchDecoder(workers = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1))): PatchDecoder {
   return new DecoderPool({
     workers, load: loadModule, spawn: () => new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }),
   });
