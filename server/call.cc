@@ -71,7 +71,7 @@ Call::~Call() {
 
 Status Call::Enter() {
   if (operations_->draining)
-    return {StatusCode::kUnavailable, "the server is stopping; ask another one, or this one when it is back"};
+    return Unavailable("the server is stopping; ask another one, or this one when it is back");
   QUARRY_RETURN_IF_ERROR(Authenticate());
   const std::string client = Client();
   QUARRY_ASSIGN_OR_RETURN(share_, operations_->clients.Begin(client, operations_->limits.calls));
@@ -140,11 +140,10 @@ Status Call::Admit(const Demand& demand) {
   }
   const std::uint64_t most = std::max(demand.payload, demand.reply);
   if (limit == 0 || most <= limit) return share_.Add(most, instead);
-  return {
-      StatusCode::kResourceExhausted,
-      fmt::format("this read needs {} of payload and has {} of samples, and this server allows {} for one "
-                  "request; ask for {}",
-                  FormatBytes(demand.payload), FormatBytes(demand.reply), FormatBytes(limit), instead)};
+  return ResourceExhausted(
+      "this read needs {} of payload and has {} of samples, and this server allows {} for one "
+      "request; ask for {}",
+      FormatBytes(demand.payload), FormatBytes(demand.reply), FormatBytes(limit), instead);
 }
 
 void Call::StopClock() {

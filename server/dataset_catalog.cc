@@ -121,7 +121,7 @@ Result<DatasetCatalog::Found> DatasetCatalog::RunSearch(const Cancelled& cancell
     LogLeftOut(found);
     return Found(std::make_shared<const Discovery>(std::move(found)));
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "there is no memory to search for datasets; ask later");
+    return ResourceExhausted("there is no memory to search for datasets; ask later");
   }
 }
 

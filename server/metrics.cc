@@ -140,10 +140,8 @@ Result<int> Metrics::Serve(const std::string& address) {
     for (const auto& watched : state_->watched) state_->exposer->RegisterCollectable(watched);
     return state_->exposer->GetListeningPorts().at(0);
   } catch (const std::exception& error) {
-    return Status(
-        StatusCode::kUnavailable,
-        fmt::format("cannot serve metrics on {} ({}); choose a free port of this machine, or port 0", address,
-                    error.what()));
+    return Unavailable("cannot serve metrics on {} ({}); choose a free port of this machine, or port 0",
+                       address, error.what());
   }
 }
 

@@ -113,10 +113,9 @@ class PlanResponseSink final : public PlanSink {
     *(header.number == 0 ? one.mutable_header() : one.add_more_headers()) = wire::ToProto(header);
     one.AppendToString(bytes_);  // messages one after the other are one message
     if (bytes_->size() <= limit_) return Status::Ok();
-    return {
-        StatusCode::kResourceExhausted,
-        fmt::format("the plan of {} of {} answers is more than {}; ask for fewer steps or fields at a time",
-                    header.number + 1, header.count, FormatBytes(limit_))};
+    return ResourceExhausted(
+        "the plan of {} of {} answers is more than {}; ask for fewer steps or fields at a time",
+        header.number + 1, header.count, FormatBytes(limit_));
   }
 
   std::uint64_t memory(std::size_t answers, std::uint64_t boxes) const override {
@@ -177,8 +176,7 @@ class StepMessages final : public StepSink {
   Status Continue() override {
     // At once, because the first step may be hours away: the client learns that the call was accepted.
     if (!std::exchange(begun_, true)) stream_->SendHeaders();
-    if (operations_->draining)
-      return {StatusCode::kUnavailable, "the server is stopping; go on watching at another"};
+    if (operations_->draining) return Unavailable("the server is stopping; go on watching at another");
     if (call_->Cancelled()) return {StatusCode::kCancelled, "the client has gone"};
     // A token that was removed from the file gives no more access, and this call may last for days.
     return call_->CheckAccess(catalog_);
@@ -253,7 +251,7 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
   try {
     status = work(&call);
   } catch (const std::bad_alloc&) {
-    status = {StatusCode::kResourceExhausted, "the server is out of memory; ask for less, or later"};
+    status = ResourceExhausted("the server is out of memory; ask for less, or later");
   } catch (const std::exception& error) {
     status = InternalError("unexpected: {}", error.what());
   }
@@ -283,7 +281,7 @@ Status Service::Dispatch(const std::string& method, Peer* peer, MessageStream* s
     QUARRY_RETURN_IF_ERROR(Ask(peer, stream, call, &request, &memory));
     return WatchSteps(request, call, stream);
   }
-  return {StatusCode::kUnimplemented, fmt::format("the service has no method \"{}\"", method)};
+  return Unimplemented("the service has no method \"{}\"", method);
 }
 
 template <typename Request>
@@ -305,10 +303,10 @@ Status Service::Ask(Peer* peer, MessageStream* stream, Call* call, Request* requ
   }
   if (!kPoints && bytes.size() > kSmallQuestion) QUARRY_RETURN_IF_ERROR(pin(kTimesParsed * bytes.size()));
   if (kPoints && !memory->Resize(kTimesParsedPoints * bytes.size())) {
-    return {StatusCode::kResourceExhausted,
-            fmt::format("the question has {} bytes, and this server has too little memory for it; ask for "
-                        "fewer points at a time",
-                        bytes.size())};
+    return ResourceExhausted(
+        "the question has {} bytes, and this server has too little memory for it; ask for "
+        "fewer points at a time",
+        bytes.size());
   }
   QUARRY_RETURN_IF_ERROR(ParseQuestion(bytes, request));
   bytes = {};

@@ -42,11 +42,11 @@ Result<std::shared_ptr<const query::CurvilinearGrid>> ReadCurvilinear(const Data
   const DatasetDescription& description = dataset.description();
   const GridDescription& grid = description.GridOf(fields.x);
   if (grid.samples() > kMaxPlaces) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("the coordinates \"{}\" and \"{}\" have {} samples each, and at most {} are "
-                              "kept in memory; give sample coordinates, without --physical",
-                              Printable(description.fields[fields.x].name),
-                              Printable(description.fields[fields.y].name), grid.samples(), kMaxPlaces));
+    return ResourceExhausted(
+        "the coordinates \"{}\" and \"{}\" have {} samples each, and at most {} are "
+        "kept in memory; give sample coordinates, without --physical",
+        Printable(description.fields[fields.x].name), Printable(description.fields[fields.y].name),
+        grid.samples(), kMaxPlaces);
   }
   QUARRY_ASSIGN_OR_RETURN(std::vector<double> x, ReadCoordinates(dataset, fields.x, step, call));
   QUARRY_ASSIGN_OR_RETURN(std::vector<double> y, ReadCoordinates(dataset, fields.y, step, call));

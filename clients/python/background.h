@@ -110,7 +110,7 @@ class Feed {
   /// @param check  throws what is made of an error at the end
   std::optional<T> Next(void (*check)(Status)) {
     State& state = *state_;
-    if (process_ != getpid()) check({StatusCode::kFailedPrecondition, "this was begun by another process"});
+    if (process_ != getpid()) check(FailedPrecondition("this was begun by another process"));
     if (!WaitForSignalOr(&state.mutex, &state.changed, [&] { return state.value || state.ended; })) {
       Close();
       throw nanobind::python_error();

@@ -30,10 +30,10 @@ class OfProcess {
 
   const std::shared_ptr<T>& get() const {
     if (process_ == getpid()) return value_;
-    throw StatusError{{StatusCode::kFailedPrecondition,
-                       fmt::format("this was opened by process {}, of which this one, {}, is a fork; open it "
-                                   "again here",
-                                   process_, getpid())}};
+    throw StatusError{
+        FailedPrecondition("this was opened by process {}, of which this one, {}, is a fork; open it "
+                           "again here",
+                           process_, getpid())};
   }
 
  private:

@@ -52,10 +52,9 @@ void UseGrpc() {
   pid_t none = 0;
   if (used_by.compare_exchange_strong(none, getpid())) return client::EnableGrpc();
   if (used_by == getpid()) return;
-  throw StatusError{
-      {StatusCode::kFailedPrecondition,
-       "this process was forked from one that had opened a server, and cannot open any; start processes with "
-       "multiprocessing's \"spawn\" or \"forkserver\", or open servers after the fork only"}};
+  throw StatusError{FailedPrecondition(
+      "this process was forked from one that had opened a server, and cannot open any; start processes with "
+      "multiprocessing's \"spawn\" or \"forkserver\", or open servers after the fork only")};
 }
 
 // ---- Datasets

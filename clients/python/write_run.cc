@@ -253,11 +253,10 @@ class Run {
             CheckSameInput(path, step.first, published, field.name, kSourceName, step.second));
         continue;
       }
-      return {
-          StatusCode::kAlreadyExists,
-          fmt::format("step {} of \"{}\" has the field \"{}\" already; leave the step out to go on after the "
-                      "last one, or choose another field",
-                      step.first, path, field.name)};
+      return AlreadyExists(
+          "step {} of \"{}\" has the field \"{}\" already; leave the step out to go on after the "
+          "last one, or choose another field",
+          step.first, path, field.name);
     }
     return Status::Ok();
   }

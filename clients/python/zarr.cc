@@ -46,7 +46,7 @@ template <typename Message>
 Message Parse(const nb::bytes& bytes) {
   Message message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    throw StatusError{{StatusCode::kInvalidArgument, "this is not a pickled hierarchy"}};
+    throw StatusError{InvalidArgument("this is not a pickled hierarchy")};
   return message;
 }
 

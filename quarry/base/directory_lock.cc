@@ -101,29 +101,27 @@ Result<bool> TryCreateOwner(int folder, const fs::path& path, const std::string&
 }
 
 Status Held(const fs::path& path, int waited) {
-  return {
-      StatusCode::kUnavailable,
-      fmt::format("another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
-                  path.string(), waited)};
+  return Unavailable("another process is writing to \"{}\" (waited {} s); wait for it to end, then run again",
+                     path.string(), waited);
 }
 
 /// The error where an owner file is in the way.
 Status HeldBy(const Owner& owner, const fs::path& path, int waited) {
   const std::string file = (path / kOwnerName).string();
   if (owner.host.empty())
-    return {StatusCode::kUnavailable,
-            fmt::format("\"{}\" says that another process is writing to its folder (waited {} s); if none "
-                        "is, give --break-lock or remove the file",
-                        file, waited)};
+    return Unavailable(
+        "\"{}\" says that another process is writing to its folder (waited {} s); if none "
+        "is, give --break-lock or remove the file",
+        file, waited);
   if (IsOfThisHost(owner) && !Runs(owner.process))
-    return {StatusCode::kUnavailable,
-            fmt::format("process {} was writing to \"{}\" since {} and has ended without leaving its lock; "
-                        "give --break-lock, or remove \"{}\"",
-                        owner.process, path.string(), owner.since, file)};
-  return {StatusCode::kUnavailable,
-          fmt::format("process {} of \"{}\" is writing to \"{}\" since {} (waited {} s); wait for it to end, "
-                      "or if it no longer runs, give --break-lock or remove \"{}\"",
-                      owner.process, owner.host, path.string(), owner.since, waited, file)};
+    return Unavailable(
+        "process {} was writing to \"{}\" since {} and has ended without leaving its lock; "
+        "give --break-lock, or remove \"{}\"",
+        owner.process, path.string(), owner.since, file);
+  return Unavailable(
+      "process {} of \"{}\" is writing to \"{}\" since {} (waited {} s); wait for it to end, "
+      "or if it no longer runs, give --break-lock or remove \"{}\"",
+      owner.process, owner.host, path.string(), owner.since, waited, file);
 }
 
 /// Removes the owner file of a process that is not known to run.
@@ -133,10 +131,10 @@ Status BreakLock(int folder, const fs::path& path) {
   const std::string file = (path / kOwnerName).string();
   const Owner owner = ParseOwner(*line);
   if (IsOfThisHost(owner) && Runs(owner.process))
-    return {StatusCode::kFailedPrecondition,
-            fmt::format("the lock of \"{}\" cannot be broken: process {} holds it since {} and runs; end it, "
-                        "or if it is no writer, remove \"{}\"",
-                        path.string(), owner.process, owner.since, file)};
+    return FailedPrecondition(
+        "the lock of \"{}\" cannot be broken: process {} holds it since {} and runs; end it, "
+        "or if it is no writer, remove \"{}\"",
+        path.string(), owner.process, owner.since, file);
   if (::unlinkat(folder, kOwnerName, 0) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", file);
   return Status::Ok();
 }

@@ -20,8 +20,28 @@ Status NotFound(fmt::format_string<Args...> text, Args&&... args) {
   return {StatusCode::kNotFound, fmt::format(text, std::forward<Args>(args)...)};
 }
 template <typename... Args>
+Status Unavailable(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kUnavailable, fmt::format(text, std::forward<Args>(args)...)};
+}
+template <typename... Args>
 Status DataLoss(fmt::format_string<Args...> text, Args&&... args) {
   return {StatusCode::kDataLoss, fmt::format(text, std::forward<Args>(args)...)};
+}
+template <typename... Args>
+Status AlreadyExists(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kAlreadyExists, fmt::format(text, std::forward<Args>(args)...)};
+}
+template <typename... Args>
+Status ResourceExhausted(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kResourceExhausted, fmt::format(text, std::forward<Args>(args)...)};
+}
+template <typename... Args>
+Status FailedPrecondition(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kFailedPrecondition, fmt::format(text, std::forward<Args>(args)...)};
+}
+template <typename... Args>
+Status Unimplemented(fmt::format_string<Args...> text, Args&&... args) {
+  return {StatusCode::kUnimplemented, fmt::format(text, std::forward<Args>(args)...)};
 }
 template <typename... Args>
 Status InternalError(fmt::format_string<Args...> text, Args&&... args) {

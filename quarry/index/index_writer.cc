@@ -399,9 +399,8 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, locator->IsCurrent(step));
     QUARRY_RETURN_IF_ERROR(damage);
     if (!current)
-      return {
-          StatusCode::kFailedPrecondition,
-          fmt::format("the index \"{}\" does not have step {} as it is now; run quarry-index", folder, step)};
+      return FailedPrecondition("the index \"{}\" does not have step {} as it is now; run quarry-index",
+                                folder, step);
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset, step, field));

@@ -380,11 +380,10 @@ Status MissingFilter(const std::string& path, unsigned filter, const std::string
       {32013, "ZFP"}, {32015, "Zstandard"}, {32017, "SZ"},    {32024, "SZ3"}, {32026, "Blosc2"}};
   const auto known = kNames.find(filter);
   const std::string name = known == kNames.end() ? its_name : known->second;
-  return {
-      StatusCode::kUnavailable,
-      fmt::format("\"{}\" is compressed by the HDF5 filter {}{}, which is not installed; install its plugin "
-                  "and set HDF5_PLUGIN_PATH",
-                  path, filter, name.empty() ? "" : fmt::format(" \"{}\"", name))};
+  return Unavailable(
+      "\"{}\" is compressed by the HDF5 filter {}{}, which is not installed; install its plugin "
+      "and set HDF5_PLUGIN_PATH",
+      path, filter, name.empty() ? "" : fmt::format(" \"{}\"", name));
 }
 
 Result<Inputs> OpenArrays(const InputName& name, const InputOptions& options,

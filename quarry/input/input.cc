@@ -106,10 +106,9 @@ Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, 
         format->in_python == nullptr
             ? ""
             : fmt::format(", or in Python call quarry.write(DATASET, {})", format->in_python);
-    return Status(
-        StatusCode::kUnavailable,
-        fmt::format("this build has no reader for {} files, as \"{}\" is one; install {} and build again{}",
-                    format->name, path, format->library, in_python));
+    return Unavailable(
+        "this build has no reader for {} files, as \"{}\" is one; install {} and build again{}", format->name,
+        path, format->library, in_python);
   }
   QUARRY_ASSIGN_OR_RETURN(internal::Inputs inputs, format->open(name, options));
   for (const std::unique_ptr<Input>& input : inputs)

@@ -41,8 +41,8 @@ Status NotOurPosition() {
 }
 
 Status NotTheSame() {
-  return {StatusCode::kFailedPrecondition,
-          "the query or its data have changed since the answer began; ask again from the start"};
+  return FailedPrecondition(
+      "the query or its data have changed since the answer began; ask again from the start");
 }
 
 /// Passes on the samples of a read, and tells the caller of damage.
@@ -227,9 +227,8 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
     QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;
     if (sink->takes_payload() && !plan.references.steps.empty()) {
-      return Status(StatusCode::kUnimplemented,
-                    fmt::format("patches of step {} of \"{}\" refer to step {}; ask for samples instead",
-                                plan.query.step, plan.field, plan.references.steps.front().step));
+      return Unimplemented("patches of step {} of \"{}\" refer to step {}; ask for samples instead",
+                           plan.query.step, plan.field, plan.references.steps.front().step);
     }
     QUARRY_ASSIGN_OR_RETURN(const ResumePoint begin,
                             Settle(*series.opened->dataset, i == from.answers ? from : ResumePoint{}, takes,

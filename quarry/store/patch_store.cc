@@ -190,12 +190,10 @@ Result<PatchStore::Memory> PatchStore::Acquire(Kind* kind, std::uint64_t bytes, 
   const Place wanted(requester.client, bytes);
   Kind* giver = GiverOf(kind, wanted);
   if (giver == nullptr && !kind->HasPlaceFor(requester.client)) {
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("this request needs {} of memory in the server; {} of {} are in use by {} requests, and "
-                    "the queue is full with {} others, of all clients or of this one; ask again later",
-                    FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces,
-                    kind->waiting.size()));
+    return ResourceExhausted(
+        "this request needs {} of memory in the server; {} of {} are in use by {} requests, and "
+        "the queue is full with {} others, of all clients or of this one; ask again later",
+        FormatBytes(bytes), FormatBytes(InUse()), FormatBytes(total_), kind->pieces, kind->waiting.size());
   }
   if (giver == nullptr) {
     QUARRY_ASSIGN_OR_RETURN(giver, WaitForTurn(&lock, kind, wanted, requester.cancelled));
@@ -232,30 +230,30 @@ PatchStore::Memory PatchStore::Allot(Kind* kind, std::uint64_t client, std::uint
 
 Result<PatchStore::Memory> PatchStore::PinQuestion(std::uint64_t bytes, const Requester& requester) {
   if (bytes > MostForQuestions()) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("this question needs {} of memory, and all questions together have {} of {}; "
-                              "ask for less at once",
-                              FormatBytes(bytes), FormatBytes(MostForQuestions()), FormatBytes(total_)));
+    return ResourceExhausted(
+        "this question needs {} of memory, and all questions together have {} of {}; "
+        "ask for less at once",
+        FormatBytes(bytes), FormatBytes(MostForQuestions()), FormatBytes(total_));
   }
   return Acquire(&questions_, bytes, requester);
 }
 
 Result<PatchStore::Memory> PatchStore::Pin(std::uint64_t bytes, const Requester& requester) {
   if (bytes > MostPinned()) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("this request needs {} of memory at a time, and all requests together have {} "
-                              "of {}; ask for less at once: a smaller box, or a coarser level",
-                              FormatBytes(bytes), FormatBytes(MostPinned()), FormatBytes(total_)));
+    return ResourceExhausted(
+        "this request needs {} of memory at a time, and all requests together have {} "
+        "of {}; ask for less at once: a smaller box, or a coarser level",
+        FormatBytes(bytes), FormatBytes(MostPinned()), FormatBytes(total_));
   }
   return Acquire(&pinned_, bytes, requester);
 }
 
 Result<PatchStore::Memory> PatchStore::Reserve(std::uint64_t bytes, const Requester& requester) {
   if (bytes > MostReserved()) {
-    return Status(StatusCode::kResourceExhausted,
-                  fmt::format("decoding one patch needs {} of memory, and the server has {} for that; give "
-                              "it more, or ask for a coarser level",
-                              FormatBytes(bytes), FormatBytes(MostReserved())));
+    return ResourceExhausted(
+        "decoding one patch needs {} of memory, and the server has {} for that; give "
+        "it more, or ask for a coarser level",
+        FormatBytes(bytes), FormatBytes(MostReserved()));
   }
   return Acquire(&reserved_, bytes, requester);
 }

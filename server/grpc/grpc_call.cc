@@ -65,8 +65,8 @@ void GrpcCall::Run(Service* service, Health* health, std::shared_ptr<Connection>
   if (connection_ && connection_->is_cut()) {
     Cut();
   } else if (one_too_many) {
-    Refuse({StatusCode::kResourceExhausted,
-            "too many calls of this connection are running; ask again when some of them have ended"},
+    Refuse(ResourceExhausted(
+               "too many calls of this connection are running; ask again when some of them have ended"),
            "");
   } else if (!may_be_gone || !Gone()) {
     Answer(service, health);
@@ -81,8 +81,7 @@ void GrpcCall::Answer(Service* service, Health* health) {
     if (const std::optional<std::string> method = Health::MethodOf(context_.method()))
       return health->Answer(*method, this, this);
     if (connection_) connection_->CountFault(Connection::kUnknownMethod);
-    Refuse({StatusCode::kUnimplemented, fmt::format("no service has the method \"{}\"", context_.method())},
-           "");
+    Refuse(Unimplemented("no service has the method \"{}\"", context_.method()), "");
   } catch (const std::exception&) {  // no memory for the answer's end
     Cut();
   }
@@ -166,20 +165,19 @@ Result<std::string> GrpcCall::Receive(std::size_t most) {
   const bool received = may_come && Wait();
   if (connection_) connection_->EndQuestion(kLongestMessage, received);
   if (!may_come)
-    return Status(StatusCode::kResourceExhausted,
-                  "too many calls of this connection wait for their questions; send the questions first");
+    return ResourceExhausted(
+        "too many calls of this connection wait for their questions; send the questions first");
   if (!received) {
     questionless_ = true;
     if (Gone()) return Status(StatusCode::kCancelled, "the question did not arrive in time");
     return InvalidArgument("the call ended without a question");
   }
   if (bytes.Length() > most)
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("the question has {} bytes, and this method accepts at most {}; ask for less at a time",
-                    bytes.Length(), most));
+    return ResourceExhausted(
+        "the question has {} bytes, and this method accepts at most {}; ask for less at a time",
+        bytes.Length(), most);
   std::vector<grpc::Slice> slices;
-  if (!bytes.Dump(&slices).ok()) return Status(StatusCode::kResourceExhausted, "no memory for the question");
+  if (!bytes.Dump(&slices).ok()) return ResourceExhausted("no memory for the question");
   std::string question;
   question.reserve(bytes.Length());
   for (const grpc::Slice& slice : slices)

@@ -41,9 +41,8 @@ void Health::Answer(const std::string& method, Peer* peer, MessageStream* stream
     stream->Refuse(status, "");
   };
   if (call.number() > kMostCalls) {
-    return refuse(
-        {StatusCode::kResourceExhausted,
-         fmt::format("the health service is busy with {} calls, its maximum; ask again later", kMostCalls)});
+    return refuse(ResourceExhausted("the health service is busy with {} calls, its maximum; ask again later",
+                                    kMostCalls));
   }
   const Result<ClientShares::Share> share = clients_.Begin(AddressWithoutPort(peer->address()));
   if (!share.ok()) return refuse(share.status());
@@ -55,7 +54,7 @@ void Health::Answer(const std::string& method, Peer* peer, MessageStream* stream
 Status Health::Dispatch(const std::string& method, Peer* peer, MessageStream* stream) {
   if (method != "Check" && method != "Watch") {
     if (Connection* connection = peer->connection()) connection->CountFault(Connection::kUnknownMethod);
-    return {StatusCode::kUnimplemented, "the health service has the methods Check and Watch"};
+    return Unimplemented("the health service has the methods Check and Watch");
   }
   QUARRY_ASSIGN_OR_RETURN(const std::string bytes,
                           ReceiveQuestion(operations_, peer, stream, kLargestQuestion));

@@ -116,8 +116,8 @@ Status Listener::Listen(const ListenOptions& options) {
     };
     if (workers_->Run(receive)) continue;
     Stop();
-    return {StatusCode::kResourceExhausted,
-            "the system gives the server no threads; raise its limit of processes or memory"};
+    return ResourceExhausted(
+        "the system gives the server no threads; raise its limit of processes or memory");
   }
   acceptor_->Start([this](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;

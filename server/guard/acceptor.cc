@@ -89,9 +89,7 @@ bool HasEnded(int socket) {
 FileDescriptor Spare() { return FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 Status CannotListen(const std::string& address, const std::string& why) {
-  return {
-      StatusCode::kUnavailable,
-      fmt::format("cannot listen on {} ({}); choose a free port of this machine, or port 0", address, why)};
+  return Unavailable("cannot listen on {} ({}); choose a free port of this machine, or port 0", address, why);
 }
 
 }  // namespace

@@ -47,11 +47,10 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client, int m
   const auto use = uses_.try_emplace(client, Use{0, 0, 0, RateLimit(rate, 2 * rate)}).first;
   const bool alone = IsAlone(client, use->second, now);
   if (rate > 0 && !use->second.rate.Allow(now) && !alone) {
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("\"{}\" asks more than the {:.6g} calls a second that this server answers one client; "
-                    "ask again later, and for more at a time",
-                    client, rate));
+    return ResourceExhausted(
+        "\"{}\" asks more than the {:.6g} calls a second that this server answers one client; "
+        "ask again later, and for more at a time",
+        client, rate);
   }
   QUARRY_RETURN_IF_ERROR(Check(client, use->second, most));
   ++use->second.calls;
@@ -62,26 +61,22 @@ Result<ClientShares::Share> ClientShares::Begin(const std::string& client, int m
 /// Whether there is a place for one more call.
 Status ClientShares::Check(const std::string& client, const Use& use, int most) const {
   if (limits_.calls > 0 && use.calls >= limits_.calls) {
-    return {StatusCode::kResourceExhausted,
-            fmt::format("{} calls of \"{}\" are running, and {} is the most that this server answers one "
-                        "client at a time; ask again when one of them has ended",
-                        use.calls, client, limits_.calls)};
+    return ResourceExhausted(
+        "{} calls of \"{}\" are running, and {} is the most that this server answers one "
+        "client at a time; ask again when one of them has ended",
+        use.calls, client, limits_.calls);
   }
   if (limits_.calls > 0 && use.calls + use.untaken >= limits_.calls + kUntaken) {
-    return {StatusCode::kResourceExhausted,
-            fmt::format("\"{}\" has not taken {} of its answers; take them before you ask again", client,
-                        use.untaken)};
+    return ResourceExhausted("\"{}\" has not taken {} of its answers; take them before you ask again", client,
+                             use.untaken);
   }
   if (most > 0 && running_ >= most) {
-    return {
-        StatusCode::kResourceExhausted,
-        fmt::format(
-            "{} calls are running, and {} is the most that this server answers at a time; ask again later",
-            running_, most)};
+    return ResourceExhausted(
+        "{} calls are running, and {} is the most that this server answers at a time; ask again later",
+        running_, most);
   }
   if (most > 0 && running_ + untaken_ >= ThreadsFor(most)) {
-    return {StatusCode::kResourceExhausted,
-            fmt::format("{} answers of this server were not taken yet; ask again later", untaken_)};
+    return ResourceExhausted("{} answers of this server were not taken yet; ask again later", untaken_);
   }
   return Status::Ok();
 }
@@ -117,12 +112,11 @@ Status ClientShares::Share::Add(std::uint64_t bytes, const std::string& advice) 
   const std::uint64_t most = shares_->limits_.bytes;
   Use& use = shares_->uses_.at(client_);
   if (most > 0 && bytes > most - use.bytes) {
-    return {
-        StatusCode::kResourceExhausted,
-        fmt::format("this read costs {}, the others of \"{}\" that are running {}, and {} is the most that "
-                    "this server reads for one client at a time; ask {}for {}",
-                    FormatBytes(bytes), client_, FormatBytes(use.bytes), FormatBytes(most),
-                    use.bytes > 0 ? "again when they have ended, or " : "", advice)};
+    return ResourceExhausted(
+        "this read costs {}, the others of \"{}\" that are running {}, and {} is the most that "
+        "this server reads for one client at a time; ask {}for {}",
+        FormatBytes(bytes), client_, FormatBytes(use.bytes), FormatBytes(most),
+        use.bytes > 0 ? "again when they have ended, or " : "", advice);
   }
   use.bytes += bytes;
   bytes_ += bytes;

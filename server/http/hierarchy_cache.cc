@@ -25,11 +25,10 @@ Status HierarchyCache::Room::Grow(std::uint64_t bytes) {
     const auto found =
         std::ranges::min_element(cache_->kept_, {}, [](const auto& kept) { return kept.second.used; });
     if (found == cache_->kept_.end())
-      return {StatusCode::kResourceExhausted,
-              fmt::format(
-                  "the dataset as a Zarr hierarchy takes {}, and this server has {} for all of them; read "
-                  "it through the query service",
-                  FormatBytes(bytes), FormatBytes(cache_->most_))};
+      return ResourceExhausted(
+          "the dataset as a Zarr hierarchy takes {}, and this server has {} for all of them; read "
+          "it through the query service",
+          FormatBytes(bytes), FormatBytes(cache_->most_));
     oldest = std::move(found->second);
     cache_->kept_.erase(found);
   }

@@ -60,10 +60,8 @@ Result<std::string> HttpCall::ReceiveFrame(std::size_t most) {
   Request& request = *exchange()->request;
   const auto too_long = [&](std::uint64_t size) -> Status {
     exchange()->keep_alive = false;
-    return {
-        StatusCode::kResourceExhausted,
-        fmt::format("the question has {} bytes, and this method accepts at most {}; ask for less at a time",
-                    size, most)};
+    return ResourceExhausted(
+        "the question has {} bytes, and this method accepts at most {}; ask for less at a time", size, most);
   };
   const std::uint64_t announced = request.content_length().value_or(0);
   if (announced > most + kFrameHead) return too_long(announced - kFrameHead);
@@ -76,11 +74,9 @@ Result<std::string> HttpCall::ReceiveFrame(std::size_t most) {
   if (question.size() < kFrameHead) return InvalidArgument("the call ended without a question");
   const Frame frame = ParseFrame(question);
   if (frame.flags != 0)
-    return Status(
-        StatusCode::kUnimplemented,
-        fmt::format(
-            "the question is a frame with the flags {}; this server accepts only uncompressed messages",
-            frame.flags));
+    return Unimplemented(
+        "the question is a frame with the flags {}; this server accepts only uncompressed messages",
+        frame.flags);
   if (frame.size != question.size() - kFrameHead)
     return InvalidArgument("the question announces {} bytes and has {}; send one message", frame.size,
                            question.size() - kFrameHead);

@@ -17,14 +17,11 @@ beast::string_view ToBoost(std::string_view text) { return {text.data(), text.si
 std::string_view ToStd(beast::string_view text) { return {text.data(), text.size()}; }
 
 Status LongHead() {
-  return {StatusCode::kResourceExhausted,
-          fmt::format("the head of the request has more than {} bytes; send fewer and shorter headers",
-                      kMostHead)};
+  return ResourceExhausted("the head of the request has more than {} bytes; send fewer and shorter headers",
+                           kMostHead);
 }
 
-Status LongBody() {
-  return {StatusCode::kResourceExhausted, "the body of the request is too long; ask for less at a time"};
-}
+Status LongBody() { return ResourceExhausted("the body of the request is too long; ask for less at a time"); }
 
 Status LongFraming() {
   return InvalidArgument(
@@ -55,9 +52,8 @@ Status CheckFraming(const beast::http::fields& fields, bool old) {
   const std::string_view last =
       Trimmed(std::string_view(all).substr(comma == std::string::npos ? 0 : comma + 1));
   if (beast::iequals(ToBoost(last), "chunked"))
-    return {StatusCode::kUnimplemented,
-            fmt::format("unknown transfer codings \"{}\"; send the body as it is, or chunked",
-                        Printable(Beginning(all, 100)))};
+    return Unimplemented("unknown transfer codings \"{}\"; send the body as it is, or chunked",
+                         Printable(Beginning(all, 100)));
   return InvalidArgument(
       "the last transfer coding is \"{}\", which does not say where the body ends; send the "
       "body as it is, or chunked",

@@ -188,7 +188,7 @@ void SetRules(SSL_CTX* context) {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::Make(const Pem& pem) {
   Owned<SSL_CTX> context(SSL_CTX_new(TLS_server_method()));
-  if (!context) return Status(StatusCode::kResourceExhausted, "there is no memory for certificates");
+  if (!context) return ResourceExhausted("there is no memory for certificates");
   SetRules(context.get());
   const bool good = UseChain(context.get(), pem.certificate) && UseKey(context.get(), pem.key) &&
                     (pem.client_authority.empty() || RequireClients(context.get(), pem.client_authority));

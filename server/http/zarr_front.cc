@@ -74,7 +74,7 @@ class ChunkStream final : public InnerStream {
 
   Result<std::string> Receive(std::size_t most) override {
     if (question_.size() <= most) return question_;
-    return Status(StatusCode::kResourceExhausted, "the name of the dataset is too long");
+    return ResourceExhausted("the name of the dataset is too long");
   }
   bool Send(const Message& message, Follows) override {
     std::string bytes;

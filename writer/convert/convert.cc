@@ -53,9 +53,9 @@ class Run {
     if (options_.mode == OpenMode::kAppend || (options_.mode == OpenMode::kResume && exists)) {
       QUARRY_ASSIGN_OR_RETURN(existing, Publisher::ReadDescription(options_.output));
     } else if (exists) {
-      return {StatusCode::kAlreadyExists,
-              fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
-                          options_.output)};
+      return AlreadyExists(
+          "\"{}\" exists already; append to it (--append), or choose another name (--output)",
+          options_.output);
     }
     Jobs jobs = jobs_;
     if (existing) {
@@ -156,10 +156,10 @@ class Run {
       for (Job& job : jobs) {
         if (!published.has(job.info.field)) continue;
         if (options_.mode != OpenMode::kResume) {
-          return {StatusCode::kAlreadyExists,
-                  fmt::format("step {} of \"{}\" has the field \"{}\" already; leave --step out to go on "
-                              "after the last one, or choose another --field",
-                              step, options_.output, job.info.field)};
+          return AlreadyExists(
+              "step {} of \"{}\" has the field \"{}\" already; leave --step out to go on "
+              "after the last one, or choose another --field",
+              step, options_.output, job.info.field);
         }
         QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time, TimeOf(options_, {job}, unit_));
         QUARRY_RETURN_IF_ERROR(

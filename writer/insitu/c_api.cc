@@ -8,6 +8,7 @@
 namespace {
 
 using quarry::DataType;
+using quarry::FailedPrecondition;
 using quarry::Index3;
 using quarry::InvalidArgument;
 using quarry::Result;
@@ -81,7 +82,7 @@ struct quarry_insitu {
   }
 
   Status Start() {
-    if (dataset || closed) return {StatusCode::kFailedPrecondition, "the dataset was started before"};
+    if (dataset || closed) return FailedPrecondition("the dataset was started before");
     if (declared.ok() && !grid_is_set)
       declared = InvalidArgument("no grid is declared; call quarry_insitu_set_grid");
     QUARRY_ASSIGN_OR_RETURN(dataset, open(setup, boxes, declared));
@@ -119,8 +120,7 @@ int Declare(quarry_insitu* run, std::initializer_list<const void*> given, Work w
   if (run == nullptr) return QUARRY_INSITU_INVALID_ARGUMENT;
   const Status status = quarry::writer::Guarded([&]() -> Status {
     if (run->dataset || run->closed) {
-      return {StatusCode::kFailedPrecondition,
-              "declarations come before quarry_insitu_start; the dataset is started"};
+      return FailedPrecondition("declarations come before quarry_insitu_start; the dataset is started");
     }
     for (const void* argument : given) {
       if (argument == nullptr)
@@ -138,9 +138,9 @@ template <typename Work>
 int Use(quarry_insitu* run, Work work) {
   if (run == nullptr) return QUARRY_INSITU_INVALID_ARGUMENT;
   return run->Report(quarry::writer::Guarded([&]() -> Status {
-    if (run->closed) return {StatusCode::kFailedPrecondition, "the dataset is closed"};
+    if (run->closed) return FailedPrecondition("the dataset is closed");
     if (!run->dataset)
-      return {StatusCode::kFailedPrecondition, "the dataset is not started; call quarry_insitu_start first"};
+      return FailedPrecondition("the dataset is not started; call quarry_insitu_start first");
     return work();
   }));
 }

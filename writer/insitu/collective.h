@@ -15,12 +15,6 @@
 /// Shared by the calls of a simulation, whether its ranks write themselves or hand over to others.
 namespace quarry::insitu {
 
-/// kFailedPrecondition: a call out of order.
-template <typename... Args>
-Status FailedPrecondition(fmt::format_string<Args...> text, Args&&... args) {
-  return {StatusCode::kFailedPrecondition, fmt::format(text, std::forward<Args>(args)...)};
-}
-
 /// Local.
 /// @errors kFailedPrecondition: MPI is not running; kInvalidArgument: no intra-communicator
 Status CheckCommunicator(MPI_Comm comm);

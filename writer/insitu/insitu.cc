@@ -77,12 +77,10 @@ Status Run::BeginStep(std::int64_t step, std::optional<double> time) {
     for (const Field& field : setup_.declaration.fields)
       complete = complete && next.published.contains(field.name);
     if (complete && setup_.mode != OpenMode::kResume) {
-      return {
-          StatusCode::kAlreadyExists,
-          fmt::format(
-              "step {} of \"{}\" has all declared fields already; choose another step, or open the dataset "
-              "to resume, which skips what is there",
-              step, setup_.path)};
+      return AlreadyExists(
+          "step {} of \"{}\" has all declared fields already; choose another step, or open the dataset "
+          "to resume, which skips what is there",
+          step, setup_.path);
     }
     step_ = std::move(next);
     return Status::Ok();
@@ -91,9 +89,8 @@ Status Run::BeginStep(std::int64_t step, std::optional<double> time) {
 
 Status Run::CheckNew(const std::string& field) const {
   if (!step_->published.contains(field) || setup_.mode == OpenMode::kResume) return Status::Ok();
-  return {StatusCode::kAlreadyExists,
-          fmt::format("step {} of \"{}\" has the field \"{}\" already; choose another step", step_->number,
-                      setup_.path, field)};
+  return AlreadyExists("step {} of \"{}\" has the field \"{}\" already; choose another step", step_->number,
+                       setup_.path, field);
 }
 
 Status Run::PutViews(const std::string& field, DataType type, std::span<const BoxView> views) {

@@ -15,6 +15,7 @@ namespace {
 
 namespace insitu = quarry::insitu;
 namespace intransit = quarry::intransit;
+using quarry::FailedPrecondition;
 using quarry::InvalidArgument;
 using quarry::Result;
 using quarry::Status;
@@ -37,7 +38,7 @@ struct quarry_intransit {
   }
   Status CheckRoles() const {
     if (roles) return Status::Ok();
-    return {StatusCode::kFailedPrecondition, "quarry_intransit_split failed before"};
+    return FailedPrecondition("quarry_intransit_split failed before");
   }
 };
 

@@ -16,7 +16,6 @@
 namespace quarry::intransit {
 
 using insitu::Call;
-using insitu::FailedPrecondition;
 using internal::Answer;
 using writer::Guarded;
 using writer::Timer;

@@ -335,7 +335,7 @@ class Server {
 
 Result<Served> Serve(const Roles& roles, const ServeOptions& options) {
   if (!roles.writes()) {
-    return insitu::FailedPrecondition(
+    return FailedPrecondition(
         "this rank simulates; call Serve on the ranks for which roles.writes() is true");
   }
   QUARRY_ASSIGN_OR_RETURN(MPI_Comm comm, redistribute::DuplicateQuietly(roles.comm()));

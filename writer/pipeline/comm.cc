@@ -31,11 +31,10 @@ struct Parts {
     std::uint64_t end = 0;
     for (const Header& header : headers) {
       if (header.count > kMostInMessage || end + header.count > kMostInMessage) {
-        return {
-            StatusCode::kResourceExhausted,
-            fmt::format("the ranks bring more than {} numbers together, which MPI cannot gather; use larger "
-                        "patches, or fewer boxes",
-                        kMostInMessage)};
+        return ResourceExhausted(
+            "the ranks bring more than {} numbers together, which MPI cannot gather; use larger "
+            "patches, or fewer boxes",
+            kMostInMessage);
       }
       counts.push_back(static_cast<int>(header.count));
       offsets.push_back(static_cast<int>(end));

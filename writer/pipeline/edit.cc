@@ -188,9 +188,8 @@ class Removing {
       if (!locked_.dataset.FindField(field)) return NoField(field, path_);
     }
     if (fields_.size() < locked_.dataset.fields.size()) return Status::Ok();
-    return {
-        StatusCode::kFailedPrecondition,
-        fmt::format("no field of \"{}\" would remain; remove the whole directory instead", path_.string())};
+    return FailedPrecondition("no field of \"{}\" would remain; remove the whole directory instead",
+                              path_.string());
   }
 
   /// Remaining steps may need the ones to be removed.
@@ -199,9 +198,8 @@ class Removing {
       if (fields_.contains(field.name) || !field.complex) continue;
       for (const FieldDescription& other : locked_.dataset.fields) {
         if (other.complex && other.complex->of == field.complex->of && fields_.contains(other.name))
-          return {StatusCode::kFailedPrecondition,
-                  fmt::format("field \"{}\" is a part of complex \"{}\", as is \"{}\"; remove both",
-                              other.name, field.complex->of, field.name)};
+          return FailedPrecondition("field \"{}\" is a part of complex \"{}\", as is \"{}\"; remove both",
+                                    other.name, field.complex->of, field.name);
       }
     }
     for (const auto& [number, step] : all_) {
@@ -213,10 +211,9 @@ class Removing {
         }
         for (const std::uint64_t other : field.references) {
           if (steps_.contains(other))
-            return {StatusCode::kFailedPrecondition,
-                    fmt::format(
-                        "field \"{}\" of step {} refers to step {}; remove that step as well, or keep both",
-                        field.name, number, other)};
+            return FailedPrecondition(
+                "field \"{}\" of step {} refers to step {}; remove that step as well, or keep both",
+                field.name, number, other);
         }
       }
     }
@@ -226,11 +223,10 @@ class Removing {
   Status CheckStill(std::uint64_t step, const std::string& name) const {
     const std::optional<std::size_t> field = locked_.dataset.FindField(name);
     if (!field || !locked_.dataset.fields[*field].still) return Status::Ok();
-    return {StatusCode::kFailedPrecondition,
-            fmt::format(
-                "step {} has the field \"{}\", which stands for all steps; remove the field as well, or keep "
-                "the step",
-                step, name)};
+    return FailedPrecondition(
+        "step {} has the field \"{}\", which stands for all steps; remove the field as well, or keep "
+        "the step",
+        step, name);
   }
 
   bool Stays(std::uint64_t step, const FieldStepDescription& field) const {

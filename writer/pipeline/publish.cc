@@ -54,8 +54,7 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions&
   std::error_code ignored;
   if (fs::exists(dataset, ignored)) {
     std::move(lock).RemoveDirectory();
-    return Status(StatusCode::kAlreadyExists,
-                  fmt::format("\"{}\" was created by another process just now", dataset.string()));
+    return AlreadyExists("\"{}\" was created by another process just now", dataset.string());
   }
   QUARRY_RETURN_IF_ERROR(RemoveAllButOwner(staging));
   return lock;
@@ -104,10 +103,8 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_
   std::error_code ignored;
   if (!append) {
     if (fs::exists(dataset, ignored)) {
-      return Status(
-          StatusCode::kAlreadyExists,
-          fmt::format("\"{}\" exists already; append to it (--append), or choose another name (--output)",
-                      path.string()));
+      return AlreadyExists(
+          "\"{}\" exists already; append to it (--append), or choose another name (--output)", path.string());
     }
     if (!fs::is_directory(dataset.parent_path(), ignored)) {
       return NotFound("there is no directory \"{}\" for the dataset; create it first",
@@ -199,12 +196,11 @@ Status CheckSameInput(const std::string& dataset, std::uint64_t step, const Publ
   const auto describe = [](const std::string& from, std::optional<double> at) {
     return at ? fmt::format("\"{}\" at time {}", from, *at) : fmt::format("\"{}\"", from);
   };
-  return {
-      StatusCode::kAlreadyExists,
-      fmt::format("step {} of \"{}\" has the field \"{}\" of {} already, and {} is given for it, which a "
-                  "resumed run would skip; append to go on after the last step, or give the series from its "
-                  "beginning",
-                  step, dataset, field, describe(before, published.time), describe(source, time))};
+  return AlreadyExists(
+      "step {} of \"{}\" has the field \"{}\" of {} already, and {} is given for it, which a "
+      "resumed run would skip; append to go on after the last step, or give the series from its "
+      "beginning",
+      step, dataset, field, describe(before, published.time), describe(source, time));
 }
 
 fs::path Publisher::Root() const { return existing_ ? dataset_ : DatasetStaging(dataset_); }

@@ -29,16 +29,15 @@ Status CheckIsDataset(const fs::path& dataset) {
   for (const FolderEntry& entry : entries) {
     described = described || entry.name == kParts[0];
     if (std::find(kParts.begin(), kParts.end(), entry.name) != kParts.end()) continue;
-    return {StatusCode::kFailedPrecondition,
-            fmt::format("\"{}\" is not replaced: it holds \"{}\", which does not belong to a dataset; move "
-                        "that elsewhere, or choose another path",
-                        dataset.string(), entry.name)};
+    return FailedPrecondition(
+        "\"{}\" is not replaced: it holds \"{}\", which does not belong to a dataset; move "
+        "that elsewhere, or choose another path",
+        dataset.string(), entry.name);
   }
   if (described) return Status::Ok();
-  return {StatusCode::kFailedPrecondition,
-          fmt::format(
-              "\"{}\" is not replaced: it has no dataset.json, so it is not a dataset; choose another path",
-              dataset.string())};
+  return FailedPrecondition(
+      "\"{}\" is not replaced: it has no dataset.json, so it is not a dataset; choose another path",
+      dataset.string());
 }
 
 /// Moves `staged` to `dataset`, and the old dataset to `staged` or `aside`.
@@ -64,10 +63,9 @@ Result<Replacement> Replacement::Begin(const fs::path& path, const LockOptions& 
   const fs::path dataset = fs::canonical(path, error);  // the target of a link is replaced
   if (error) return ErrnoStatus(error.value(), "find", path.string());
   if (!fs::is_directory(dataset, ignored)) {
-    return Status(
-        StatusCode::kFailedPrecondition,
-        fmt::format("\"{}\" is not replaced: it is not a folder, so it is not a dataset; choose another path",
-                    path.string()));
+    return FailedPrecondition(
+        "\"{}\" is not replaced: it is not a folder, so it is not a dataset; choose another path",
+        path.string());
   }
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, options));
   QUARRY_RETURN_IF_ERROR(CheckIsDataset(dataset));

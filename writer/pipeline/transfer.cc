@@ -103,8 +103,7 @@ class Messages {
     if (bytes.size() <= kMost) return true;
     if (status_.ok()) {
       status_ =
-          Status(StatusCode::kResourceExhausted,
-                 fmt::format("{} bytes of patches do not fit a message; use smaller patches", bytes.size()));
+          ResourceExhausted("{} bytes of patches do not fit a message; use smaller patches", bytes.size());
     }
     return false;
   }

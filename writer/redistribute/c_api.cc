@@ -79,8 +79,7 @@ std::vector<View> ViewsOf(const quarry_redistribution& r, const std::vector<Box>
 }
 
 Status NotCreated() {
-  return {StatusCode::kFailedPrecondition,
-          "there is no description: quarry_redistribute_create failed before"};
+  return FailedPrecondition("there is no description: quarry_redistribute_create failed before");
 }
 
 }  // namespace

@@ -130,10 +130,9 @@ Result<Layout> GatherLayout(const Communicator& comm, const Index3& dims, const 
   for (std::size_t r = 0; r < ranks; ++r) {
     const std::int64_t count = (boxes[2 * r] + boxes[2 * r + 1]) * static_cast<std::int64_t>(kNumbersOfBox);
     if (total + count > std::numeric_limits<int>::max())
-      return Status(
-          StatusCode::kResourceExhausted,
-          fmt::format("ranks 0 to {} own and need more than {} boxes, which MPI cannot gather; join boxes", r,
-                      std::numeric_limits<int>::max() / kNumbersOfBox));
+      return ResourceExhausted(
+          "ranks 0 to {} own and need more than {} boxes, which MPI cannot gather; join boxes", r,
+          std::numeric_limits<int>::max() / kNumbersOfBox);
     offsets[r] = static_cast<int>(total);
     counts[r] = static_cast<int>(count);
     total += count;
@@ -249,8 +248,7 @@ void Redistribution::State::SetSchedule(RankSchedule new_schedule, std::int64_t 
 
 Status Redistribution::State::Bind(std::span<const BoxView> owned, std::span<const MutableBoxView> needed) {
   if (!schedule)
-    return {StatusCode::kFailedPrecondition,
-            fmt::format("rank {} exchanges without a mapping; call Map before", comm.rank())};
+    return FailedPrecondition("rank {} exchanges without a mapping; call Map before", comm.rank());
   QUARRY_RETURN_IF_ERROR(CheckViews(schedule->owned, owned, "owns", comm.rank()));
   QUARRY_RETURN_IF_ERROR(CheckViews(schedule->needed, needed, "needs", comm.rank()));
   if (bound && std::ranges::equal(owned, owned_views) && std::ranges::equal(needed, needed_views))

@@ -142,11 +142,10 @@ Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
   const std::string& address = server.address;
   if (status.ok()) return Status::Ok();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return {StatusCode::kUnavailable,
-            fmt::format("cannot reach the server {}: {}; check the address, that quarry-server runs, and {}",
-                        address, status.error_message(),
-                        server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
-                                   : "that it does not need grpcs://")};
+    return Unavailable("cannot reach the server {}: {}; check the address, that quarry-server runs, and {}",
+                       address, status.error_message(),
+                       server.tls ? "that it speaks TLS with a certificate that --ca (QUARRY_CA) vouches for"
+                                  : "that it does not need grpcs://");
   }
   // Our own deadline has no message; the server's comes with its numbers.
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && RequestIdOf(status).empty()) {

@@ -150,8 +150,8 @@ class RemoteDataset final : public Dataset {
                                                      call.cancel, kLargestStatistics));
     QUARRY_ASSIGN_OR_RETURN(query::StatisticsAnswer answer, wire::FromProto(response));
     if (request.scale != query::HistogramScale::kLinear && answer.statistics.histogram.edges.empty())
-      return Status(StatusCode::kUnimplemented,
-                    "this server has only bins of equal width; leave the scale out, or update the server");
+      return Unimplemented(
+          "this server has only bins of equal width; leave the scale out, or update the server");
     const query::SeriesRequest samples{query::SamplesOf(request), {}, {}};
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(samples, call.cancel));
     QUARRY_ASSIGN_OR_RETURN(answer.header, ParseHeader(*described, samples, response.header()));
@@ -286,8 +286,7 @@ class RemoteDataset final : public Dataset {
     const bool cut = finished.ok() || finished.error_code() == grpc::StatusCode::CANCELLED;
     Status status = FromGrpc(finished, server);
     if (cut) {
-      status = {StatusCode::kUnavailable,
-                fmt::format("the connection to the server {} was cut; watch again", server.address)};
+      status = Unavailable("the connection to the server {} was cut; watch again", server.address);
     }
     if (status.code() != StatusCode::kUnavailable) return status;
     return std::optional(std::move(status));
@@ -311,8 +310,7 @@ class RemoteDataset final : public Dataset {
     if (receiver->ended()) return std::optional<Status>();
     if (broke) return std::optional(std::move(status));
     return std::optional(
-        Status(StatusCode::kUnavailable,
-               fmt::format("the answer of {} ended early; ask again", connection_->server().address)));
+        Unavailable("the answer of {} ended early; ask again", connection_->server().address));
   }
 
   const std::shared_ptr<const Connection> connection_;
@@ -376,11 +374,10 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const 
       std::vector<GridDescription> grids;
       for (const pb::Grid& grid : summary.grids()) {
         if (grid.patch().empty())
-          return Status(
-              StatusCode::kUnimplemented,
-              fmt::format("the server {0} is of an older release, whose lists this program cannot read; name "
-                          "the dataset, as {1}{0}/NAME, or use a program of that release",
-                          remote.server.address, remote.scheme()));
+          return Unimplemented(
+              "the server {0} is of an older release, whose lists this program cannot read; name "
+              "the dataset, as {1}{0}/NAME, or use a program of that release",
+              remote.server.address, remote.scheme());
         QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), format::FromProto(grid));
       }
       QUARRY_RETURN_IF_ERROR(pages.TakeItem(summary.name()));
