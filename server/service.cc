@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/wire/convert.h"
@@ -390,8 +390,7 @@ Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::stri
   auto first = dataset.steps().begin();
   if (const std::string& token = request->page_token(); !token.empty()) {
     std::uint64_t last = 0;
-    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), last);
-    if (error != std::errc() || end != token.data() + token.size())
+    if (!ReadNumber(token, &last))
       return InvalidArgument("page token \"{}\" is not from this server; begin with an empty one", token);
     first = std::upper_bound(dataset.steps().begin(), dataset.steps().end(), last);
   }

@@ -1,8 +1,8 @@
 #include "options.h"
 
-#include <charconv>
-
+#include "quarry/base/numbers.h"
 #include "quarry/base/output.h"
+#include "quarry/base/split.h"
 #include "quarry/command_line/command_line.h"
 
 namespace lbm {
@@ -22,19 +22,14 @@ constexpr double kMaxReynolds = 1e5;
 
 // Parses "128x64x64".
 std::optional<Int3> ParseDims(const std::string& text) {
+  const std::vector<std::string_view> parts = quarry::Split(text, 'x');
+  if (parts.size() != 3) return {};
   Int3 dims;
-  const char* position = text.data();
-  const char* const end = position + text.size();
   for (int axis = 0; axis < 3; ++axis) {
-    if (axis > 0 && (position == end || *position++ != 'x')) return {};
-    const auto [rest, error] = std::from_chars(position, end, dims[axis]);
     const int least = axis == 2 ? 1 : kMinCells;
-    if (error != std::errc() || dims[axis] < least || dims[axis] > kMaxCells) {
+    if (!quarry::ReadNumber(parts[axis], &dims[axis]) || dims[axis] < least || dims[axis] > kMaxCells)
       return {};
-    }
-    position = rest;
   }
-  if (position != end) return {};
   return dims;
 }
 

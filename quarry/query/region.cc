@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/base/numbers.h"
+#include "quarry/base/split.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/dimension_names.h"
 
@@ -106,15 +107,12 @@ Result<std::vector<AxisInterval>> ParseRegion(const std::string& text) {
       "lat=40:50,z=0:100",
       text);
   std::vector<AxisInterval> intervals;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view part : Split(text, ',')) {
     const std::size_t equals = part.rfind('=');
     const std::size_t colon = part.find(':', std::min(equals, part.size()));
-    if (equals == std::string::npos || colon == std::string::npos || equals == 0) return wrong;
-    AxisInterval interval{part.substr(0, equals), std::nullopt, std::nullopt};
-    const std::pair<std::string, std::optional<double>*> sides[] = {
+    if (equals == std::string_view::npos || colon == std::string_view::npos || equals == 0) return wrong;
+    AxisInterval interval{std::string(part.substr(0, equals)), std::nullopt, std::nullopt};
+    const std::pair<std::string_view, std::optional<double>*> sides[] = {
         {part.substr(equals + 1, colon - equals - 1), &interval.low},
         {part.substr(colon + 1), &interval.high}};
     for (const auto& [side, to] : sides) {

@@ -10,6 +10,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/endian.h"
+#include "quarry/base/split.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/zarr/documents.h"
 #include "quarry/zarr/keys.h"
@@ -313,7 +314,7 @@ std::optional<Entry> Hierarchy::Find(std::string_view key) const {
     entry.tag = Tag(ChecksumOf(*entry.value));
     return entry;
   }
-  const std::vector<std::string_view> parts = SplitPath(key);
+  const std::vector<std::string_view> parts = Split(key, '/');
   if (parts.size() < 3 || parts[2] != "c") return std::nullopt;
   const auto found = arrays_.find(fmt::format("{}/{}", parts[0], parts[1]));
   if (found == arrays_.end() || parts.size() - 3 != found->second.shape.size()) return std::nullopt;
@@ -340,7 +341,7 @@ Folder Hierarchy::List(std::string_view path) const {
     folder.chunks = levels;
     return folder;
   }
-  const std::vector<std::string_view> parts = SplitPath(path);
+  const std::vector<std::string_view> parts = Split(path, '/');
   const std::optional<std::uint64_t> level = ParseIndex(parts[0]);
   if (!level || *level >= levels) return folder;
   if (parts.size() == 1) {

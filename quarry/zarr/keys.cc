@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "quarry/base/numbers.h"
+#include "quarry/base/split.h"
 
 namespace quarry::zarr {
 namespace {
@@ -29,11 +30,9 @@ Result<bool> TakeOption(std::string_view part, View* view) {
     return true;
   }
   if (name != "fields") return false;
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t end = std::min(value.find(',', begin), value.size());
-    if (begin == end) return InvalidArgument("fields={} has an empty name; write fields=NAME,NAME", value);
-    view->fields.emplace_back(value.substr(begin, end - begin));
-    begin = end + 1;
+  for (const std::string_view field : Split(value, ',')) {
+    if (field.empty()) return InvalidArgument("fields={} has an empty name; write fields=NAME,NAME", value);
+    view->fields.emplace_back(field);
   }
   return true;
 }
@@ -86,16 +85,6 @@ std::vector<std::size_t> LengthsOfKeys(const std::vector<std::string_view>& part
 
 }  // namespace
 
-std::vector<std::string_view> SplitPath(std::string_view path) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    parts.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 std::optional<std::uint64_t> ParseIndex(std::string_view text) {
   constexpr std::size_t kMostDigits = 19;
   std::uint64_t number = 0;
@@ -107,7 +96,7 @@ std::optional<std::uint64_t> ParseIndex(std::string_view text) {
 bool IsChunkKey(std::string_view key) { return !key.ends_with("zarr.json"); }
 
 Result<std::vector<Place>> PlacesOf(std::string_view path) {
-  const std::vector<std::string_view> parts = SplitPath(path);
+  const std::vector<std::string_view> parts = Split(path, '/');
   std::vector<Place> places;
   for (const std::size_t length : LengthsOfKeys(parts)) {
     if (length >= parts.size()) continue;

@@ -12,9 +12,6 @@
 /// Keys of hierarchies, and paths that lead to them.
 namespace quarry::zarr {
 
-/// The parts of a path between its slashes; at least one.
-std::vector<std::string_view> SplitPath(std::string_view path);
-
 /// A decimal number without leading zeros; nothing: something else.
 std::optional<std::uint64_t> ParseIndex(std::string_view text);
 

@@ -1,8 +1,8 @@
 #include "server/http/grpc_web.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "quarry/base/numbers.h"
 #include "server/status_details.h"
 
 namespace quarry::server::http {
@@ -74,12 +74,10 @@ std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view header) {
   constexpr std::size_t kMostDigits = 8;
   if (header.size() < 2 || header.size() > kMostDigits + 1) return std::nullopt;
   std::int64_t number = 0;
-  const char* const unit = header.data() + header.size() - 1;
-  const auto [end, error] = std::from_chars(header.data(), unit, number);
-  if (error != std::errc() || end != unit || number < 0) return std::nullopt;
+  if (!ReadNumber(header.substr(0, header.size() - 1), &number) || number < 0) return std::nullopt;
   // Eight digits of hours are more nanoseconds than there are numbers for.
   constexpr std::int64_t kMostHours = 1'000'000;
-  switch (*unit) {
+  switch (header.back()) {
     case 'H':
       return nanoseconds(std::chrono::hours(std::min(number, kMostHours)));
     case 'M':

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "quarry/base/address.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 
 namespace quarry::server::http {
@@ -55,10 +56,8 @@ Result<std::string> Decoded(std::string_view target) {
 std::optional<std::uint64_t> Number(std::string_view text) {
   constexpr std::size_t kMostDigits = 18;
   std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || text.size() > kMostDigits || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return number;
+  const bool good = text.size() <= kMostDigits && ReadNumber(text, &number);
+  return good ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -11,8 +10,10 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "quarry/base/split.h"
 #include "quarry/codec/coder.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -83,11 +84,8 @@ Status CheckPromise(ByteSpan decoded, ByteSpan promised, const Bytes& mask, std:
 
 std::vector<double> ParseTolerances(const std::string& text) {
   std::vector<double> tolerances;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    tolerances.push_back(std::strtod(text.substr(begin, end - begin).c_str(), nullptr));
-    begin = end + 1;
-  }
+  for (const std::string_view part : Split(text, ','))
+    tolerances.push_back(std::strtod(std::string(part).c_str(), nullptr));
   return tolerances;
 }
 

@@ -52,16 +52,4 @@ Result<model::Machine> LoadMachine(const std::string& path, const std::vector<st
   return machine;
 }
 
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 }  // namespace quarry::plan

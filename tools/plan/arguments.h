@@ -24,7 +24,4 @@ Result<PatchGrid> MakeGrid(const Index3& dims, const Index3& patch);
 /// The file of --machine, or the default; then each name=value of --set.
 Result<model::Machine> LoadMachine(const std::string& path, const std::vector<std::string>& constants);
 
-/// "a,b,c" to its parts.
-std::vector<std::string> SplitList(const std::string& text);
-
 }  // namespace quarry::plan

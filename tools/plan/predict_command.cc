@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/file.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/progress.h"
+#include "quarry/base/split.h"
 #include "quarry/base/units.h"
 #include "tools/plan/command.h"
 #include "writer/distribution/decomposition.h"
@@ -80,10 +81,9 @@ Result<Question> Interpret(const PredictOptions& options) {
   return question;
 }
 
-Result<std::size_t> ParseFiles(const std::string& text) {
+Result<std::size_t> ParseFiles(std::string_view text) {
   std::size_t files = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), files);
-  if (error != std::errc() || end != text.data() + text.size() || files == 0)
+  if (!ReadNumber(text, &files) || files == 0)
     return InvalidArgument("--files \"{}\" is not a number of files; give for example 8, or 1,8,64", text);
   return files;
 }
@@ -181,17 +181,23 @@ Setting ChooseFiles(const model::Machine& machine, const Setting& setting, model
 
 /// The combinations of all requested values, without the number of files.
 std::vector<Setting> Combine(const PredictOptions& options) {
-  const auto choices = [&](const std::string& asked, const char* all) {
-    return SplitList(options.best ? all : asked);
+  const auto choices = [&](std::string_view asked, std::string_view all) {
+    return Split(options.best ? all : asked, ',');
   };
   std::vector<Setting> settings;
-  for (const std::string& patch : SplitList(options.patch)) {
-    for (const std::string& ranks : SplitList(options.ranks)) {
-      for (const std::string& placement : choices(options.placement, "balanced,greedy")) {
-        for (const std::string& exchange : choices(options.exchange, "patch,rank")) {
-          for (const std::string& pipeline :
+  for (const std::string_view patch : Split(options.patch, ',')) {
+    for (const std::string_view ranks : Split(options.ranks, ',')) {
+      for (const std::string_view placement : choices(options.placement, "balanced,greedy")) {
+        for (const std::string_view exchange : choices(options.exchange, "patch,rank")) {
+          for (const std::string_view pipeline :
                choices(options.pipeline, "balanced,equal,group-collective,collective,fpp"))
-            settings.push_back({patch, ranks, placement, exchange, pipeline, {}, {}});
+            settings.push_back({std::string(patch),
+                                std::string(ranks),
+                                std::string(placement),
+                                std::string(exchange),
+                                std::string(pipeline),
+                                {},
+                                {}});
         }
       }
     }
@@ -203,7 +209,7 @@ Result<std::vector<Setting>> PredictAll(const Question& question, const PredictO
   const bool automatic = options.best || options.files == "auto";
   std::vector<std::size_t> files;
   if (!automatic && !options.files.empty()) {
-    for (const std::string& text : SplitList(options.files)) {
+    for (const std::string_view text : Split(options.files, ',')) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, ParseFiles(text));
       files.push_back(number);
     }

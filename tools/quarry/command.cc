@@ -1,12 +1,12 @@
 #include "tools/quarry/command.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 
 #include "quarry/base/file.h"
 #include "quarry/base/numbers.h"
+#include "quarry/base/split.h"
 #include "quarry/base/units.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/query/question_rules.h"
@@ -51,13 +51,10 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
       "--steps \"{}\" is not a range of steps; write BEGIN:END or BEGIN:END:STRIDE, for example 0:1000:10",
       text);
   std::vector<std::optional<std::uint64_t>> numbers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(':', begin), text.size());
+  for (const std::string_view part : Split(text, ':')) {
     std::uint64_t number = 0;
-    const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, number);
-    if (begin < end && (error != std::errc() || rest != text.data() + end)) return wrong;
-    numbers.push_back(begin < end ? std::optional(number) : std::nullopt);
-    begin = end + 1;
+    if (!part.empty() && !ReadNumber(part, &number)) return wrong;
+    numbers.push_back(part.empty() ? std::nullopt : std::optional(number));
   }
   if (numbers.size() < 2 || numbers.size() > 3) return wrong;
   numbers.resize(3);
@@ -260,10 +257,8 @@ Result<query::SeriesRequest> QuestionOptions::ResolveSeries(const DatasetDescrip
 Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name,
                                          std::size_t count) {
   std::vector<double> numbers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    Result<double> number =
-        ParseNumber<double>(WithoutSpaces(std::string_view(text).substr(begin, end - begin)));
+  for (const std::string_view part : Split(text, ',')) {
+    const Result<double> number = ParseNumber<double>(WithoutSpaces(part));
     if (!number.ok() && count == 0)
       return InvalidArgument("{} \"{}\" is not a list of numbers: {}; write for example 5,50,95", name, text,
                              number.status().message());
@@ -271,7 +266,6 @@ Result<std::vector<double>> ParseNumbers(const std::string& text, const std::str
       return InvalidArgument("{} \"{}\" is not {} numbers separated by commas: {}", name, text, count,
                              number.status().message());
     numbers.push_back(*number);
-    begin = end + 1;
   }
   if (count == 0 || numbers.size() == count) return numbers;
   return InvalidArgument("{} \"{}\" is not {} numbers separated by commas", name, text, count);

@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/attribute_rules.h"
 #include "quarry/format/invariants.h"
@@ -33,8 +33,7 @@ std::optional<SampleValue> DeclaredFill(const input::InputInfo& input) {
 /// @errors kInvalidArgument
 Result<SampleValue> ParseFill(const std::string& text, DataType type) {
   return DispatchType(type, [&](auto sample) -> Result<SampleValue> {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sample);
-    if (error == std::errc() && end == text.data() + text.size()) return SampleValue(sample);
+    if (ReadNumber(text, &sample)) return SampleValue(sample);
     return InvalidArgument("--fill {} is not a value of {}; give {}", text, Name(type),
                            IsFloat(type) ? "a number or nan" : "an integer in its range");
   });

@@ -2,13 +2,14 @@
 // table.
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <csignal>
 #include <fstream>
 
 #include "quarry/base/file.h"
 #include "quarry/base/memory.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/output.h"
+#include "quarry/base/split.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/format/description_rules.h"
@@ -188,19 +189,15 @@ Result<Index3> ParsePatch(const std::string& text) {
 /// "1e-2,1e-4,exact"; exact is 0.
 Result<std::vector<double>> ParseLayers(const std::string& text, const char* option) {
   std::vector<double> layers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
+  for (const std::string_view word : quarry::Split(text, ',')) {
     double tolerance = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), tolerance);
-    const bool number = error == std::errc() && stop == word.data() + word.size() && tolerance > 0;
+    const bool number = quarry::ReadNumber(word, &tolerance) && tolerance > 0;
     if (!number && word != "exact") {
       return InvalidArgument(
           "{} \"{}\": \"{}\" is not a tolerance; give positive numbers, or \"exact\" at the end", option,
           text, word);
     }
     layers.push_back(number ? tolerance : 0);
-    begin = end + 1;
   }
   return layers;
 }

@@ -1,10 +1,10 @@
 #include "writer/distribution/placement.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <utility>
 
+#include "quarry/base/numbers.h"
 #include "quarry/base/status.h"
 
 namespace quarry::distribution {
@@ -74,8 +74,7 @@ Result<std::int64_t> ParseExchange(const std::string& text) {
   if (text == "patch") return 1;
   if (text == "rank") return 0;
   std::int64_t batch = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  if (error == std::errc() && end == text.data() + text.size() && batch > 0) return batch;
+  if (ReadNumber(text, &batch) && batch > 0) return batch;
   return InvalidArgument(
       "--exchange \"{}\" is not known; give patch, rank, or a number of patches in a message", text);
 }

@@ -9,6 +9,7 @@
 #include "google/rpc/status_details.pb.h"
 #include "quarry/base/address.h"
 #include "quarry/base/file.h"
+#include "quarry/base/split.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -39,13 +40,10 @@ Status CheckToken(const std::string& token) {
 
 /// Whether the server, or all of several, are on this machine.
 bool IsOnThisMachine(const std::string& address) {
-  for (std::size_t begin = 0; begin <= address.size();) {
-    const std::size_t end = std::min(address.find(',', begin), address.size());
-    const Result<HostPort> server = ParseHostPort(address.substr(begin, end - begin));
-    if (!server.ok() || !IsLoopback(server->host)) return false;
-    begin = end + 1;
-  }
-  return true;
+  return std::ranges::all_of(Split(address, ','), [](std::string_view one) {
+    const Result<HostPort> server = ParseHostPort(one);
+    return server.ok() && IsLoopback(server->host);
+  });
 }
 
 /// A file of Security; nothing for an empty path.
@@ -86,9 +84,8 @@ Result<std::string> ChannelTarget(const std::string& address, bool tls) {
         address);
   }
   std::string target;
-  for (std::size_t begin = 0; begin <= address.size();) {
-    const std::size_t end = std::min(address.find(',', begin), address.size());
-    QUARRY_ASSIGN_OR_RETURN(const HostPort server, ParseHostPort(address.substr(begin, end - begin)));
+  for (const std::string_view one : Split(address, ',')) {
+    QUARRY_ASSIGN_OR_RETURN(const HostPort server, ParseHostPort(one));
     in_addr any{};
     if (inet_pton(AF_INET, server.host.c_str(), &any) != 1) {
       return InvalidArgument(
@@ -97,7 +94,6 @@ Result<std::string> ChannelTarget(const std::string& address, bool tls) {
           address);
     }
     target += fmt::format("{}{}:{}", target.empty() ? "ipv4:" : ",", server.host, server.port);
-    begin = end + 1;
   }
   return target;
 }

@@ -13,6 +13,7 @@
 #include "quarry/base/missing.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/per_thread.h"
+#include "quarry/base/split.h"
 #include "quarry/base/stream_bytes.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
@@ -58,6 +59,15 @@ TEST(ParseNumber, RefusesWhatTheTypeDoesNotHold) {
     EXPECT_EQ(message(ParseNumber<int>(text)), fmt::format("\"{}\" is not a whole number", text));
   for (const char* text : {"", " 1", "1,5", "0x1p3", "one", "1e"})
     EXPECT_EQ(message(ParseNumber<double>(text)), fmt::format("\"{}\" is not a number", text));
+}
+
+TEST(Split, KeepsEmptyParts) {
+  using Parts = std::vector<std::string_view>;
+
+  EXPECT_EQ(Split("a,,b:c", ','), (Parts{"a", "", "b:c"}));
+  EXPECT_EQ(Split(",a,", ','), (Parts{"", "a", ""}));
+  EXPECT_EQ(Split("a", ','), Parts{"a"});
+  EXPECT_EQ(Split("", ','), Parts{""});
 }
 
 TEST(ParseHostPort, TakesNamesAndBothKindsOfAddresses) {
