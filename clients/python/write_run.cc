@@ -113,15 +113,16 @@ Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<
   std::vector<std::size_t> numbers;  // numbers of the fields' grids
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, {}};
-    Result<std::size_t> grid = writer::ChooseGrid(
-        grids[f].source, layout, fields[f].name,
-        "write another dataset, or leave the positions out to continue this one", &dataset);
-    if (!grid.ok()) return std::move(grid).status().Annotate(fmt::format("field \"{}\"", fields[f].name));
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::size_t grid,
+        writer::ChooseGrid(grids[f].source, layout, fields[f].name,
+                           "write another dataset, or leave the positions out to continue this one", &dataset)
+            .Annotate(fmt::format("field \"{}\"", fields[f].name)));
     const std::optional<std::size_t> known = dataset.FindField(fields[f].name);
     if (known) fields[f] = writer::ContinueField(std::move(fields[f]), dataset.fields[*known]);
     QUARRY_ASSIGN_OR_RETURN(FieldDescription wanted, writer::DescribeField(fields[f]));
-    wanted.grid = *grid;
-    numbers.push_back(*grid);
+    wanted.grid = grid;
+    numbers.push_back(grid);
     QUARRY_RETURN_IF_ERROR(writer::TakeField(std::move(wanted), &dataset));
   }
   for (Text text : settings.texts) {

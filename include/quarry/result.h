@@ -66,6 +66,12 @@ class [[nodiscard]] Result {
   const Status& status() const& { return status_; }
   Status status() && { return std::move(status_); }
 
+  /// As Status::Annotate.
+  Result Annotate(std::string_view context) && {
+    status_ = std::move(status_).Annotate(context);
+    return std::move(*this);
+  }
+
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
   T&& operator*() && { return std::move(*value_); }

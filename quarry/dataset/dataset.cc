@@ -77,11 +77,12 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::
   const MetadataCache metadata(store);
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(manifest)));
   QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
-  Result<DatasetDescription> description = format::DecodeDatasetManifest(text, cancelled);
-  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
+  QUARRY_ASSIGN_OR_RETURN(
+      DatasetDescription description,
+      format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));
   QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
   return std::shared_ptr<const Dataset>(
-      new Dataset(root, *std::move(description), std::move(steps), std::move(store)));
+      new Dataset(root, std::move(description), std::move(steps), std::move(store)));
 }
 
 Dataset::Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,
@@ -141,10 +142,11 @@ Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   const Location path = StepManifest(root_, step);
   Result<std::string> text = path.ReadText(format::kManifestLimit);
   if (!text.ok()) return StatusOfPart(std::move(text).status(), path, "; the step is damaged");
-  Result<StepDescription> description = format::DecodeStepManifest(*text, description_);
-  if (!description.ok()) return std::move(description).status().Annotate(fmt::format("\"{}\"", path));
-  if (description->step != step)
-    return DataLoss("\"{}\" describes step {}; it was moved here", path, description->step);
+  QUARRY_ASSIGN_OR_RETURN(
+      StepDescription description,
+      format::DecodeStepManifest(*text, description_).Annotate(fmt::format("\"{}\"", path)));
+  if (description.step != step)
+    return DataLoss("\"{}\" describes step {}; it was moved here", path, description.step);
   return description;
 }
 

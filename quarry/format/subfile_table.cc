@@ -10,15 +10,11 @@ Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<st
   Bytes bytes(SubfileHeader::kEncodedSize);
   QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
   SubfileTable table;
-  Result<SubfileHeader> header = SubfileHeader::DecodeFrom(bytes);
-  if (!header.ok()) return std::move(header).status().Annotate(where);
-  table.header = *std::move(header);
+  QUARRY_ASSIGN_OR_RETURN(table.header, SubfileHeader::DecodeFrom(bytes).Annotate(where));
 
   bytes.resize(SubfileFooter::kEncodedSize);
   QUARRY_RETURN_IF_ERROR(file.ReadAt(file.size() - bytes.size(), bytes));
-  Result<SubfileFooter> footer = SubfileFooter::DecodeFrom(bytes);
-  if (!footer.ok()) return std::move(footer).status().Annotate(where);
-  table.footer = *footer;
+  QUARRY_ASSIGN_OR_RETURN(table.footer, SubfileFooter::DecodeFrom(bytes).Annotate(where));
   if (table.footer.file_size != file.size()) {
     return DataLoss("{} has {} bytes, its footer says {}", where, file.size(), table.footer.file_size);
   }
@@ -28,9 +24,7 @@ Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<st
   QUARRY_RETURN_IF_ERROR(CheckTableSize(table.header, table.footer).Annotate(where));
   bytes.resize(table.footer.table_size);
   QUARRY_RETURN_IF_ERROR(file.ReadAt(table.footer.table_offset, bytes));
-  Result<std::vector<PatchEntry>> rows = DecodePatchTable(bytes, table.header, table.footer);
-  if (!rows.ok()) return std::move(rows).status().Annotate(where);
-  table.rows = *std::move(rows);
+  QUARRY_ASSIGN_OR_RETURN(table.rows, DecodePatchTable(bytes, table.header, table.footer).Annotate(where));
   return table;
 }
 

@@ -157,9 +157,9 @@ Result<Images> ImagesOfFiles(const std::vector<std::string>& files, TIFF* tiff, 
   QUARRY_ASSIGN_OR_RETURN(const std::vector<std::string> warnings, CheckImageNames(names, path));
   const std::string description = DescriptionOf(tiff);
   const bool is_imagej = description.starts_with("ImageJ=");
-  Result<Stack> stack = DescribeStack(is_imagej ? description : "", 1, ResolutionOf(tiff), names.front());
-  if (!stack.ok()) return std::move(stack).status().Annotate(fmt::format("\"{}\"", files.front()));
-  images.stack = *std::move(stack);
+  QUARRY_ASSIGN_OR_RETURN(images.stack,
+                          DescribeStack(is_imagej ? description : "", 1, ResolutionOf(tiff), names.front())
+                              .Annotate(fmt::format("\"{}\"", files.front())));
   const bool has_pages = TIFFReadDirectory(tiff) == 1;
   TIFFSetDirectory(tiff, 0);
   if (has_pages || images.stack.images() > 1) {
@@ -180,10 +180,9 @@ Result<Images> ImagesOfPages(TIFF* tiff, const ImageShape& shape, const std::str
   QUARRY_ASSIGN_OR_RETURN(const std::vector<ImagePlace> pages, ListPages(tiff, path, shape));
   TIFFSetDirectory(tiff, 0);
   const auto count = static_cast<std::int64_t>(pages.size());
-  Result<Stack> stack =
-      DescribeStack(DescriptionOf(tiff), count, ResolutionOf(tiff), fs::path(path).filename().string());
-  if (!stack.ok()) return std::move(stack).status().Annotate(fmt::format("\"{}\"", path));
-  images.stack = *std::move(stack);
+  QUARRY_ASSIGN_OR_RETURN(images.stack, DescribeStack(DescriptionOf(tiff), count, ResolutionOf(tiff),
+                                                      fs::path(path).filename().string())
+                                            .Annotate(fmt::format("\"{}\"", path)));
   QUARRY_ASSIGN_OR_RETURN(images.places, PlaceImages(tiff, path, shape, pages, images.stack));
   if (images.stack.dimensions.empty()) images.stack.dimensions = {{"z", count, Role::kUnknown}};
   return images;
@@ -321,8 +320,7 @@ Result<Inputs> OpenTiff(const InputName& name, const InputOptions& options) {
   info.source = name.Source("");
   info.field = options.field.empty() ? FieldOf(name) : options.field;
   // Before the shape: it says why a page of several planes is none.
-  Status kind = CheckKind(tiff.get());
-  if (!kind.ok()) return std::move(kind).Annotate(fmt::format("\"{}\"", files.front()));
+  QUARRY_RETURN_IF_ERROR(CheckKind(tiff.get()).Annotate(fmt::format("\"{}\"", files.front())));
   QUARRY_ASSIGN_OR_RETURN(const ImageShape shape, ReadShape(tiff.get(), files.front()));
   info.type = shape.type;
   QUARRY_ASSIGN_OR_RETURN(Images images, files.size() == 1

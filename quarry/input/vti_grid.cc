@@ -83,15 +83,14 @@ Status AddPiecesOfFiles(const Document& document, std::vector<Piece>* pieces) {
   for (const pugi::xml_node& node : document.grid().children("Piece")) {
     const std::string path =
         (fs::path(document.path).parent_path() / node.attribute("Source").value()).string();
-    Result<std::shared_ptr<const Document>> piece = ReadDocument(path);
-    if (!piece.ok())
-      return std::move(piece).status().Annotate(fmt::format("a piece of \"{}\"", document.path));
-    if ((*piece)->type != "ImageData") {
+    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const Document> piece,
+                            ReadDocument(path).Annotate(fmt::format("a piece of \"{}\"", document.path)));
+    if (piece->type != "ImageData") {
       return InvalidArgument("\"{}\", a piece of \"{}\", holds {}, not ImageData", path, document.path,
-                             (*piece)->type);
+                             piece->type);
     }
-    QUARRY_RETURN_IF_ERROR(CheckDirection((*piece)->grid(), path));
-    QUARRY_RETURN_IF_ERROR(AddPieces(*piece, pieces));
+    QUARRY_RETURN_IF_ERROR(CheckDirection(piece->grid(), path));
+    QUARRY_RETURN_IF_ERROR(AddPieces(piece, pieces));
   }
   return Status::Ok();
 }

@@ -213,14 +213,14 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
       const WriteOptions& own = job.OptionsIn(options);
       const std::optional<std::size_t> known = dataset.FindField(input.field);
       const FieldDescription* continued = known ? &dataset.fields[*known] : nullptr;
-      Result<std::size_t> grid = ChooseGrid(
-          GridOf(input), LayoutOf(own), input.field,
-          "give --origin {origin} --spacing {spacing} to place them there anyway, or another --output",
-          &dataset);
-      if (!grid.ok()) {
-        const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
-        return std::move(grid).status().Annotate(fmt::format("\"{}\"{}", input.path, into));
-      }
+      const std::string into = existing ? fmt::format(" into \"{}\"", options.output) : "";
+      QUARRY_ASSIGN_OR_RETURN(
+          const std::size_t grid,
+          ChooseGrid(
+              GridOf(input), LayoutOf(own), input.field,
+              "give --origin {origin} --spacing {spacing} to place them there anyway, or another --output",
+              &dataset)
+              .Annotate(fmt::format("\"{}\"{}", input.path, into)));
       QUARRY_ASSIGN_OR_RETURN(const FieldRequest request,
                               RequestField(own, input, job.is_coordinate(), continued));
       Result<FieldDescription> field = DescribeField(request, kOptions);
@@ -232,10 +232,10 @@ Result<DatasetDescription> DescribeResult(const WriteOptions& options, const Job
             "give --tolerance alone",
             Name(field->coder));
       }
-      if (status.ok()) field->grid = *grid;
+      if (status.ok()) field->grid = grid;
       if (status.ok()) status = TakeField(*std::move(field), &dataset, kOptions);
       if (!status.ok()) return std::move(status).Annotate(fmt::format("\"{}\"", input.path));
-      for (const TextCoordinate& text : TextsOf(input, *grid)) {
+      for (const TextCoordinate& text : TextsOf(input, grid)) {
         if (ObstacleOf(text, dataset).empty()) TakeText(text, &dataset);
       }
     }

@@ -155,7 +155,7 @@ std::set<std::string> LeaveOutCoordinates(const std::set<std::string>& known, Jo
 }
 
 Result<Jobs> ListJobs(const WriteOptions& options) {
-  if (Status status = CheckTime(options.time); !status.ok()) return std::move(status).Annotate("--time");
+  QUARRY_RETURN_IF_ERROR(CheckTime(options.time).Annotate("--time"));
   if (!IsUtf8(options.units)) return InvalidArgument("--units is not UTF-8 text; encode it as UTF-8");
   if (options.pipeline.files && *options.pipeline.files < 1)
     return InvalidArgument("--files {} is not possible; give at least 1", *options.pipeline.files);
@@ -264,21 +264,20 @@ Result<std::optional<double>> TimeOf(const WriteOptions& options, const std::vec
   for (const Job& job : step) {
     const input::InputInfo& info = job.info;
     if (!info.time) continue;
-    const Result<std::optional<double>> converted = TimeInUnit(info.time, info.time_unit, unit);
-    if (!converted.ok()) {
-      return Status(converted.status())
-          .Annotate(
-              fmt::format("\"{}\" has a time in other units than the dataset (--time gives one)", info.path));
-    }
+    QUARRY_ASSIGN_OR_RETURN(
+        const std::optional<double> converted,
+        TimeInUnit(info.time, info.time_unit, unit)
+            .Annotate(fmt::format("\"{}\" has a time in other units than the dataset (--time gives one)",
+                                  info.path)));
     constexpr double kRounding = 1e-9;
-    if (time && std::abs(*time - **converted) > kRounding * std::abs(*time)) {
+    if (time && std::abs(*time - *converted) > kRounding * std::abs(*time)) {
       return InvalidArgument(
           "\"{}\" is at time {}, but \"{}\", for the same step, at {}; convert them separately, with a "
           "--step for each, or give --time",
-          from->path, *time, info.path, **converted);
+          from->path, *time, info.path, *converted);
     }
     if (!time) from = &info;
-    if (!time) time = *converted;
+    if (!time) time = converted;
   }
   return time;
 }

@@ -222,9 +222,8 @@ Status Interpret(CommandLine* line) {
     QUARRY_ASSIGN_OR_RETURN(o->input.dims, quarry::ParseShape(line->dims, "--dims"));
   }
   for (const std::string& text : line->index) {
-    Result<quarry::input::IndexChoice> choice = quarry::input::ParseIndexChoice(text);
-    if (!choice.ok()) return std::move(choice).status().Annotate("--index");
-    o->input.index.push_back(*std::move(choice));
+    QUARRY_ASSIGN_OR_RETURN(o->input.index.emplace_back(),
+                            quarry::input::ParseIndexChoice(text).Annotate("--index"));
   }
   if (!line->type.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const quarry::NamedType named, quarry::ParseNamedType(line->type));
@@ -260,9 +259,7 @@ Status Interpret(CommandLine* line) {
                                                {"direct", ReadingOrder::kDirect}},
                                               &o->reading));
   QUARRY_ASSIGN_OR_RETURN(o->pipeline.exchange, ParseExchange(line->exchange));
-  Result<std::uint64_t> memory = quarry::ParseBytes(line->memory);
-  if (!memory.ok()) return std::move(memory).status().Annotate("--memory");
-  o->pipeline.memory_per_rank = *memory;
+  QUARRY_ASSIGN_OR_RETURN(o->pipeline.memory_per_rank, quarry::ParseBytes(line->memory).Annotate("--memory"));
   if (line->append && line->resume)
     return InvalidArgument(
         "--append and --resume exclude each other; --resume appends to an existing dataset");

@@ -107,9 +107,7 @@ Result<Assignment> ParseAssignment(std::string_view text) {
 }
 
 Result<double> ParseNumber(const Assignment& assignment) {
-  Result<double> value = quarry::ParseNumber<double>(assignment.value);
-  if (!value.ok()) return std::move(value).status().Annotate(fmt::format("--set {}", assignment.name));
-  return value;
+  return quarry::ParseNumber<double>(assignment.value).Annotate(fmt::format("--set {}", assignment.name));
 }
 
 Status SetConstant(std::string_view text, Machine* machine) {

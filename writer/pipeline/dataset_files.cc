@@ -11,9 +11,7 @@ namespace fs = std::filesystem;
 Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
   const fs::path manifest = folder / "step.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<StepDescription> step = format::DecodeStepManifest(text, dataset);
-  if (!step.ok()) return std::move(step).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  return step;
+  return format::DecodeStepManifest(text, dataset).Annotate(fmt::format("\"{}\"", manifest.string()));
 }
 
 Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {

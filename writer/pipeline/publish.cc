@@ -126,11 +126,7 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_
 Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
   const fs::path manifest = dataset / "dataset.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  Result<DatasetDescription> description = format::DecodeDatasetManifest(text);
-  if (!description.ok()) {
-    return std::move(description).status().Annotate(fmt::format("\"{}\"", manifest.string()));
-  }
-  return description;
+  return format::DecodeDatasetManifest(text).Annotate(fmt::format("\"{}\"", manifest.string()));
 }
 
 namespace {

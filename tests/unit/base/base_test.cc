@@ -139,6 +139,8 @@ TEST(ErrnoStatus, DistinguishesMissingFilesFromFailingOnes) {
 TEST(Status, AnnotatePutsContextInFront) {
   EXPECT_EQ(DataLoss("bad byte").Annotate("step 3").message(), "step 3: bad byte");
   EXPECT_TRUE(Status::Ok().Annotate("step 3").ok());
+  EXPECT_EQ(Result<int>(DataLoss("bad bytes")).Annotate("step 3").status().message(), "step 3: bad bytes");
+  EXPECT_EQ(*Result<int>(3).Annotate("step 3"), 3);
 }
 
 TEST(Checksum, EqualsPublishedXxh3OfTheEmptyString) {
