@@ -238,7 +238,20 @@ Parser* Parser::AddCommand(const std::string& name, const std::string& descripti
   return commands_.back().get();
 }
 
+void Parser::AddCommand(const std::string& name, const std::string& description,
+                        Command (*declare)(Parser*)) {
+  Parser* const command = AddCommand(name, description);
+  command->run_ = declare(command);
+}
+
 bool Parser::chosen() const { return app_->parsed(); }
+
+Result<int> Parser::RunChosen() const {
+  for (const auto& command : commands_) {
+    if (command->chosen()) return command->run_();
+  }
+  return InvalidArgument("give a command; run {} --help", program());
+}
 
 void Parser::SetFooter(const std::string& text) {
   app_->footer(text);

@@ -72,6 +72,9 @@ class Option {
   OptionDescription* description_;
 };
 
+/// Runs a chosen subcommand: its exit code, or an error.
+using Command = std::function<Result<int>()>;
+
 /// The command line of a program, or of one of its subcommands. Every program has --help and --version, and
 /// --help-json for the tools that make man pages and completions.
 class Parser {
@@ -107,8 +110,12 @@ class Parser {
 
   /// A subcommand; a program that has some requires one of them. Lives as long as this.
   Parser* AddCommand(const std::string& name, const std::string& description);
+  /// A subcommand for RunChosen. @param declare  declares its options, and returns what it runs
+  void AddCommand(const std::string& name, const std::string& description, Command (*declare)(Parser*));
   /// Whether this subcommand was given.
   bool chosen() const;
+  /// Runs the subcommand that was given.
+  Result<int> RunChosen() const;
 
   /// Examples and exit codes, below the options.
   void SetFooter(const std::string& text);
@@ -132,6 +139,7 @@ class Parser {
   CLI::App* app_;
   CommandDescription description_;
   std::vector<std::unique_ptr<Parser>> commands_;
+  Command run_;  // null: the program runs this subcommand itself
   std::string heading_;
   std::string config_option_;
   std::vector<CLI::Option*> left_out_of_help_;  // options of AddHelp

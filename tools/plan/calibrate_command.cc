@@ -17,7 +17,7 @@ struct CalibrateOptions {
   double relative = 1e-4;
 };
 
-Status Run(const CalibrateOptions& options) {
+Result<int> Run(const CalibrateOptions& options) {
   CalibrationOptions calibration;
   calibration.directory = options.directory;
   calibration.cold_reads = options.cold;
@@ -40,7 +40,8 @@ Status Run(const CalibrateOptions& options) {
   const auto say = [](const std::string& line) { WriteError(line + "\n"); };
   QUARRY_ASSIGN_OR_RETURN(const model::Machine machine, Calibrate(calibration, say));
   const std::string json = model::ToJson(machine);
-  return ReplaceFile(options.output, std::as_bytes(std::span(json)));
+  QUARRY_RETURN_IF_ERROR(ReplaceFile(options.output, std::as_bytes(std::span(json))));
+  return 0;
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "quarry/base/output.h"
 #include "quarry/command_line/command_line.h"
 #include "quarry/data_type.h"
@@ -11,7 +9,7 @@
 /// chosen.
 namespace quarry::plan {
 
-using Command = std::function<Status()>;
+using command_line::Command;
 
 Command DeclarePlacement(command_line::Parser* app);
 Command DeclarePredict(command_line::Parser* app);

@@ -135,10 +135,10 @@ Command DeclarePlacement(command_line::Parser* app) {
   app->SetFooter(
       "Example:\n  quarry-plan placement --dims 1600x1600x1600 --ranks 16x16x16 --patch 64 --placement "
       "greedy");
-  return [options]() -> Status {
+  return [options]() -> Result<int> {
     QUARRY_ASSIGN_OR_RETURN(const PlacementPlan plan, MakePlan(*options));
     options->json ? PrintJson(*options, plan) : PrintText(*options, plan);
-    return Status::Ok();
+    return 0;
   };
 }
 

@@ -368,12 +368,12 @@ void PrintNoteOnMachine(const PredictOptions& options, const Question& question,
       most, question.machine.cores_per_node);
 }
 
-Status Run(const PredictOptions& options) {
+Result<int> Run(const PredictOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const Question question, Interpret(options));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<Setting> settings, PredictAll(question, options));
   if (options.json) {
     PrintJson(options, question, settings);
-    return Status::Ok();
+    return 0;
   }
   if (settings.size() == 1) {
     PrintOne(question, settings[0]);
@@ -382,7 +382,7 @@ Status Run(const PredictOptions& options) {
   }
   if (options.best) PrintOut("\nthe best that quarry-write has: {} INPUT...\n", Advice(settings));
   PrintNoteOnMachine(options, question, settings);
-  return Status::Ok();
+  return 0;
 }
 
 }  // namespace

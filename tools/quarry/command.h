@@ -20,8 +20,7 @@ namespace quarry::tools {
 /// Exit code of a failed check: the one outcome that is not a Status.
 inline constexpr int kCheckFailed = 1;
 
-/// Runs a chosen subcommand; returns its exit code (0 or kCheckFailed), or an error.
-using Command = std::function<Result<int>()>;
+using command_line::Command;
 
 Command DeclareLs(command_line::Parser* app);
 Command DeclareInfo(command_line::Parser* app);

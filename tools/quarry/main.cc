@@ -1,6 +1,5 @@
 // quarry: looks into datasets, in a directory or behind a server.
 #include <cstdlib>
-#include <vector>
 
 #include "quarry/base/memory.h"
 #include "quarry/client_grpc.h"
@@ -19,27 +18,15 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done, 1 a check failed, 2 bad usage, 3 not found, 4 damaged data, 5 cannot reach or "
       "refused, 6 I/O error.");
 
-  std::vector<std::pair<const Parser*, Command>> commands;
-  const auto add = [&](const char* name, const char* description, Command (*declare)(Parser*)) {
-    Parser* command = app.AddCommand(name, description);
-    commands.emplace_back(command, declare(command));
-  };
-  add("ls", "lists datasets", DeclareLs);
-  add("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
-  add("get", "writes a box at a level to a file", DeclareGet);
-  add("plan", "prints the cost of a get", DeclarePlan);
-  add("stats", "statistics of a box, with proved intervals for the original", DeclareStats);
-  add("points", "values at points between samples", DeclarePoints);
-  add("watch", "follows a running simulation: one line per published step", DeclareWatch);
-  add("verify", "compares checksums, or samples with their source", DeclareVerify);
+  app.AddCommand("ls", "lists datasets", DeclareLs);
+  app.AddCommand("info", "grid, fields, steps, sizes and errors of a dataset", DeclareInfo);
+  app.AddCommand("get", "writes a box at a level to a file", DeclareGet);
+  app.AddCommand("plan", "prints the cost of a get", DeclarePlan);
+  app.AddCommand("stats", "statistics of a box, with proved intervals for the original", DeclareStats);
+  app.AddCommand("points", "values at points between samples", DeclarePoints);
+  app.AddCommand("watch", "follows a running simulation: one line per published step", DeclareWatch);
+  app.AddCommand("verify", "compares checksums, or samples with their source", DeclareVerify);
 
   return RunProgram(
-      &app, argc, argv,
-      [&]() -> quarry::Result<int> {
-        for (const auto& [command, run] : commands) {
-          if (command->chosen()) return run();
-        }
-        return quarry::InvalidArgument("give a command; run quarry --help");
-      },
-      "ask for a smaller box or a coarser level");
+      &app, argc, argv, [&] { return app.RunChosen(); }, "ask for a smaller box or a coarser level");
 }

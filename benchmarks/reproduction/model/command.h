@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "quarry/base/status.h"
 #include "quarry/command_line/command_line.h"
 
@@ -9,7 +7,7 @@
 /// was chosen.
 namespace quarry::reproduction {
 
-using Command = std::function<Status()>;
+using command_line::Command;
 
 Command DeclareFft(command_line::Parser* app);
 Command DeclareStack(command_line::Parser* app);

@@ -243,8 +243,11 @@ void Print(const FftOptions& options, const FftQuestion& question, const FftSeco
       balance.log2_cache_words_per_core);
 }
 
-Status Run(const FftOptions& options) {
-  if (options.predictions) return PrintPaper(options.memory_constant, options.json);
+Result<int> Run(const FftOptions& options) {
+  if (options.predictions) {
+    QUARRY_RETURN_IF_ERROR(PrintPaper(options.memory_constant, options.json));
+    return 0;
+  }
   QUARRY_ASSIGN_OR_RETURN(const FftQuestion question, Interpret(options));
   const FftSeconds seconds = PredictFft(question.system, Samples(question.dims), options.memory_constant);
   if (options.json) {
@@ -252,7 +255,7 @@ Status Run(const FftOptions& options) {
   } else {
     Print(options, question, seconds);
   }
-  return Status::Ok();
+  return 0;
 }
 
 }  // namespace

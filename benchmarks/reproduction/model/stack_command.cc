@@ -28,7 +28,7 @@ Result<distribution::ReadingOrder> ParseReading(const std::string& text) {
   return InvalidArgument("--reading \"{}\" is not known; give consecutive, round-robin or direct", text);
 }
 
-Status Run(const StackOptions& options) {
+Result<int> Run(const StackOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const Index3 dims, ParseShape(options.dims, "--dims"));
   QUARRY_ASSIGN_OR_RETURN(const DataType type, ParseDataType(options.type));
   QUARRY_ASSIGN_OR_RETURN(const Index3 process_grid, plan::ParseProcessGrid(options.ranks));
@@ -73,7 +73,7 @@ Status Run(const StackOptions& options) {
     for (const StackConstant& constant : StackConstants())
       json["constants"][std::string(constant.name)] = machine.*constant.value;
     PrintOut("{}\n", json.dump());
-    return Status::Ok();
+    return 0;
   }
   PrintOut(
       "{} images of {}x{} {}, read {} by {} = {} ranks\n"
@@ -89,7 +89,7 @@ Status Run(const StackOptions& options) {
       FormatBytes(static_cast<std::uint64_t>(traffic.bytes_kept)), seconds.total(), seconds.decode,
       seconds.exchange,
       options.constants.empty() ? "; constants fitted to the cluster of Marrinan et al., table II" : "");
-  return Status::Ok();
+  return 0;
 }
 
 }  // namespace

@@ -54,17 +54,17 @@ void Print(const StudyOptions& texts, const Options& options, const Results& res
     WriteOut(texts.json ? ToJson(options, results) : ToTable(options, results));
 }
 
-Status StudyExchange(const StudyOptions& texts) {
+Result<int> StudyExchange(const StudyOptions& texts) {
   ExchangeOptions options;
   QUARRY_RETURN_IF_ERROR(ReadStudyOptions(texts, &options));
   options.batches = {writer::kExchangePerPatch, texts.batch, writer::kExchangePerRank};
   QUARRY_ASSIGN_OR_RETURN(const std::vector<ExchangeResult> results,
                           RunExchangeStudy(MPI_COMM_WORLD, options));
   Print(texts, options, results);
-  return Status::Ok();
+  return 0;
 }
 
-Status StudyPlacement(const StudyOptions& texts) {
+Result<int> StudyPlacement(const StudyOptions& texts) {
   PlacementOptions options;
   QUARRY_RETURN_IF_ERROR(ReadStudyOptions(texts, &options));
   options.relative = texts.relative;
@@ -75,7 +75,7 @@ Status StudyPlacement(const StudyOptions& texts) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<PlacementResult> results,
                           RunPlacementStudy(MPI_COMM_WORLD, options));
   Print(texts, options, results);
-  return Status::Ok();
+  return 0;
 }
 
 /// @param type  the default

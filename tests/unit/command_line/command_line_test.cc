@@ -243,6 +243,18 @@ TEST(Parser, RunsTheCommandThatWasChosen) {
   EXPECT_EQ(parser.Parse(2, arguments).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Parser, EndsAsTheChosenCommandDoes) {
+  Parser parser("program", "has commands");
+  parser.AddCommand("get", "reads", [](Parser*) -> Command { return [] { return 0; }; });
+  parser.AddCommand("check", "compares", [](Parser*) -> Command { return [] { return 1; }; });
+  const char* arguments[] = {"program", "check"};
+
+  EXPECT_EQ(parser.RunChosen().status().message(), "give a command; run program --help");
+  ASSERT_TRUE(parser.Parse(2, arguments).ok());
+
+  EXPECT_EQ(*parser.RunChosen(), 1);
+}
+
 TEST(HelpJson, ListsEveryOptionOfEveryCommand) {
   Program program;
   Parser* command = program.parser.AddCommand("get", "reads \"things\"");
