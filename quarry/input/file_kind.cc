@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "quarry/base/file.h"
-#include "quarry/input/formats.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::input::internal {
@@ -108,19 +107,17 @@ bool IsHdf5(const RandomAccessFile& file) {
 
 /// NetCDF-4 is HDF5, too. The name decides where it can; else the attributes do that NetCDF's library writes.
 FileKind Hdf5Kind(const RandomAccessFile& file, const std::string& path) {
-  const std::string ending = EndingOf(path);
-  for (const char* known : {".nc", ".nc4", ".cdf", ".netcdf", ".nc3"}) {
-    if (ending == known) return {"NetCDF", "netcdf", ""};
-  }
-  for (const char* known : {".h5", ".hdf5", ".hdf", ".he5"}) {
-    if (ending == known) return {"HDF5", "hdf5", ""};
-  }
+  const FileKind netcdf{"NetCDF", "netcdf", ""};
+  const FileKind hdf5{"HDF5", "hdf5", ""};
+  const std::string named = FormatOfEnding(path);
+  if (named == netcdf.format) return netcdf;
+  if (named == hdf5.format) return hdf5;
   const std::string start = ReadText(file, 0, std::size_t{1} << 20);
   for (const char* mark : {"_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates",
                            "This is a netCDF dimension but not a netCDF variable"}) {
-    if (start.find(mark) != std::string::npos) return {"NetCDF", "netcdf", ""};
+    if (start.find(mark) != std::string::npos) return netcdf;
   }
-  return {"HDF5", "hdf5", ""};
+  return hdf5;
 }
 
 /// The type that a file of VTK's XML formats says it has.
@@ -149,7 +146,7 @@ FileKind ZipKind(const RandomAccessFile& file, const std::string& path, const St
                                  : static_cast<unsigned char>(start.bytes[26]) +
                                        std::size_t{256} * static_cast<unsigned char>(start.bytes[27]);
   const std::string name = ReadText(file, 30, length);
-  if (name.ends_with(".npy") || EndingOf(path) == ".npz") return {"NumPy .npz", "npz", ""};
+  if (name.ends_with(".npy") || FormatOfEnding(path) == "npz") return {"NumPy .npz", "npz", ""};
   if (name.find(".zgroup") != std::string::npos || name.find(".zarray") != std::string::npos ||
       name.find("zarr.json") != std::string::npos)
     return {"Zarr", "", WithPath(kZarr, path)};
@@ -183,8 +180,7 @@ std::optional<FileKind> KindOfContent(const std::string& path) {
   std::optional<FileKind> kind;
   for (const FolderEntry& entry : *entries) {
     const std::string file = (fs::path(path) / entry.name).string();
-    const std::string ending = EndingOf(file);
-    if (ending == ".tif" || ending == ".tiff") return std::nullopt;
+    if (FormatOfEnding(file) == "tiff") return std::nullopt;
     std::error_code ignored;
     if (!kind && fs::is_regular_file(file, ignored)) kind = FindFileKind(file);
   }
@@ -194,8 +190,6 @@ std::optional<FileKind> KindOfContent(const std::string& path) {
 }
 
 }  // namespace
-
-std::string EndingOf(const std::string& path) { return internal::Lower(fs::path(path).extension().string()); }
 
 std::optional<FileKind> FindFileKind(const std::string& path) {
   const Result<RandomAccessFile> file = RandomAccessFile::Open(path);

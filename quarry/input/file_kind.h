@@ -19,7 +19,7 @@ std::optional<FileKind> FindFileKind(const std::string& path);
 /// @returns nothing for a folder that may be a stack of images
 std::optional<FileKind> FindFolderKind(const std::string& path);
 
-/// The ending of a file's name in lower case, with its dot.
-std::string EndingOf(const std::string& path);
+/// The value of --format for files whose names end so; "raw": an ending of no format.
+std::string FormatOfEnding(const std::string& path);
 
 }  // namespace quarry::input::internal

@@ -58,16 +58,6 @@ const Format* FindFormat(const std::string& name) {
   return nullptr;
 }
 
-/// The format of a file with unknown first bytes: by its ending, or raw.
-const Format* FormatOfEnding(const std::string& path) {
-  const std::string ending = internal::EndingOf(path);
-  for (const Format& format : Formats()) {
-    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end())
-      return &format;
-  }
-  return &Formats().front();
-}
-
 /// The format that the user named, or the one that the file's first bytes say.
 /// @errors kInvalidArgument: a kind of file that no reader knows, with the way to go
 Result<const Format*> ChooseFormat(const internal::InputName& name, const InputOptions& options) {
@@ -79,7 +69,7 @@ Result<const Format*> ChooseFormat(const internal::InputName& name, const InputO
   std::error_code ignored;
   const bool folder = fs::is_directory(name.file, ignored);
   const auto kind = folder ? internal::FindFolderKind(name.file) : internal::FindFileKind(name.file);
-  if (!kind) return folder ? FindFormat("tiff") : FormatOfEnding(name.file);
+  if (!kind) return FindFormat(folder ? "tiff" : internal::FormatOfEnding(name.file));
   if (!kind->format.empty()) return FindFormat(kind->format);
   return InvalidArgument("\"{}\" is {}, which is not read directly; {}{}", name.file, kind->name,
                          kind->remedy,
@@ -87,6 +77,14 @@ Result<const Format*> ChooseFormat(const internal::InputName& name, const InputO
 }
 
 }  // namespace
+
+std::string internal::FormatOfEnding(const std::string& path) {
+  const std::string ending = Lower(fs::path(path).extension().string());
+  for (const Format& format : Formats()) {
+    if (std::ranges::find(format.endings, ending) != format.endings.end()) return format.name;
+  }
+  return "raw";
+}
 
 std::string FileOf(const std::string& path) { return internal::ParseInputName(path).file; }
 
