@@ -50,56 +50,39 @@ class QuarryReader(VTKPythonAlgorithmBase):
 
     @smproperty.stringvector(name="Target", default_values="")
     def SetTarget(self, target: str | None) -> None:
-        target = target or ""
-        if target != self._target:
-            self._target, self._dataset = target, None
-            self.Modified()
+        self._set("_target", target or "", reopens=True)
 
     @smproperty.stringvector(name="Token", default_values="", panel_visibility="advanced")
     def SetToken(self, token: str | None) -> None:
-        token = token or ""  # an empty one comes as None
-        if token != self._token:
-            self._token, self._dataset = token, None
-            self.Modified()
+        self._set("_token", token or "", reopens=True)  # an empty one comes as None
 
     @smproperty.intvector(name="Level", default_values=0)
     @smdomain.intrange(min=0, max=16)
     def SetLevel(self, level: int) -> None:
         """0 is full resolution; each next one has half the samples along each axis."""
-        if level != self._level:
-            self._level = level
-            self.Modified()
+        self._set("_level", level)
 
     @smproperty.doublevector(name="MaxError", default_values=-1)
     def SetMaxError(self, error: float) -> None:
         """Largest error in the unit of the fields, from 0 on, instead of Level and Layer: it chooses those with the
         fewest bytes that keep every sample of all steps within it. -1: no bound."""
-        if error != self._max_error:
-            self._max_error = error
-            self.Modified()
+        self._set("_max_error", error)
 
     @smproperty.intvector(name="Layer", default_values=-1)
     @smdomain.intrange(min=-1, max=7)
     def SetLayer(self, layer: int) -> None:
         """Layer of accuracy, 0 the roughest; -1: the last. Fields with fewer layers than others show their last."""
-        if layer != self._layer:
-            self._layer = layer
-            self.Modified()
+        self._set("_layer", layer)
 
     @smproperty.intvector(name="Step", default_values=-1)
     def SetStep(self, step: int) -> None:
         """The number of the step that is shown at any time; -1: the one of ParaView's time."""
-        if step != self._chosen:
-            self._chosen = step
-            self.Modified()
+        self._set("_chosen", step)
 
     @smproperty.intvector(name="Box", default_values=[0, -1, 0, -1, 0, -1])
     def SetBox(self, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> None:
         """First and last sample of full resolution along x, y and z; -1 is the last one of the grid."""
-        box = (x0, x1, y0, y1, z0, z1)
-        if box != self._box:
-            self._box = box
-            self.Modified()
+        self._set("_box", (x0, x1, y0, y1, z0, z1))
 
     @smproperty.dataarrayselection(name="Fields")
     def GetFields(self) -> Any:
@@ -108,6 +91,15 @@ class QuarryReader(VTKPythonAlgorithmBase):
     @smproperty.doublevector(name="TimestepValues", information_only="1", si_class="vtkSITimeStepsProperty")
     def GetTimestepValues(self) -> list[float] | None:
         return self._times() if self._target else None
+
+    def _set(self, name: str, value: Any, *, reopens: bool = False) -> None:
+        """A new value makes ParaView ask again; one that `reopens` is of another dataset."""
+        if value == getattr(self, name):
+            return
+        setattr(self, name, value)
+        if reopens:
+            self._dataset = None
+        self.Modified()
 
     # ---- What ParaView asks
 
