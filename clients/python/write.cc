@@ -245,6 +245,11 @@ void BindWriting(nb::module_& m) {
       "variables"_a,
       "Which of these variables, (name, dimensions, texts of attributes), are never fields: bounds, grid "
       "mappings, and coordinates that others name.");
+  nb::class_<WriteOutcome>(m, "WriteOutcome")
+      .def_ro("written", &WriteOutcome::written)
+      .def_ro("there", &WriteOutcome::there)
+      .def_ro("others", &WriteOutcome::others)
+      .def_ro("other_texts", &WriteOutcome::other_texts);
   m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_axis"_a, "load"_a,
         "Writes the fields of steps, each on its grid; `load(step, field, box)` gives the samples [z, y, x] "
         "of a box, by their places in the lists.");

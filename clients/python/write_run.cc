@@ -155,23 +155,14 @@ Result<std::vector<bool>> FindWritten(writer::OpenMode mode,
   return written;
 }
 
-/// Result of a call.
-struct Outcome {
-  std::vector<Written> written;
-  std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
-  /// Attributes that the dataset has otherwise, or not, and keeps so: of a field, or of the whole, "".
-  std::vector<std::pair<std::string, std::vector<std::string>>> others;
-  std::vector<std::string> other_texts;  ///< coordinates of text that the dataset has otherwise, and keeps so
-};
-
 /// One call of `quarry.write`, on a thread without Python's lock.
 class Run {
  public:
   Run(std::vector<Request> requests, std::vector<Step> steps, const Loader& load, Interruption* interruption)
       : requests_(std::move(requests)), steps_(std::move(steps)), load_(load), interruption_(*interruption) {}
 
-  Result<Outcome> Execute(const std::string& path, const WriteSettings& settings,
-                          const std::vector<Grid>& grids, const TimeAxis& time) {
+  Result<WriteOutcome> Execute(const std::string& path, const WriteSettings& settings,
+                               const std::vector<Grid>& grids, const TimeAxis& time) {
     writer::PipelineOptions options;
     options.memory_per_rank = settings.memory;
     options.files = settings.files;
@@ -295,7 +286,7 @@ class Run {
   writer::OpenMode mode_ = writer::OpenMode::kCreate;
   bool goes_on_ = false;
   std::unique_ptr<DatasetWriter> writer_;
-  Outcome outcome_;
+  WriteOutcome outcome_;
 };
 
 }  // namespace
@@ -304,13 +295,11 @@ WriteOutcome Write(const std::string& path, const WriteSettings& settings, const
                    const std::vector<Request>& requests, const std::vector<Step>& steps, const TimeAxis& time,
                    const Loader& load) {
   Interruption interruption;
-  auto outcome = RunInBackground(interruption.cancel, false, [&]() -> Result<Outcome> {
+  auto outcome = RunInBackground(interruption.cancel, false, [&]() -> Result<WriteOutcome> {
     return Run(requests, steps, load, &interruption).Execute(path, settings, grids, time);
   });
   if (interruption.raised) std::rethrow_exception(interruption.raised);
-  Outcome taken = Take(std::move(outcome));
-  return {std::move(taken.written), std::move(taken.there), std::move(taken.others),
-          std::move(taken.other_texts)};
+  return Take(std::move(outcome));
 }
 
 }  // namespace quarry::python

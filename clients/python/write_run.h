@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,12 +60,14 @@ using Loader = nanobind::callable;
 using Written =
     std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
 
-/// The fields that were written; names of fields that stand still, and that the dataset had already;
-/// attributes that the dataset has otherwise, or not, and keeps so, of a field, or of the whole, "";
-/// coordinates of text that the dataset has otherwise, and keeps so.
-using WriteOutcome =
-    std::tuple<std::vector<Written>, std::vector<std::string>,
-               std::vector<std::pair<std::string, std::vector<std::string>>>, std::vector<std::string>>;
+/// Result of a call.
+struct WriteOutcome {
+  std::vector<Written> written;
+  std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
+  /// Attributes that the dataset has otherwise, or not, and keeps so: of a field, or of the whole, "".
+  std::vector<std::pair<std::string, std::vector<std::string>>> others;
+  std::vector<std::string> other_texts;  ///< coordinates of text that the dataset has otherwise, and keeps so
+};
 
 WriteOutcome Write(const std::string& path, const WriteSettings& settings, const std::vector<Grid>& grids,
                    const std::vector<Request>& requests, const std::vector<Step>& steps, const TimeAxis& time,

@@ -181,19 +181,20 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
             advance(array.nbytes)
             return array
 
-        written, there, differing, texts = _quarry.write(
+        outcome = _quarry.write(
             place, settings, [_grid(source, origin, spacing, patch, levels) for source in fields], requests,
             [*zip(numbers, times.values, strict=True)], axis, load)
-    for owner, names in differing:
+    for owner, names in outcome.others:
         warnings.warn(f"attributes of {owner or 'the whole'} differ, and the dataset keeps its own: {', '.join(names)}",
                       UserWarning, stacklevel=2)
-    for name in texts:
+    for name in outcome.other_texts:
         warnings.warn(f"the dataset keeps other texts of the coordinate {name}; delete the dataset, or write another "
                       "one, if you need these", UserWarning, stacklevel=2)
-    if others := _others(place, [source for source in fields if source.name in there]):
+    if others := _others(place, [source for source in fields if source.name in outcome.there]):
         warnings.warn(f"the dataset keeps other values of what does not change with time: {', '.join(others)}; write "
                       "them under another name if you need these", UserWarning, stacklevel=2)
-    return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error) for number, one in written]
+    return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error)
+            for number, one in outcome.written]
 
 
 @contextlib.contextmanager
