@@ -4,24 +4,10 @@
 #include <vector>
 
 #include "quarry/base/numbers.h"
+#include "quarry/base/split.h"
 #include "quarry/base/status.h"
 
 namespace quarry {
-namespace {
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-}  // namespace
 
 bool Box::Contains(const Box& other) const {
   for (int a = 0; a < 3; ++a) {
@@ -96,10 +82,10 @@ Result<Box> ParseBox(const std::string& text, const Index3& dims) {
                            text);
   };
   Box box{{0, 0, 0}, dims};
-  const std::vector<std::string> axes = Split(text, ',');
+  const std::vector<std::string_view> axes = Split(text, ',');
   if (axes.size() > 3) return malformed();
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    const std::vector<std::string> ends = Split(axes[a], ':');
+    const std::vector<std::string_view> ends = Split(axes[a], ':');
     if (ends.size() != 2) return malformed();
     if (!ends[0].empty() && !ReadNumber(ends[0], &box.begin[a])) return malformed();
     if (!ends[1].empty() && !ReadNumber(ends[1], &box.end[a])) return malformed();
@@ -110,7 +96,7 @@ Result<Box> ParseBox(const std::string& text, const Index3& dims) {
 
 Result<Index3> ParseShape(const std::string& text, const std::string& what) {
   Index3 shape = {1, 1, 1};
-  const std::vector<std::string> parts = Split(text, 'x');
+  const std::vector<std::string_view> parts = Split(text, 'x');
   bool good = parts.size() <= 3;
   for (std::size_t a = 0; good && a < parts.size(); ++a)
     good = ReadNumber(parts[a], &shape[a]) && shape[a] >= 1;

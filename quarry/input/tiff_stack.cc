@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "quarry/base/split.h"
+
 namespace quarry::input::internal {
 namespace {
 
@@ -73,12 +75,10 @@ using Lines = std::map<std::string, std::string>;
 
 Lines ParseLines(const std::string& text) {
   Lines lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
+  for (const std::string_view line : Split(text, '\n')) {
     const std::size_t equals = line.find('=');
-    if (equals != std::string::npos) lines[line.substr(0, equals)] = line.substr(equals + 1);
-    begin = end + 1;
+    if (equals != std::string_view::npos)
+      lines[std::string(line.substr(0, equals))] = line.substr(equals + 1);
   }
   return lines;
 }

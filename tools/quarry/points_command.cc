@@ -34,6 +34,7 @@ Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kLargestText));
   std::vector<query::Point> points;
   std::size_t number = 0;
+  // Line by line: a list of all lines would need as much memory as the points.
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
@@ -41,9 +42,8 @@ Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
     ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line[0] == '#') continue;
-    Result<query::Point> point = ParsePoint(line, fmt::format("line {} of \"{}\":", number, path));
-    if (!point.ok()) return std::move(point).status();
-    points.push_back(*point);
+    QUARRY_ASSIGN_OR_RETURN(points.emplace_back(),
+                            ParsePoint(line, fmt::format("line {} of \"{}\":", number, path)));
   }
   return points;
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "quarry/base/missing.h"
+#include "quarry/base/split.h"
 #include "quarry/base/utf8.h"
 #include "quarry/dataset/table_locator.h"
 #include "quarry/format/description_rules.h"
@@ -104,18 +105,10 @@ Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
   };
   QUARRY_ASSIGN_OR_RETURN(const std::string text, TextOfRoot(comm_, find));
   PublishedStep published;
-  std::size_t at = 0;
-  const auto next = [&] {
-    const std::size_t end = text.find('\0', at);
-    std::string part = text.substr(at, end - at);
-    at = end + 1;
-    return part;
-  };
-  if (const std::string time = next(); !time.empty()) published.time = std::stod(time);
-  while (at < text.size()) {
-    const std::string field = next();
-    published.sources[field] = next();
-  }
+  const std::vector<std::string_view> parts = Split(text, '\0');  // empty behind the last zero byte
+  if (!parts[0].empty()) published.time = std::stod(std::string(parts[0]));
+  for (std::size_t i = 1; i + 1 < parts.size(); i += 2)
+    published.sources[std::string(parts[i])] = parts[i + 1];
   return published;
 }
 
