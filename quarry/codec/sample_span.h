@@ -25,7 +25,8 @@ inline const std::uint8_t* DataOrNull(Validity validity) {
 /// @param out  as many samples; may be `samples`
 template <typename T>
 void CopyPlausibly(const T* samples, Validity validity, T* out) {
-  const auto first = std::find(validity.begin(), validity.end(), 1);
+  const auto first =
+      std::find_if(validity.begin(), validity.end(), [](std::uint8_t valid) { return valid != 0; });
   T last = first == validity.end() ? T{0} : samples[first - validity.begin()];
   for (std::size_t i = 0; i < validity.size(); ++i) {
     if (validity[i] != 0) last = samples[i];

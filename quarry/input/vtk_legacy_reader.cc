@@ -40,7 +40,7 @@ const VtkType* FindType(const std::string& name) {
   return nullptr;
 }
 
-std::vector<std::string> Split(const std::string& line) {
+std::vector<std::string> WordsOf(const std::string& line) {
   std::istringstream stream(line);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
@@ -104,7 +104,7 @@ class LegacyReader {
   void TakeTitle(const std::string& title) {
     const std::size_t at = title.find("time=");
     if (at == std::string::npos) return;
-    const std::vector<std::string> words = Split(title.substr(at + 5));
+    const std::vector<std::string> words = WordsOf(title.substr(at + 5));
     const std::string number = words.empty() ? "" : words[0].substr(0, words[0].find(','));
     if (double time = 0; ReadNumber(number, &time) && std::isfinite(time)) contents_.title_time = time;
   }
@@ -120,7 +120,7 @@ class LegacyReader {
     if (key == "point_data" || key == "cell_data") return TakeSection(words, key == "cell_data");
     if (key == "field") return TakeField(words);
     if (key == "metadata") {
-      while (position_ < file_.size() && !Split(Line()).empty()) continue;
+      while (position_ < file_.size() && !WordsOf(Line()).empty()) continue;
       return Status::Ok();
     }
     return TakeAttribute(words, key);
@@ -180,7 +180,7 @@ class LegacyReader {
       std::vector<std::string> line;
       if (!NextWords(&line)) return Damaged("a FIELD of {} arrays ends behind {}", count, i);
       if (Lower(line[0]) == "metadata") {
-        while (position_ < file_.size() && !Split(Line()).empty()) continue;
+        while (position_ < file_.size() && !WordsOf(Line()).empty()) continue;
         --i;
         continue;
       }
@@ -235,7 +235,7 @@ class LegacyReader {
   Status SkipLookupTable() {
     const std::uint64_t before = position_;
     std::vector<std::string> words;
-    const bool there = contents_.ascii ? NextWords(&words) : !(words = Split(Line())).empty();
+    const bool there = contents_.ascii ? NextWords(&words) : !(words = WordsOf(Line())).empty();
     if (!there || Lower(words[0]) != "lookup_table") position_ = before;
     return status_;
   }
@@ -316,7 +316,7 @@ class LegacyReader {
   /// The words of the next line that has any. @returns false at the end of the file
   bool NextWords(std::vector<std::string>* words) {
     while (position_ < file_.size()) {
-      *words = Split(Line());
+      *words = WordsOf(Line());
       if (!words->empty()) return true;
     }
     return false;

@@ -25,7 +25,7 @@ enum class PlaneLayout : std::uint8_t {
 void AppendPlanes(ByteSpan words, std::size_t word_size, PlaneLayout layout, int zstd_level, Bytes* out);
 
 /// Takes the output of AppendPlanes off the front of `payload`; the size of `words` says how many there are.
-/// Any payload is safe.
+/// Any payload is safe; after an error it is unspecified what is left.
 /// @errors kDataLoss
 Status TakePlanes(ByteSpan* payload, std::size_t word_size, std::span<std::byte> words);
 

@@ -190,7 +190,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     for name in outcome.other_texts:
         warnings.warn(f"the dataset keeps other texts of the coordinate {name}; delete the dataset, or write another "
                       "one, if you need these", UserWarning, stacklevel=2)
-    if others := _others(place, [source for source in fields if source.name in outcome.there]):
+    there = outcome.there  # a list made from the library's, at each access
+    if others := _others(place, [source for source in fields if source.name in there]):
         warnings.warn(f"the dataset keeps other values of what does not change with time: {', '.join(others)}; write "
                       "them under another name if you need these", UserWarning, stacklevel=2)
     return [Written(number, one.name, one.raw_bytes, one.stored_bytes, one.max_error)
