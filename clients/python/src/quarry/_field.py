@@ -32,11 +32,10 @@ class Field(_protocols.Field):
     """A field of a dataset: an array over [step, z, y, x]. An index reads just its selection.
 
     The first axis is the position in the ascending list of the steps that hold the field; what does not change with
-    time has one. Integers, slices, `...` and
-    `None` select as they do in numpy, in full resolution. Lists of integers and masks, one for each axis, select along
-    that axis alone, as with numpy.ix_: several give each combination, and no axis changes its place. Missing samples of
-    floating-point fields are NaN; an integer field with missing samples gives a masked array, here and from `read` and
-    `stream`. Damage raises an Error.
+    time has one. Integers, slices, `...` and `None` select as they do in numpy, in full resolution. Lists of integers
+    and masks, one for each axis, select along that axis alone, as with numpy.ix_: several give each combination, and no
+    axis changes its place. Missing samples of floating-point fields are NaN; an integer field with missing samples
+    gives a masked array, here and from `read` and `stream`. Damage raises an Error.
     """
 
     def info(self) -> Text:
