@@ -6,7 +6,7 @@ export function asViewerError(reason: unknown): ViewerError {
   return reason instanceof ViewerError ? reason : new ViewerError("unknown", String(reason));
 }
 
-/** What a thrown value says. */
+/** The message of a thrown value. */
 export function errorText(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }
