@@ -412,7 +412,7 @@ void PatchStore::Keep(const PatchKey& key, std::shared_ptr<const void> object, s
   evicted = Evict();
 }
 
-// ---- Manifests and tables
+// ---- Manifests, tables and other objects
 
 /// The object, if it is stored; otherwise nothing, when no load is in progress any more: the caller loads it.
 std::shared_ptr<const void> PatchStore::FindOrBeginLoad(const PatchKey& key) {
@@ -439,11 +439,7 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
                                                        const std::function<std::uint64_t()>& bytes,
                                                        const Load& load) {
   if (std::shared_ptr<const void> stored = FindOrBeginLoad(key)) return stored;
-  struct Ending {
-    PatchStore* store;
-    const PatchKey& key;
-    ~Ending() { store->EndLoad(key); }
-  } const ending{this, key};
+  const LoadEnd ending{this, key};
   const auto never = [] { return false; };
   QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), never));
   try {
@@ -453,6 +449,16 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory");
   }
+}
+
+Result<std::shared_ptr<const void>> PatchStore::Share(const PatchKey& key, std::uint64_t client,
+                                                      const Load& make) {
+  if (std::shared_ptr<const void> stored = FindOrBeginLoad(key)) return stored;
+  const LoadEnd ending{this, key};
+  QUARRY_ASSIGN_OR_RETURN(const Loaded made, make());
+  if (std::optional<Memory> memory = TryReserve(made.bytes, client))
+    Keep(key, made.object, made.bytes, &*memory);
+  return made.object;
 }
 
 PatchStore::State PatchStore::state() const {

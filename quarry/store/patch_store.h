@@ -188,6 +188,11 @@ class PatchStore {
   Result<std::shared_ptr<const void>> Obtain(const PatchKey& key, const std::function<std::uint64_t()>& bytes,
                                              const Load& load);
 
+  /// The same of an object that is made in memory which its maker has pinned. It is kept only where that
+  /// needs no waiting: its maker may hold reserved memory.
+  /// @param client  of the requester
+  Result<std::shared_ptr<const void>> Share(const PatchKey& key, std::uint64_t client, const Load& make);
+
   /// The state at this moment, and counts since the start.
   struct State {
     std::uint64_t total = 0;
@@ -272,6 +277,12 @@ class PatchStore {
   void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
   std::shared_ptr<const void> FindOrBeginLoad(const PatchKey& key);
   void EndLoad(const PatchKey& key);
+  /// The right to load an object, from FindOrBeginLoad on.
+  struct LoadEnd {
+    PatchStore* store;
+    const PatchKey& key;
+    ~LoadEnd() { store->EndLoad(key); }
+  };
 
   const std::uint64_t total_;
   std::function<void()> on_large_release_;

@@ -141,6 +141,39 @@ TEST(PatchStoreObtain, AFailureIsNotKept) {
   EXPECT_TRUE(store.Obtain({}, none, load).ok());
 }
 
+TEST(PatchStoreShare, MakesOnceForAllAndKeepsWhatFits) {
+  PatchStore store(1000);
+  std::atomic<int> made = 0;
+  PatchKey key;
+  key.level = -100;
+  const auto make = [&]() -> Result<PatchStore::Loaded> {
+    ++made;
+    EXPECT_EQ(store.state().reserved, 0u) << "its maker has the memory";
+    return PatchStore::Loaded{std::make_shared<const int>(7), 200};
+  };
+  std::vector<std::future<std::shared_ptr<const void>>> all;
+  all.reserve(8);
+  for (int i = 0; i < 8; ++i)
+    all.push_back(std::async(std::launch::async, [&] { return *store.Share(key, 1, make); }));
+  const auto object = *store.Share(key, 2, make);
+  for (auto& one : all) EXPECT_EQ(one.get(), object);
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(store.state().stored, 200u);
+  EXPECT_EQ(store.state().reserved, 0u);
+}
+
+TEST(PatchStoreShare, WaitsForNoMemory) {
+  PatchStore store(1000);
+  const auto make = []() -> Result<PatchStore::Loaded> {
+    return PatchStore::Loaded{std::make_shared<const int>(7), 200};
+  };
+  const auto all = *store.Reserve(store.MostReserved(), kNever);
+  EXPECT_TRUE(store.Share({}, 1, make).ok());
+  EXPECT_EQ(store.state().stored, 0u);
+  const auto fail = []() -> Result<PatchStore::Loaded> { return DataLoss("damaged"); };
+  EXPECT_EQ(store.Share({}, 1, fail).status().message(), "damaged");
+}
+
 TEST(PatchStorePin, RefusesWithTheNumbersWhereTooManyWait) {
   PatchStore store(4096, 1);
   auto first = *store.Pin(1536, kNever);
