@@ -1,6 +1,9 @@
 #include "quarry/session/session.h"
 
 #include <algorithm>
+#include <functional>
+#include <future>
+#include <new>
 #include <utility>
 
 #include "quarry/dataset/patch_keys.h"
@@ -31,7 +34,8 @@ struct ReadSession::Series {
 struct ReadSession::Takes {
   enum class Delivery { kNothing, kSamples, kPayload };
   Delivery delivery = Delivery::kNothing;
-  std::uint64_t besides = 0;  ///< [bytes] of what receives it
+  std::uint64_t besides = 0;         ///< [bytes] of what receives it
+  const AnswerSink* sink = nullptr;  ///< receives the answer to a read
 };
 
 namespace {
@@ -86,6 +90,24 @@ query::AnswerHeader NumberedHeader(const query::ReadPlan& plan, std::size_t numb
 /// A description in memory, its message, and the bytes of the message.
 constexpr std::uint64_t kTimesInMessage = 4;
 
+/// See Compute.
+Status ComputeOn(DecodePool* pool, const Requester& requester, const DecodePriority& priority,
+                 const std::function<Status()>& run) {
+  // Shared: the task still holds it when the waiting thread goes on.
+  const auto done = std::make_shared<std::promise<Status>>();
+  std::future<Status> result = done->get_future();
+  pool->Submit(priority, [done, &requester, &run] {
+    Status status;
+    try {
+      status = requester.cancelled() ? Status(StatusCode::kCancelled, "the read was cancelled") : run();
+    } catch (const std::bad_alloc&) {
+      status = {StatusCode::kResourceExhausted, "no memory"};  // a text that allocates nothing
+    }
+    done->set_value(std::move(status));
+  });
+  return result.get();
+}
+
 Status PlanningCancelled() { return {StatusCode::kCancelled, "the planning was cancelled"}; }
 
 }  // namespace
@@ -122,6 +144,7 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
   const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
+    if (takes.sink != nullptr) bytes += takes.sink->memory_of(made);
     if (takes.delivery == Takes::Delivery::kSamples) bytes += query::DeliveryMemory(made);
     if (takes.delivery == Takes::Delivery::kPayload) bytes += PayloadMemory(made, store()->state().total);
     return bytes;
@@ -178,7 +201,8 @@ Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoin
   ResumePoint point = asked;
   const bool begun = asked.fingerprint != 0;
   // A focus is an order that the caller wants. Payload does not go through the store.
-  if (!begun && takes.delivery == Takes::Delivery::kSamples && !plan->query.focus)
+  const bool ordered = plan->query.focus || takes.sink->needs_grid_order();
+  if (!begun && takes.delivery == Takes::Delivery::kSamples && !ordered)
     point.position.start = BestStart(dataset, *plan, store(), requester);
   if (point.position.start > plan->patches.size()) return NotTheSame();
   query::BeginWith(point.position.start, plan);
@@ -195,9 +219,13 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
   const Dataset& dataset = *series.opened->dataset;
   const Requester requester = RequesterOf(control);
   ReadUsage usage;
-  QUARRY_ASSIGN_OR_RETURN(const AnswerSink::Taker taker,
-                          sink->Begin({dataset.description().fields[plan.query.field_number], plan,
-                                       NumberedHeader(plan, number, series.size()), from, usage, cost}));
+  const Compute compute = [&](int level, std::uint64_t work, const std::function<Status()>& run) {
+    return ComputeOn(&engine_.pool, requester, {level, 0, requester.client, work}, run);
+  };
+  QUARRY_ASSIGN_OR_RETURN(
+      const AnswerSink::Taker taker,
+      sink->Begin({dataset.description().fields[plan.query.field_number], plan,
+                   NumberedHeader(plan, number, series.size()), from, usage, cost, dataset, compute}));
   if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
     ReportingBlockSink reporting(*blocks, control);
     QUARRY_RETURN_IF_ERROR(
@@ -213,7 +241,8 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
 
 Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest& request,
                          const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
-  QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
+  QUARRY_ASSIGN_OR_RETURN(Series series, Expand(dataset, request));
+  if (sink->needs_grid_order()) series.read.focus.reset();
   if (from.answers >= series.size()) return NotOurPosition();
   query::Cost cost;
   if (series.size() > 1) {
@@ -222,7 +251,7 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
         control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
   const Takes takes{sink->takes_payload() ? Takes::Delivery::kPayload : Takes::Delivery::kSamples,
-                    sink->memory()};
+                    sink->memory(), sink};
   for (std::size_t i = from.answers; i < series.size(); ++i) {
     QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;

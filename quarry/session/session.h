@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +75,12 @@ struct ResumePoint {
   std::size_t parts = 0;          ///< parts of the patch at `position`, delivered by its sink
 };
 
+/// Runs a computation on one of the threads that decode, in the share of the client, and waits for it.
+/// @param level  coarse levels come before fine ones
+/// @param work   [bytes] decoding so many takes about as long
+/// @errors kCancelled: the request has ended before its turn; kResourceExhausted: no memory; those of `run`
+using Compute = std::function<Status(int level, std::uint64_t work, const std::function<Status()>& run)>;
+
 /// The beginning of an answer.
 struct AnswerStart {
   const FieldDescription& field;
@@ -82,6 +89,8 @@ struct AnswerStart {
   const ResumePoint& from;  ///< complete; an earlier call delivered everything before it
   const ReadUsage& usage;   ///< reads for this answer so far; grows while it is delivered
   const query::Cost& cost;  ///< cost of all answers, those before the resume point too
+  const Dataset& dataset;
+  const Compute& compute;
 };
 
 /// Receives the answers to a read, on the thread that called ReadSession::Read.
@@ -97,6 +106,10 @@ class AnswerSink {
   virtual std::uint64_t memory() const { return 0; }
   /// All answers are complete.
   virtual Status End() { return Status::Ok(); }
+  /// [bytes] that the taker of an answer may keep beside memory().
+  virtual std::uint64_t memory_of(const query::ReadPlan& /*plan*/) const { return 0; }
+  /// Whether answers must come in the order of the grid: without a focus, from their first patch on.
+  virtual bool needs_grid_order() const { return false; }
 };
 
 /// Receives the headers of a plan, one for each answer.
