@@ -21,6 +21,15 @@ struct LevelChoice {
   friend bool operator==(const LevelChoice&, const LevelChoice&) = default;
 };
 
+/// The error that coding an answer may add to its samples, at most one of the two. Neither: none, but for the
+/// room that WithinError leaves.
+struct Recode {
+  double factor = 1;  ///< at least 1: as much that the error of the samples is this times the stored one
+  double error = 0;   ///< [unit of the field] from 0 on
+
+  friend bool operator==(const Recode&, const Recode&) = default;
+};
+
 /// The length of the longest possible axis.
 inline constexpr std::int64_t kMaxStride = std::int64_t{1} << 31;
 

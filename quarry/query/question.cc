@@ -75,6 +75,22 @@ Status CheckLevels(const ReadRequest& request, const std::string& field, int lev
       asked, field, levels - 1);
 }
 
+Status CheckRecode(const Recode& recode, const Target& target) {
+  const bool possible =
+      std::isfinite(recode.factor) && std::isfinite(recode.error) && recode.factor >= 1 && recode.error >= 0;
+  if (!possible)
+    return InvalidArgument(
+        "coding within {} times the error, or {} more, is not possible; give a factor "
+        "from 1 on, or an error from 0 on",
+        recode.factor, recode.error);
+  if (recode == Recode()) return Status::Ok();
+  if (recode.factor != 1 && recode.error != 0)
+    return InvalidArgument("a factor and an error of coding: give only one of them");
+  if (!std::holds_alternative<WithinError>(target)) return Status::Ok();
+  return InvalidArgument(
+      "a largest error is for stored samples and coding together; leave the error of coding out");
+}
+
 Status CheckSeries(const SeriesRequest& request) {
   if (!request.fields.empty() && !request.read.field.empty())
     return InvalidArgument("a field and several fields: give only one of them");

@@ -47,6 +47,11 @@ Result<Target> MakeTarget(const GivenTargets& given, const TargetNames& names);
 /// first_level with a stride; a focus that is not finite; values that are no interval
 Status CheckLevels(const ReadRequest& request, const std::string& field, int levels);
 
+/// Checks what coding an answer may add.
+/// @errors kInvalidArgument: a factor below 1, an error below 0, numbers that are not finite, both, or one
+/// beside a target that is an error
+Status CheckRecode(const Recode& recode, const Target& target);
+
 /// Checks which fields and steps a series is of.
 /// @errors kInvalidArgument: a stride of 0; an empty range; a field twice; both a field and fields
 Status CheckSeries(const SeriesRequest& request);
