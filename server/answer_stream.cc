@@ -57,7 +57,7 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
-Status AnswerStream::Begin(const AnswerStart& start) {
+Status AnswerStream::Begin(const AnswerStart& start, const std::vector<query::CodedError>& coded) {
   number_ = start.header.number;
   fingerprint_ = start.from.fingerprint;
   start_ = start.from.position.start;
@@ -66,6 +66,11 @@ Status AnswerStream::Begin(const AnswerStart& start) {
   cost_ = start.cost;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(start.header);
+  for (std::size_t i = 0; i < coded.size(); ++i) {
+    pb::LevelExtent* const level = message.mutable_header()->mutable_levels(static_cast<int>(i));
+    level->set_max_error(coded[i].kept);
+    level->set_coding_error(coded[i].coding);
+  }
   const auto& [pass, patch, begin] = start.from.position;
   message.set_position(ToToken(Position(pass, patch, start.from.parts)));
   return Write(std::nullopt, message);

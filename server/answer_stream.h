@@ -6,6 +6,7 @@
 
 #include "quarry/dataset/read_payload.h"
 #include "quarry/dataset/read_samples.h"
+#include "quarry/query/tiles.h"
 #include "quarry/session/session.h"
 #include "quarry/v1/service.pb.h"
 #include "server/call.h"
@@ -44,7 +45,8 @@ class AnswerStream {
   AnswerStream(MessageStream* stream, Call* call) : stream_(stream), call_(call) {}
 
   /// Sends the header of an answer. Later positions are in this answer.
-  Status Begin(const AnswerStart& start);
+  /// @param coded  errors of the levels of a coded answer
+  Status Begin(const AnswerStart& start, const std::vector<query::CodedError>& coded = {});
   Status Send(AnswerPart part, const ResumePoint& position);
   /// @param last  of the level; none: its parts, if it has any, are sent
   Status EndLevel(const query::LevelExtent& level, std::optional<AnswerPart> last,

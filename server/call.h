@@ -104,6 +104,8 @@ class Call final : public RequestControl {
   /// @errors kCancelled: the client has gone, or took nothing for too long and was cut off
   Status Send(MessageStream* stream, const Message& message, Follows follows = Follows::kLater);
   void CountPatches(std::uint64_t patches) override { record_.patches += patches; }
+  /// Counts a tile that was coded for the answer.
+  void CountTile() { ++record_.tiles; }
   void Hold(PatchStore::Memory memory) override { held_ = std::move(memory); }
 
   /// The quarry-request-id that the client sees.

@@ -63,6 +63,9 @@ struct Metrics::State {
       Register(prometheus::BuildCounter(), "quarry_decoded_patches_total",
                "Patches that were read and decoded for complete answers.", registry.get())
           .Add({});
+  prometheus::Counter& tiles = Register(prometheus::BuildCounter(), "quarry_coded_tiles_total",
+                                        "Tiles that were coded for answers.", registry.get())
+                                   .Add({});
   prometheus::Family<prometheus::Counter>& damage =
       Register(prometheus::BuildCounter(), "quarry_damage_total",
                "Damaged payloads, and requests failed for damage.", registry.get());
@@ -93,6 +96,7 @@ void Metrics::End(const RequestRecord& record) {
   state_->seconds.Add({{"method", record.method}}, kSeconds).Observe(record.seconds);
   state_->bytes.Increment(static_cast<double>(record.bytes));
   state_->patches.Increment(static_cast<double>(record.patches));
+  state_->tiles.Increment(static_cast<double>(record.tiles));
   // Only datasets of the catalog can be damaged, so clients cannot invent labels.
   if (record.code == StatusCode::kDataLoss) CountDamage(record.dataset);
 }

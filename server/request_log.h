@@ -24,6 +24,7 @@ struct RequestRecord {
   double seconds = 0;         ///< until the last message was handed to gRPC
   std::uint64_t bytes = 0;    ///< bytes of the reply's messages
   std::uint64_t patches = 0;  ///< read and decoded for it
+  std::uint64_t tiles = 0;    ///< coded for it; those of the store do not count
 };
 
 /// "NOT_FOUND": the names that gRPC's documents use.

@@ -13,8 +13,10 @@
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 #include "quarry/format/proto_convert.h"
+#include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 #include "server/answer_stream.h"
+#include "server/coded_sink.h"
 #include "server/guard/question.h"
 
 namespace quarry::server {
@@ -132,10 +134,24 @@ class PlanResponseSink final : public PlanSink {
 /// Sends the answers to a Read as messages.
 class AnswerMessages final : public AnswerSink {
  public:
-  AnswerMessages(MessageStream* stream, Call* call, pb::Encoding encoding, std::size_t message_bytes)
-      : stream_(stream, call), encoding_(encoding), message_bytes_(message_bytes), kept_(stream->kept()) {}
+  /// @param store  keeps coded tiles
+  AnswerMessages(MessageStream* stream, Call* call, pb::Encoding encoding, const query::Recode& recode,
+                 PatchStore* store)
+      : stream_(stream, call),
+        call_(call),
+        encoding_(encoding),
+        recode_(recode),
+        store_(store),
+        message_bytes_(MessageBytesFor(store->state().total)),
+        kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override {
+    if (encoding_ == pb::ENCODING_CODED) {
+      const std::vector<query::CodedError> errors = query::CodedErrors(start.plan, recode_);
+      QUARRY_RETURN_IF_ERROR(stream_.Begin(start, errors));
+      coded_.emplace(&stream_, message_bytes_, store_, call_, start, errors);
+      return Taker(&*coded_);
+    }
     QUARRY_RETURN_IF_ERROR(stream_.Begin(start));
     if (encoding_ == pb::ENCODING_PATCHES) {
       payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
@@ -148,16 +164,24 @@ class AnswerMessages final : public AnswerSink {
   bool takes_payload() const override { return encoding_ == pb::ENCODING_PATCHES; }
   /// One message being assembled, one on its way.
   std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
+  std::uint64_t memory_of(const query::ReadPlan& plan) const override {
+    return encoding_ == pb::ENCODING_CODED ? CodedSink::MemoryOf(plan) : 0;
+  }
+  bool needs_grid_order() const override { return encoding_ == pb::ENCODING_CODED; }
 
   Status End() override { return stream_.End(); }
 
  private:
   AnswerStream stream_;
+  Call* const call_;
   const pb::Encoding encoding_;
+  const query::Recode recode_;
+  PatchStore* const store_;
   const std::size_t message_bytes_;
   const std::uint64_t kept_;
   std::optional<SampleSink> samples_;
   std::optional<PayloadStreamSink> payloads_;
+  std::optional<CodedSink> coded_;
 };
 
 /// Empty without one.
@@ -435,11 +459,15 @@ Status Service::PlanRead(pb::PlanReadRequest* request, Call* call, std::string* 
 
 Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* stream) {
   if (!pb::Encoding_IsValid(request.encoding()))
-    return InvalidArgument("encoding {} is not known; ask for samples or patches",
+    return InvalidArgument("encoding {} is not known; ask for samples, patches or coded samples",
                            static_cast<int>(request.encoding()));
   QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
+  const query::Recode recode = wire::RecodeOf(request);
+  QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, question.read.target));
+  if (recode != query::Recode() && request.encoding() != pb::ENCODING_CODED)
+    return InvalidArgument("an error of coding is for coded samples; leave it out");
   QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, FromToken(request.resume_after()));
-  AnswerMessages messages(stream, call, request.encoding(), MessageBytesFor(store().state().total));
+  AnswerMessages messages(stream, call, request.encoding(), recode, store_.get());
   return session_.Read(request.query().dataset(), question, from, call, &messages);
 }
 

@@ -103,10 +103,13 @@ Result<SamplePlace> LevelAssembler::AddBlock(int level, const Box& extent,
                                              const std::optional<query::LevelChoice>& shown) {
   QUARRY_RETURN_IF_ERROR(StartLevel(level));
   QUARRY_ASSIGN_OR_RETURN(const SamplePlace place, Place(extent));
-  if (!shown || *shown == query::LevelChoice{level, current_.layer}) return place;
-  current_.damaged.push_back({extent, shown->level, shown->layer});
-  current_.max_error = std::numeric_limits<double>::infinity();
+  if (shown && *shown != query::LevelChoice{level, current_.layer}) ShowDamage(extent, *shown);
   return place;
+}
+
+void LevelAssembler::ShowDamage(const Box& extent, const query::LevelChoice& shown) {
+  current_.damaged.push_back({extent, shown.level, shown.layer});
+  current_.max_error = std::numeric_limits<double>::infinity();
 }
 
 /// Counts a part of the current level as filled.

@@ -28,6 +28,9 @@ class LevelAssembler {
   Result<SamplePlace> AddBlock(int level, const Box& extent,
                                const std::optional<query::LevelChoice>& shown = {});
 
+  /// Marks a part of a block of the current level as damaged. @param shown  what its samples are instead
+  void ShowDamage(const Box& extent, const query::LevelChoice& shown);
+
   /// Layer of accuracy of the current level; that of the last one after it.
   int layer() const { return header_.levels[std::min(next_level_, header_.levels.size() - 1)].layer; }
 

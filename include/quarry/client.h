@@ -122,12 +122,15 @@ enum class Encoding {
   kAuto,     ///< samples from this machine, patches from others
   kSamples,  ///< decoded by the server, which shares decoded patches between its clients
   kPatches,  ///< as stored: fewer bytes, decoded here
+  kCoded,    ///< coded by the server for the question: fewest bytes of thin boxes, and of samples that need
+             ///< not be exact, see Options::recode
 };
 
 /// How to reach and read datasets.
 struct Options {
   int threads = 0;  ///< for decoding; 0: one per processor that this process may use
   Encoding encoding = Encoding::kAuto;
+  query::Recode recode;         ///< error that kCoded may add, unless the target is an error
   int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
   Security security;            ///< for servers

@@ -114,6 +114,18 @@ Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query) {
   return request;
 }
 
+query::Recode RecodeOf(const pb::ReadRequest& request) {
+  query::Recode recode;
+  if (request.has_recode_factor()) recode.factor = request.recode_factor();
+  if (request.has_recode_error()) recode.error = request.recode_error();
+  return recode;
+}
+
+void SetRecode(const query::Recode& recode, pb::ReadRequest* request) {
+  if (recode.factor != 1) request->set_recode_factor(recode.factor);
+  if (recode.error != 0) request->set_recode_error(recode.error);
+}
+
 pb::Price ToProto(const query::Cost& cost) {
   pb::Price out;
   out.set_patches(cost.patches);

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return Status::Ok();
   };
   const client::BufferCallback own_buffers;
-  client::internal::AnswerReceiver receiver(dataset, request, check, own_buffers, &pool);
+  client::internal::AnswerReceiver receiver(dataset, request, {}, check, own_buffers, &pool);
   ByteSpan rest = std::as_bytes(std::span(data + 1, size - 1));
   Status status;
   while (status.ok() && rest.size() >= 2) {

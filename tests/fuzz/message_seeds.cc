@@ -6,6 +6,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/tile.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/proto_convert.h"
 #include "quarry/geometry/patch_grid.h"
@@ -124,6 +125,24 @@ void AddSamples(const query::LevelExtent& level, DataType type, Answer* answer) 
   answer->Add(message);
 }
 
+/// The only tile of a level, some samples missing.
+bool AddTile(const query::LevelExtent& level, const FieldDescription& field, Answer* answer) {
+  pb::ReadResponse message;
+  pb::CodedTiles* part = message.mutable_coded();
+  part->set_level(static_cast<std::uint32_t>(level.level));
+  const TileLayout layout{field.type, level.extent.shape()};
+  Bytes samples(static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type));
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<std::byte>(i % 7 == 0 ? 0xff : 1);
+  const Result<Bytes> coded = EncodeTile(layout, samples, {field.coder, 0, field.fill_bits()});
+  if (!coded.ok()) return false;
+  pb::CodedTile* tile = part->add_tiles();
+  wire::SetExtent(level.extent, tile);
+  tile->set_size(static_cast<std::uint32_t>(coded->size()));
+  part->mutable_data()->append(reinterpret_cast<const char*>(coded->data()), coded->size());
+  answer->Add(message);
+  return true;
+}
+
 /// Payload of some levels of every patch, in one layer; masks come with the first.
 /// @param payloads  by patch
 void AddPatches(const PatchGrid& grid, const std::vector<EncodedPatch>& payloads, int level, int coarsest,
@@ -191,6 +210,14 @@ bool AddAnswers(const std::string& folder) {
     }
     samples.AddEnd();
     corpus.Add(fmt::format("samples_{}", choice), samples.bytes());
+    Answer coded(choice);
+    coded.AddHeader(header);
+    for (const query::LevelExtent& level : header.levels) {
+      if (!AddTile(level, dataset.fields[*dataset.FindField(header.field)], &coded)) return false;
+      coded.AddLevelEnd(level.level);
+    }
+    coded.AddEnd();
+    corpus.Add(fmt::format("coded_{}", choice), coded.bytes());
   }
   for (const unsigned choice : {0u, 4u, 8u, 144u, 148u, 152u}) {
     const query::ReadRequest request = AnswerRequest(choice).read;
@@ -243,6 +270,10 @@ bool AddQuestions(const std::string& folder) {
   pb::ReadRequest read;
   *read.mutable_query() = plan.query();
   AddMessage(&corpus, "read", 3, read);
+  read.set_encoding(pb::ENCODING_CODED);
+  read.set_recode_factor(2);
+  AddMessage(&corpus, "coded", 3, read);
+  read.clear_recode_factor();
   read.set_encoding(pb::ENCODING_PATCHES);
   read.mutable_query()->add_fields("holes");
   read.mutable_query()->add_fields("smooth");

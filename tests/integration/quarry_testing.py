@@ -379,14 +379,14 @@ class Whole:
         return answer.tobytes()
 
     def get(self, target, question, output, random):
-        """Asks for samples or patches, with damage allowed or not, and checks what comes: the whole answer, or one that
+        """Asks in some encoding, with damage allowed or not, and checks what comes: the whole answer, or one that
         says where it shows a coarser level and promises no error, or none.
 
         Returns the outcome, and what was said of the answer; nothing where there was none."""
         output.unlink(missing_ok=True)
         allow_damage = bool(random.integers(0, 2))
         outcome = run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
-                      "--encoding", random.choice(["samples", "patches"]), *["--allow-damage"] * allow_damage)
+                      "--encoding", random.choice(["samples", "patches", "coded"]), *["--allow-damage"] * allow_damage)
         if outcome.code != DONE:
             if output.exists() and "--progressive" not in question.options:
                 raise AssertionError(f"an error, but a file as well: {outcome}")

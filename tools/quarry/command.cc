@@ -45,6 +45,20 @@ Result<Index3> ParseStride(const std::string& text) {
   return stride;
 }
 
+/// "2x", or an error in the unit of the field.
+Result<query::Recode> ParseRecode(const std::string& text) {
+  const bool factor = text.ends_with('x');
+  const Result<double> number =
+      ParseNumber<double>(std::string_view(text).substr(0, text.size() - (factor ? 1 : 0)));
+  if (!number.ok() || *number < (factor ? 1 : 0)) {
+    return InvalidArgument(
+        "--recode \"{}\" is neither a factor from 1x on, like 2x, nor an error from 0 on, like 0.01", text);
+  }
+  query::Recode recode;
+  (factor ? recode.factor : recode.error) = *number;
+  return recode;
+}
+
 /// "BEGIN:END" or "BEGIN:END:STRIDE"; sides may be left out.
 Result<query::StepRange> ParseSteps(const std::string& text) {
   const Status wrong = InvalidArgument(
@@ -94,7 +108,13 @@ Result<client::Options> ServerOptions::Resolve() const {
   options.security = security;
   options.encoding = encoding == "samples"   ? client::Encoding::kSamples
                      : encoding == "patches" ? client::Encoding::kPatches
+                     : encoding == "coded"   ? client::Encoding::kCoded
                                              : client::Encoding::kAuto;
+  if (!recode.empty()) {
+    if (options.encoding != client::Encoding::kCoded)
+      return InvalidArgument("--recode is for --encoding coded; give both");
+    QUARRY_ASSIGN_OR_RETURN(options.recode, ParseRecode(recode));
+  }
   // Never an option itself: everybody on the machine can see command lines.
   if (!token_file.empty()) {
     constexpr std::uint64_t kLargestFile = 64 << 10;
@@ -166,8 +186,14 @@ void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
   app->SetHeading("Server");
   app->AddOption("--encoding", &server.encoding,
                  "encoding of the answer: samples, or compressed patches, which are smaller and are decoded "
-                 "here; default: auto, samples from this machine and patches from others")
-      .OneOf({"auto", "samples", "patches"});
+                 "here, or coded, samples that the server compresses for the answer; default: auto, samples "
+                 "from this machine and patches from others")
+      .OneOf({"auto", "samples", "patches", "coded"});
+  app->AddOption(
+      "--recode", &server.recode,
+      "with --encoding coded: error that may be added to that of the stored samples: 2x makes it at "
+      "most twice as large, a number adds at most so much, in the field's unit; default: none, or "
+      "what --max-error leaves");
   app->SetHeading("");
 }
 

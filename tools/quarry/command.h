@@ -37,9 +37,10 @@ struct ServerOptions {
   std::string token_file;
   double timeout_seconds = 0;
   std::string encoding = "auto";
+  std::string recode;
 
   void DeclareOn(command_line::Parser* app);
-  /// @errors those of reading the token's file
+  /// @errors kInvalidArgument: an impossible --recode; those of reading the token's file
   Result<client::Options> Resolve() const;
 };
 

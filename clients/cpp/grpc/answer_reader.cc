@@ -32,7 +32,8 @@ bool IsBytes(std::uint32_t tag) {
   return WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 }
 
-/// SampleBlocks or PatchPayloads, whose fields have the same numbers: a level, descriptions, data.
+/// SampleBlocks, PatchPayloads or CodedTiles, whose fields have the same numbers: a level, descriptions,
+/// data.
 template <typename Part, typename Add, typename Handle>
 Status ReadPart(CodedInputStream* stream, Add add, Handle handle) {
   Part part;
@@ -69,6 +70,7 @@ Status ReadPart(CodedInputStream* stream, Add add, Handle handle) {
 }
 
 static_assert(int{pb::SampleBlocks::kBlocksFieldNumber} == int{pb::PatchPayloads::kPatchesFieldNumber});
+static_assert(int{pb::SampleBlocks::kBlocksFieldNumber} == int{pb::CodedTiles::kTilesFieldNumber});
 
 /// The fields that follow the part of a message, in any order.
 struct Ending {
@@ -98,6 +100,10 @@ Status ReadField(CodedInputStream* stream, std::uint32_t tag, AnswerHandler* han
       return ReadPart<pb::PatchPayloads>(
           stream, [](auto* part) { return part->add_patches(); },
           [&](const auto& part, MessageData* data) { return handler->Patches(part, data); });
+    case pb::ReadResponse::kCodedFieldNumber:
+      return ReadPart<pb::CodedTiles>(
+          stream, [](auto* part) { return part->add_tiles(); },
+          [&](const auto& part, MessageData* data) { return handler->Coded(part, data); });
     case pb::ReadResponse::kLevelEndFieldNumber:
       good = ReadOptional(stream, &ending->level_end);
       break;

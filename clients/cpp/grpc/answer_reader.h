@@ -37,7 +37,8 @@ class MessageData {
   std::size_t size_;
 };
 
-/// Receives the parts of an answer. The ends and the position of a message come after its samples or patches.
+/// Receives the parts of an answer. The ends and the position of a message come after its samples, patches or
+/// tiles.
 class AnswerHandler {
  public:
   virtual ~AnswerHandler() = default;
@@ -46,6 +47,7 @@ class AnswerHandler {
   /// @param part  without its data
   virtual Status Samples(const ::quarry::v1::SampleBlocks& part, MessageData* data) = 0;
   virtual Status Patches(const ::quarry::v1::PatchPayloads& part, MessageData* data) = 0;
+  virtual Status Coded(const ::quarry::v1::CodedTiles& part, MessageData* data) = 0;
   virtual Status LevelEnd(const ::quarry::v1::LevelEnd& end) = 0;
   virtual Status ReadEnd() = 0;
   virtual void Position(std::string position) = 0;

@@ -1,6 +1,8 @@
 #include "clients/cpp/grpc/answer_receiver.h"
 
 #include <algorithm>
+#include <cmath>
+#include <variant>
 
 #include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
@@ -123,8 +125,24 @@ Status AnswerReceiver::Take(const grpc::ByteBuffer& message) {
   return Status::Ok();
 }
 
+/// No server adds more error than it was allowed to.
+Status AnswerReceiver::CheckCoding(const pb::ReadHeader& header) const {
+  const auto* const within = std::get_if<query::WithinError>(&request_.read.target);
+  double most = recode_.error;
+  if (within != nullptr) most = within->error;
+  for (const pb::LevelExtent& level : header.levels()) {
+    // The stored error, which a factor multiplies, is not the server's to tell.
+    if (recode_.factor > 1) most = (recode_.factor - 1) * level.max_error();
+    if (level.coding_error() >= 0 && level.coding_error() <= most) continue;
+    return InternalError("the server codes level {} within {} instead of {}", level.level(),
+                         level.coding_error(), most);
+  }
+  return Status::Ok();
+}
+
 Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(dataset_, request_, message));
+  QUARRY_RETURN_IF_ERROR(CheckCoding(message));
   if (begun_ && header.number == header_.number) {
     const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
       return a.level == b.level && a.layer == b.layer && a.extent == b.extent && a.spacing == b.spacing;
@@ -142,6 +160,7 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   const FieldDescription& field = dataset_.fields[*dataset_.FindField(header.field)];
   header_ = header;
   decoder_.reset();
+  tiles_.reset();
   bytes_received_ = 0;
   assembler_.emplace(std::move(header), field.no_sample_bits(), on_level_, buffer_);
   return Status::Ok();
@@ -190,9 +209,31 @@ Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data)
   return CheckTaken(*data);
 }
 
+Status AnswerReceiver::Coded(const pb::CodedTiles& part, MessageData* data) {
+  if (!assembler_) return Status::Ok();
+  begun_ = true;
+  bytes_received_ += data->size();
+  if (!tiles_) tiles_.emplace(header_.type, pool_);
+  const int level = static_cast<int>(part.level());
+  for (const pb::CodedTile& tile : part.tiles()) {
+    QUARRY_RETURN_IF_ERROR(tiles_->Add(level, tile, data, &*assembler_));
+    QUARRY_ASSIGN_OR_RETURN(const Box whole, wire::GetExtent(tile));
+    for (const pb::BlockExtent& damaged : tile.damaged()) {
+      QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(damaged));
+      QUARRY_ASSIGN_OR_RETURN(const std::optional<query::LevelChoice> shown, Shown(damaged, part.level()));
+      if (!shown || extent.empty() || !whole.Contains(extent))
+        return InternalError("a tile {} of level {} has the damaged box {}", ToString(whole), part.level(),
+                             ToString(extent));
+      assembler_->ShowDamage(extent, *shown);
+    }
+  }
+  return CheckTaken(*data);
+}
+
 Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
   if (!assembler_) return Status::Ok();
   begun_ = true;
+  if (tiles_) QUARRY_RETURN_IF_ERROR(tiles_->Wait());
   if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel());
   return assembler_->EndLevel(static_cast<int>(end.level()), {header_.cost, bytes_received_});
 }

@@ -6,6 +6,7 @@
 
 #include "clients/cpp/grpc/answer_reader.h"
 #include "clients/cpp/grpc/payload_decoder.h"
+#include "clients/cpp/grpc/tile_decoder.h"
 #include "clients/cpp/level_assembler.h"
 
 namespace quarry::client::internal {
@@ -22,9 +23,16 @@ Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset,
 class AnswerReceiver final : public AnswerHandler {
  public:
   /// @param dataset, request, on_level, buffer, pool  outlive it
+  /// @param recode  that was asked for
   AnswerReceiver(const DatasetDescription& dataset, const query::SeriesRequest& request,
-                 const LevelCallback& on_level, const BufferCallback& buffer, DecodePool* pool)
-      : dataset_(dataset), request_(request), on_level_(on_level), buffer_(buffer), pool_(pool) {}
+                 const query::Recode& recode, const LevelCallback& on_level, const BufferCallback& buffer,
+                 DecodePool* pool)
+      : dataset_(dataset),
+        request_(request),
+        recode_(recode),
+        on_level_(on_level),
+        buffer_(buffer),
+        pool_(pool) {}
 
   /// @errors kInternal: not an answer to the request; errors of the callback
   Status Take(const grpc::ByteBuffer& message);
@@ -41,6 +49,7 @@ class AnswerReceiver final : public AnswerHandler {
   Status Header(const ::quarry::v1::ReadHeader& message) override;
   Status Samples(const ::quarry::v1::SampleBlocks& part, MessageData* data) override;
   Status Patches(const ::quarry::v1::PatchPayloads& part, MessageData* data) override;
+  Status Coded(const ::quarry::v1::CodedTiles& part, MessageData* data) override;
   Status LevelEnd(const ::quarry::v1::LevelEnd& end) override;
   Status ReadEnd() override;
   void Position(std::string position) override { position_ = std::move(position); }
@@ -48,15 +57,18 @@ class AnswerReceiver final : public AnswerHandler {
  private:
   Result<std::optional<query::LevelChoice>> Shown(const ::quarry::v1::BlockExtent& block,
                                                   std::uint32_t level) const;
+  Status CheckCoding(const ::quarry::v1::ReadHeader& header) const;
 
   const DatasetDescription& dataset_;
   const query::SeriesRequest& request_;
+  const query::Recode recode_;
   const LevelCallback& on_level_;
   const BufferCallback& buffer_;
   DecodePool* const pool_;
   query::AnswerHeader header_;  ///< header of the current answer
   std::optional<LevelAssembler> assembler_;
   std::unique_ptr<PayloadDecoder> decoder_;
+  std::optional<TileDecoder> tiles_;
   std::string position_;
   std::uint64_t bytes_received_ = 0;  ///< bytes of this answer
   bool begun_ = false;                ///< something came after the first header

@@ -200,9 +200,9 @@ bool Connection::WaitBeforeRetry(int failures, const CancelToken& cancel) const 
   return failures <= options_.retries && Pause(kFirst * (1 << std::min(failures, 6)), cancel);
 }
 
-bool Connection::wants_patches() const {
-  if (options_.encoding != Encoding::kAuto) return options_.encoding == Encoding::kPatches;
-  return !IsOnThisMachine(server_.address);
+Encoding Connection::encoding() const {
+  if (options_.encoding != Encoding::kAuto) return options_.encoding;
+  return IsOnThisMachine(server_.address) ? Encoding::kSamples : Encoding::kPatches;
 }
 
 }  // namespace quarry::client::internal

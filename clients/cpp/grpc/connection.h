@@ -59,7 +59,9 @@ class Connection {
 
   const ServerAddress& server() const { return server_; }
   int threads() const { return options_.threads; }
-  bool wants_patches() const;
+  /// The encoding of answers, never kAuto.
+  Encoding encoding() const;
+  const query::Recode& recode() const { return options_.recode; }
 
  private:
   Status CallOnce(const std::string& method, const google::protobuf::MessageLite& question,

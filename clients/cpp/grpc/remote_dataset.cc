@@ -116,16 +116,13 @@ class RemoteDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(CheckRequest(request));
     pb::ReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
-    // The payload of a patch fits into one message.
-    constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
-    const bool fits = std::ranges::all_of(description_.grids, [](const GridDescription& grid) {
-      return Volume(LargestPatchShape(grid.dims, grid.patch)) * static_cast<std::int64_t>(sizeof(double)) <=
-             kLargestPatch;
-    });
-    message.set_encoding(connection_->wants_patches() && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
-                                                                                    : pb::ENCODING_SAMPLES);
+    const query::Recode recode =
+        connection_->encoding() == Encoding::kCoded ? connection_->recode() : query::Recode();
+    QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, request.read.target));
+    message.set_encoding(EncodingFor(request));
+    wire::SetRecode(recode, &message);
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
-    AnswerReceiver receiver(*described, request, on_level, call.buffer, &pool_);
+    AnswerReceiver receiver(*described, request, recode, on_level, call.buffer, &pool_);
     int failures = 0;
     while (true) {
       message.set_resume_after(receiver.position());
@@ -226,6 +223,19 @@ class RemoteDataset final : public Dataset {
     auto newest = std::make_shared<const DatasetDescription>(std::move(description));
     const std::lock_guard lock(mutex_);
     return newest_ = std::move(newest);
+  }
+
+  /// Samples instead of patches where the server has to decode, or a patch may not fit into one message.
+  pb::Encoding EncodingFor(const query::SeriesRequest& request) const {
+    const Encoding wanted = connection_->encoding();
+    if (wanted == Encoding::kCoded) return pb::ENCODING_CODED;
+    constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
+    const bool fits = std::ranges::all_of(description_.grids, [](const GridDescription& grid) {
+      return Volume(LargestPatchShape(grid.dims, grid.patch)) * static_cast<std::int64_t>(sizeof(double)) <=
+             kLargestPatch;
+    });
+    return wanted == Encoding::kPatches && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
+                                                                      : pb::ENCODING_SAMPLES;
   }
 
   /// Whether steps of a requested field may refer to others: then the server decodes.

@@ -196,12 +196,13 @@ class HostileServerTest : public ::testing::Test {
   std::size_t levels_ = 0;  ///< number of received levels
 };
 
-/// The messages that carry samples or patches of a level.
+/// The messages that carry samples, patches or tiles of a level.
 std::vector<pb::ReadResponse*> Carrying(Messages* messages, std::uint32_t level) {
   std::vector<pb::ReadResponse*> found;
   for (pb::ReadResponse& message : *messages) {
     if ((message.has_samples() && message.samples().level() == level) ||
-        (message.has_patches() && message.patches().level() == level))
+        (message.has_patches() && message.patches().level() == level) ||
+        (message.has_coded() && message.coded().level() == level))
       found.push_back(&message);
   }
   return found;
@@ -212,7 +213,7 @@ auto FirstLevelEnd(Messages* messages) {
 }
 
 TEST_F(HostileServerTest, WhatIsHandedOnUnchangedIsRead) {
-  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches, Encoding::kCoded}) {
     const Status status = Read(encoding, [](int, Messages*) { return grpc::Status::OK; });
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(levels_, 3u);
@@ -391,6 +392,65 @@ TEST_F(HostileServerTest, BlocksThatDoNotFillTheirLevelAreRefused) {
       return grpc::Status::OK;
     });
     EXPECT_EQ(levels_, 2u) << what << ": the levels before are good";
+  }
+}
+
+TEST_F(HostileServerTest, ImpossibleTilesAreRefused) {
+  using Case = std::pair<std::string, std::function<void(pb::CodedTiles*)>>;
+  const std::vector<Case> cases = {
+      {"a tile twice",
+       [](auto* part) {
+         *part->add_tiles() = part->tiles(0);
+         *part->mutable_data() += part->data();
+       }},
+      {"no tile", [](auto* part) { part->clear_tiles(); }},
+      {"a tile elsewhere", [](auto* part) { part->mutable_tiles(0)->set_begin(0, 0); }},
+      {"a tile of nothing", [](auto* part) { part->mutable_tiles(0)->set_shape(0, 0); }},
+      {"a tile without end",
+       [](auto* part) {
+         for (int a = 0; a < 3; ++a) part->mutable_tiles(0)->set_shape(a, UINT32_MAX);
+       }},
+      {"two axes", [](auto* part) { part->mutable_tiles(0)->mutable_shape()->RemoveLast(); }},
+      {"a size without end", [](auto* part) { part->mutable_tiles(0)->set_size(UINT32_MAX); }},
+      {"a size of nothing", [](auto* part) { part->mutable_tiles(0)->set_size(0); }},
+      {"a byte more", [](auto* part) { part->mutable_data()->push_back('x'); }},
+      {"damage elsewhere",
+       [](auto* part) {
+         pb::BlockExtent* const damaged = part->mutable_tiles(0)->add_damaged();
+         for (int a = 0; a < 3; ++a) {
+           damaged->add_begin(0);
+           damaged->add_shape(1);
+         }
+         damaged->set_shown_level(1);
+       }},
+      {"damage that shows what was asked for",
+       [](auto* part) {
+         pb::BlockExtent* const damaged = part->mutable_tiles(0)->add_damaged();
+         *damaged->mutable_begin() = part->tiles(0).begin();
+         *damaged->mutable_shape() = part->tiles(0).shape();
+       }},
+  };
+  for (const auto& [what, change] : cases) {
+    ExpectError(Encoding::kCoded, what, [&, &alter = change](int, Messages* messages) {
+      alter(Carrying(messages, 0).front()->mutable_coded());
+      return grpc::Status::OK;
+    });
+  }
+  for (const std::size_t at : {0, 9, 40}) {
+    ExpectError(
+        Encoding::kCoded, fmt::format("another byte {}", at),
+        [at](int, Messages* messages) {
+          std::string& data = *Carrying(messages, 0).front()->mutable_coded()->mutable_data();
+          data.at(at) = static_cast<char>(data[at] ^ 1);
+          return grpc::Status::OK;
+        },
+        StatusCode::kDataLoss);
+  }
+  for (const double error : {1e-6, -1.0, static_cast<double>(NAN)}) {
+    ExpectError(Encoding::kCoded, fmt::format("coding within {}", error), [error](int, Messages* messages) {
+      messages->front().mutable_header()->mutable_levels(0)->set_coding_error(error);
+      return grpc::Status::OK;
+    });
   }
 }
 
@@ -1014,7 +1074,7 @@ grpc::ByteBuffer BufferOf(const std::string& bytes) {
 
 TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
   std::mt19937 random(11);
-  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches}) {
+  for (const Encoding encoding : {Encoding::kSamples, Encoding::kPatches, Encoding::kCoded}) {
     Messages whole;
     ASSERT_TRUE(Read(encoding, [&](int, Messages* messages) {
                   whole = *messages;
@@ -1027,7 +1087,7 @@ TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
       levels_ = 0;
       const LevelCallback check = [&](LevelSamples* samples, const ReadCost&) {
         // The samples encoding has no checksums of samples.
-        if (encoding == Encoding::kPatches && samples->damaged.empty()) {
+        if (encoding != Encoding::kSamples && samples->damaged.empty()) {
           CheckLevel(*samples);
         } else {
           EXPECT_EQ(samples->extent, truth_.at(levels_).extent);
@@ -1037,7 +1097,7 @@ TEST_F(HostileServerTest, AnyBytesAreAnAnswerOrAnError) {
       };
       const query::SeriesRequest request{kQuestion, {}, {}};
       const BufferCallback own_memory;
-      internal::AnswerReceiver receiver(dataset->description(), request, check, own_memory, &pool);
+      internal::AnswerReceiver receiver(dataset->description(), request, {}, check, own_memory, &pool);
       const std::size_t hit = random() % whole.size();
       Status status;
       for (std::size_t m = 0; m < whole.size() && status.ok(); ++m) {

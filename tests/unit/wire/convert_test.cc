@@ -42,6 +42,17 @@ TEST(ReadQuery, ComesBackWithEverythingThatWasSaid) {
   }
 }
 
+TEST(Recode, ComesBackAsItWasSaid) {
+  for (const query::Recode& recode :
+       {query::Recode{}, query::Recode{.factor = 2.5}, query::Recode{.error = 1e-3}}) {
+    pb::ReadRequest request;
+    SetRecode(recode, &request);
+    pb::ReadRequest received;
+    ASSERT_TRUE(received.ParseFromString(request.SerializeAsString()));
+    EXPECT_EQ(RecodeOf(received), recode);
+  }
+}
+
 TEST(ReadQuery, WithoutAnythingAsksForEverythingAtLevelZero) {
   const auto request = FromProto(pb::ReadQuery());
   ASSERT_TRUE(request.ok());
