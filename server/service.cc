@@ -15,8 +15,7 @@
 #include "quarry/format/proto_convert.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
-#include "server/answer_stream.h"
-#include "server/coded_sink.h"
+#include "server/answer_messages.h"
 #include "server/guard/question.h"
 
 namespace quarry::server {
@@ -129,59 +128,6 @@ class PlanResponseSink final : public PlanSink {
  private:
   std::string* const bytes_;
   const std::uint64_t limit_;
-};
-
-/// Sends the answers to a Read as messages.
-class AnswerMessages final : public AnswerSink {
- public:
-  /// @param store  keeps coded tiles
-  AnswerMessages(MessageStream* stream, Call* call, pb::Encoding encoding, const query::Recode& recode,
-                 PatchStore* store)
-      : stream_(stream, call),
-        call_(call),
-        encoding_(encoding),
-        recode_(recode),
-        store_(store),
-        message_bytes_(MessageBytesFor(store->state().total)),
-        kept_(stream->kept()) {}
-
-  Result<Taker> Begin(const AnswerStart& start) override {
-    if (encoding_ == pb::ENCODING_CODED) {
-      const std::vector<query::CodedError> errors = query::CodedErrors(start.plan, recode_);
-      QUARRY_RETURN_IF_ERROR(stream_.Begin(start, errors));
-      coded_.emplace(&stream_, message_bytes_, store_, call_, start, errors);
-      return Taker(&*coded_);
-    }
-    QUARRY_RETURN_IF_ERROR(stream_.Begin(start));
-    if (encoding_ == pb::ENCODING_PATCHES) {
-      payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
-      return Taker(&*payloads_);
-    }
-    samples_.emplace(&stream_, message_bytes_, start.plan, start.from);
-    return Taker(&*samples_);
-  }
-
-  bool takes_payload() const override { return encoding_ == pb::ENCODING_PATCHES; }
-  /// One message being assembled, one on its way.
-  std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
-  std::uint64_t memory_of(const query::ReadPlan& plan) const override {
-    return encoding_ == pb::ENCODING_CODED ? CodedSink::MemoryOf(plan) : 0;
-  }
-  bool needs_grid_order() const override { return encoding_ == pb::ENCODING_CODED; }
-
-  Status End() override { return stream_.End(); }
-
- private:
-  AnswerStream stream_;
-  Call* const call_;
-  const pb::Encoding encoding_;
-  const query::Recode recode_;
-  PatchStore* const store_;
-  const std::size_t message_bytes_;
-  const std::uint64_t kept_;
-  std::optional<SampleSink> samples_;
-  std::optional<PayloadStreamSink> payloads_;
-  std::optional<CodedSink> coded_;
 };
 
 /// Empty without one.

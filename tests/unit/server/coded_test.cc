@@ -237,6 +237,52 @@ TEST_F(CodedTest, RefuseAPositionInsideATile) {
   Answer(request, grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+/// Everything that an answer says of damage, in any order.
+std::set<std::string> DamageOf(const LevelSamples& samples) {
+  std::set<std::string> damage;
+  for (const client::DamagedBox& box : samples.damaged)
+    damage.insert(fmt::format("{} {} {}", ToString(box.extent), box.shown_level, box.shown_layer));
+  return damage;
+}
+
+TEST_F(CodedTest, ShowDamageAsSamplesDoAndKeepNoneOfIt) {
+  testing::MakeDataset(Path("d"), {.files = 1, .coder = CoderId::kInterpolate, .rougher = {1e-1}});
+  const std::filesystem::path file = Path("d") / "steps" / "000000" / "pressure" / "0000.qsf";
+  std::mt19937 random(4);
+  int damaged = 0;
+  for (int i = 0; i < 30; ++i) {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(bytes.is_open()) << file;
+    const auto place = static_cast<std::streamoff>(64 + random() % (std::filesystem::file_size(file) / 2));
+    bytes.seekg(place);
+    const int was = bytes.get();
+    const auto put = [&](int byte) {
+      bytes.seekp(place);
+      bytes.put(static_cast<char>(byte));
+      bytes.flush();
+    };
+    put(was ^ 0x20);
+    Start(std::uint64_t{1} << 30);  // nothing is in its memory
+    for (const bool allow : {true, false}) {
+      const query::ReadRequest request{.field = "pressure", .allow_damage = allow};
+      const Result<LevelSamples> local = Local("d")->Read(request);
+      const std::uint64_t before = TilesCoded();
+      const Result<LevelSamples> coded = Coded("d")->Read(request);
+      ASSERT_EQ(coded.status().code(), local.status().code()) << coded.status().message();
+      if (!local.ok()) continue;
+      EXPECT_EQ(coded->data, local->data);
+      EXPECT_EQ(DamageOf(*coded), DamageOf(*local));
+      EXPECT_EQ(coded->max_error, local->max_error);
+      if (local->damaged.empty()) continue;
+      ++damaged;
+      EXPECT_TRUE(Coded("d")->Read(request).ok());
+      EXPECT_EQ(TilesCoded(), before + 2) << "a tile with damage is not for others";
+    }
+    put(was);
+  }
+  EXPECT_GT(damaged, 5);
+}
+
 TEST_F(CodedTest, CostLittleWhereTheyAreThin) {
   const Index3 dims{128, 128, 64};
   testing::MakeDataset(Path("d"), {.dims = dims, .patch = {32, 32, 32}, .coder = CoderId::kInterpolate});

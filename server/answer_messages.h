@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "server/answer_stream.h"
+#include "server/coded_sink.h"
+
+namespace quarry::server {
+
+/// Sends the answers to a Read as messages, in the encoding of the request.
+class AnswerMessages final : public AnswerSink {
+ public:
+  /// @param recode  error that coding may add
+  /// @param store   its memory decides the size of messages; keeps coded tiles
+  AnswerMessages(MessageStream* stream, Call* call, ::quarry::v1::Encoding encoding,
+                 const query::Recode& recode, PatchStore* store)
+      : stream_(stream, call),
+        call_(call),
+        encoding_(encoding),
+        recode_(recode),
+        store_(store),
+        message_bytes_(MessageBytesFor(store->state().total)),
+        kept_(stream->kept()) {}
+
+  Result<Taker> Begin(const AnswerStart& start) override;
+
+  bool takes_payload() const override { return encoding_ == ::quarry::v1::ENCODING_PATCHES; }
+  /// One message being assembled, one on its way.
+  std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
+  std::uint64_t memory_of(const query::ReadPlan& plan) const override {
+    return is_coded() ? CodedSink::MemoryOf(plan) : 0;
+  }
+  bool needs_grid_order() const override { return is_coded(); }
+
+  Status End() override { return stream_.End(); }
+
+ private:
+  bool is_coded() const { return encoding_ == ::quarry::v1::ENCODING_CODED; }
+
+  AnswerStream stream_;
+  Call* const call_;
+  const ::quarry::v1::Encoding encoding_;
+  const query::Recode recode_;
+  PatchStore* const store_;
+  const std::size_t message_bytes_;
+  const std::uint64_t kept_;
+  std::optional<SampleSink> samples_;
+  std::optional<PayloadStreamSink> payloads_;
+  std::optional<CodedSink> coded_;
+};
+
+}  // namespace quarry::server
