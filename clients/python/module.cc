@@ -139,13 +139,13 @@ void BindOptions(nb::module_& m) {
             client::Encoding chosen = client::Encoding::kAuto;
             if (encoding == "samples") chosen = client::Encoding::kSamples;
             if (encoding == "patches") chosen = client::Encoding::kPatches;
-            new (self)
-                client::Options{threads,
-                                chosen,
-                                retries,
-                                static_cast<std::int64_t>(std::ceil(timeout * 1000)),
-                                {std::move(ca), std::move(certificate), std::move(key), std::move(token)},
-                                memory};
+            new (self) client::Options{
+                .threads = threads,
+                .encoding = chosen,
+                .retries = retries,
+                .timeout_ms = static_cast<std::int64_t>(std::ceil(timeout * 1000)),
+                .security = {std::move(ca), std::move(certificate), std::move(key), std::move(token)},
+                .memory = memory};
           },
           nb::kw_only(), "threads"_a, "encoding"_a, "retries"_a, "timeout"_a, "ca"_a, "certificate"_a,
           "key"_a, "token"_a, "memory"_a = 0);
