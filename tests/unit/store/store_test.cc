@@ -167,7 +167,8 @@ TEST(PatchStoreShare, WaitsForNoMemory) {
   const auto make = []() -> Result<PatchStore::Loaded> {
     return PatchStore::Loaded{std::make_shared<const int>(7), 200};
   };
-  const auto all = *store.Reserve(store.MostReserved(), kNever);
+  const auto pinned = *store.Pin(375, kNever);
+  const auto batch = *store.Reserve(438, kNever);
   EXPECT_TRUE(store.Share({}, 1, make).ok());
   EXPECT_EQ(store.state().stored, 0u);
   const auto fail = []() -> Result<PatchStore::Loaded> { return DataLoss("damaged"); };
