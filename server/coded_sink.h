@@ -36,7 +36,7 @@ class CodedSink final : public BlockSink {
     Box extent;
     Bytes samples;
     std::int64_t missing = 0;     ///< samples that have not come
-    std::size_t first_patch = 0;  ///< of the plan
+    std::size_t first_patch = 0;  ///< position in the plan
     std::size_t end_patch = 0;
     Damaged damaged;
   };
@@ -57,15 +57,15 @@ class CodedSink final : public BlockSink {
   Call* const call_;
   const query::ReadPlan& plan_;
   const Compute& compute_;
-  const Index3 patch_shape_;                 ///< of patches that are not cut
+  const Index3 patch_shape_;                 ///< shape of patches that are not cut
   const std::optional<std::uint64_t> fill_;  ///< bits of the field's fill value
   const PatchKeys keys_;
   std::vector<query::LevelExtent> levels_;  ///< levels of the answer, with the errors that are kept
-  std::vector<double> errors_;              ///< of the coding of each
+  std::vector<double> errors_;              ///< errors of their coding
   std::size_t level_index_;                 ///< index of the current level
   std::size_t skip_;                        ///< parts of the first patch that the client already has
   std::size_t parts_ = 0;                   ///< parts of the current patch that are added or skipped
-  std::optional<query::TileCut> cut_;       ///< of the current level
+  std::optional<query::TileCut> cut_;       ///< cut of the current level
   std::optional<OpenTile> open_;
   ::quarry::v1::CodedTiles pending_;
   Message pieces_;

@@ -11,7 +11,7 @@ namespace {
 /// The largest relative error of rounding to float64.
 constexpr double kRounding = std::numeric_limits<double>::epsilon() / 2;
 
-/// What a stored error leaves of the error that is wanted. Errors are differences of samples, which are
+/// The part of the wanted error that the stored one leaves. Errors are differences of samples, which are
 /// rounded, as their sum is.
 double RoomFor(double wanted, double stored) { return std::max(0.0, wanted * (1 - 8 * kRounding) - stored); }
 

@@ -32,8 +32,8 @@ class TileCut {
 
  private:
   const Box box_;         ///< level-0 samples of the answer
-  const Index3 spacing_;  ///< of the level
-  Index3 side_;           ///< of a cube, in level-0 samples
+  const Index3 spacing_;  ///< spacing of the level
+  Index3 side_;           ///< side of a cube, in level-0 samples
 };
 
 }  // namespace quarry::query

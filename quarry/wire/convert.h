@@ -14,7 +14,7 @@ namespace pb = ::quarry::v1;
 pb::ReadQuery ToProto(const std::string& dataset, const query::SeriesRequest& request);
 Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query);
 
-/// What coding an answer may add, of a request to read.
+/// The error that coding an answer may add, in a request to read.
 query::Recode RecodeOf(const pb::ReadRequest& request);
 void SetRecode(const query::Recode& recode, pb::ReadRequest* request);
 
