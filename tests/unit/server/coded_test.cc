@@ -119,6 +119,45 @@ TEST_F(CodedTest, AreTheSamplesUnlessAnErrorIsAllowed) {
   }
 }
 
+TEST_F(CodedTest, SeveralStepsComeOneAfterTheOther) {
+  const query::SeriesRequest request{
+      {.field = "pressure", .box = Box{{3, 2, 1}, {30, 20, 9}}, .first_level = 2},
+      {},
+      query::StepRange{0, 9, 1}};
+  std::vector<std::vector<LevelSamples>> heard;
+  for (const auto& dataset : {Local("a"), Coded("a")}) {
+    heard.emplace_back();
+    const Status status = dataset->ReadSeries(request, [&](LevelSamples* level, const client::ReadCost&) {
+      heard.back().push_back(std::move(*level));
+      return Status::Ok();
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  ASSERT_EQ(heard[0].size(), 6u);
+  ASSERT_EQ(heard[1].size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(heard[1][i].step, heard[0][i].step);
+    EXPECT_EQ(heard[1][i].data, heard[0][i].data);
+  }
+}
+
+/// A tile of 64^3 and its coding are 17 MiB, which a request may pin of 64 MiB, and not of 32 MiB.
+TEST_F(CodedTest, PinTheMemoryOfTheirTiles) {
+  testing::MakeDataset(Path("d"), {.dims = {64, 64, 64}, .patch = {64, 64, 64}});
+  const query::ReadRequest whole{.field = "pressure"};
+  const query::ReadRequest plane{.field = "pressure", .box = Box{{0, 0, 9}, {64, 64, 10}}};
+  for (const std::uint64_t mebibytes : {64, 32}) {
+    Start(mebibytes << 20);
+    const Result<LevelSamples> samples = Coded("d")->Read(whole);
+    EXPECT_EQ(samples.ok(), mebibytes == 64) << samples.status().message();
+    if (!samples.ok()) {
+      EXPECT_EQ(samples.status().code(), StatusCode::kResourceExhausted) << samples.status().message();
+    }
+    EXPECT_TRUE(Coded("d")->Read(plane).ok());
+    EXPECT_EQ(service_->store().state().pinned, 0u);
+  }
+}
+
 TEST_F(CodedTest, KeepTheErrorThatTheyState) {
   testing::MakeDataset(Path("d"), {.coder = CoderId::kInterpolate, .missing = true, .rougher = {1e-1, 1e-2}});
   const std::vector<float> original = testing::MakeSamples(kDims, 0, true);
