@@ -12,7 +12,7 @@ Result<AnswerSink::Taker> AnswerMessages::Begin(const AnswerStart& start) {
     return Taker(&*coded_);
   }
   QUARRY_RETURN_IF_ERROR(stream_.Begin(start));
-  if (takes_payload()) {
+  if (takes_payload(start.field, start.dataset.description().GridOf(start.field))) {
     payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
     return Taker(&*payloads_);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "quarry/wire/convert.h"
 #include "server/answer_stream.h"
 #include "server/coded_sink.h"
 
@@ -11,21 +12,24 @@ namespace quarry::server {
 /// Sends the answers to a Read as messages, in the encoding of the request.
 class AnswerMessages final : public AnswerSink {
  public:
-  /// @param recode  error that coding may add
-  /// @param store   its memory decides the size of messages; keeps coded tiles
-  AnswerMessages(MessageStream* stream, Call* call, ::quarry::v1::Encoding encoding,
-                 const query::Recode& recode, PatchStore* store)
-      : stream_(stream, call),
+  /// @param request  its encoding and the error that coding may add are possible
+  /// @param store    its memory decides the size of messages; keeps coded tiles
+  AnswerMessages(MessageStream* stream, Call* call, const ::quarry::v1::ReadRequest& request,
+                 PatchStore* store)
+      : stream_(stream, call, request.describe()),
         call_(call),
-        encoding_(encoding),
-        recode_(recode),
+        encoding_(request.encoding()),
+        recode_(wire::RecodeOf(request)),
+        describes_(request.describe()),
         store_(store),
         message_bytes_(MessageBytesFor(store->state().total)),
         kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override;
 
-  bool takes_payload() const override { return encoding_ == ::quarry::v1::ENCODING_PATCHES; }
+  bool takes_payload(const FieldDescription& field, const GridDescription& grid) const override {
+    return encoding_ == ::quarry::v1::ENCODING_PATCHES && (!describes_ || wire::GoesAsPatches(field, grid));
+  }
   /// One message being assembled, one on its way.
   std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
   std::uint64_t memory_of(const query::ReadPlan& plan) const override {
@@ -42,6 +46,7 @@ class AnswerMessages final : public AnswerSink {
   Call* const call_;
   const ::quarry::v1::Encoding encoding_;
   const query::Recode recode_;
+  const bool describes_;  ///< the client does not know the dataset
   PatchStore* const store_;
   const std::size_t message_bytes_;
   const std::uint64_t kept_;

@@ -71,6 +71,11 @@ Status AnswerStream::Begin(const AnswerStart& start, const std::vector<query::Co
     level->set_max_error(coded[i].kept);
     level->set_coding_error(coded[i].coding);
   }
+  if (describes_) {
+    pb::DatasetManifest described = wire::DescribeField(start.dataset.description(), start.field);
+    if (described.ByteSizeLong() <= wire::kLargestDescribed)
+      *message.mutable_header()->mutable_described() = std::move(described);
+  }
   const auto& [pass, patch, begin] = start.from.position;
   message.set_position(ToToken(Position(pass, patch, start.from.parts)));
   return Write(std::nullopt, message);

@@ -42,7 +42,9 @@ struct AnswerPart {
 /// own read only.
 class AnswerStream {
  public:
-  AnswerStream(MessageStream* stream, Call* call) : stream_(stream), call_(call) {}
+  /// @param describes  headers describe the field of their answer
+  AnswerStream(MessageStream* stream, Call* call, bool describes)
+      : stream_(stream), call_(call), describes_(describes) {}
 
   /// Sends the header of an answer. Later positions are in this answer.
   /// @param coded  errors of the levels of a coded answer
@@ -64,6 +66,7 @@ class AnswerStream {
 
   MessageStream* const stream_;
   Call* const call_;
+  const bool describes_;
   query::Cost cost_;
   std::uint64_t number_ = 0;       ///< number of the answer
   std::uint64_t fingerprint_ = 0;  ///< fingerprint of its plan

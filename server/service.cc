@@ -413,7 +413,7 @@ Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* 
   if (recode != query::Recode() && request.encoding() != pb::ENCODING_CODED)
     return InvalidArgument("an error of coding is for coded samples; leave it out");
   QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, FromToken(request.resume_after()));
-  AnswerMessages messages(stream, call, request.encoding(), recode, store_.get());
+  AnswerMessages messages(stream, call, request, store_.get());
   return session_.Read(request.query().dataset(), question, from, call, &messages);
 }
 

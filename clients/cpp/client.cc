@@ -42,6 +42,31 @@ Result<internal::Transport> FindTransport(const std::string& target) {
       target);
 }
 
+/// Keeps the last level of a read.
+LevelCallback KeepIn(LevelSamples* last) {
+  return [last](LevelSamples* samples, const ReadCost&) {
+    *last = std::move(*samples);
+    return Status::Ok();
+  };
+}
+
+/// Reads from a dataset that is open.
+class OpenReader final : public Reader {
+ public:
+  explicit OpenReader(std::shared_ptr<const Dataset> dataset) : dataset_(std::move(dataset)) {}
+
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                    const CallOptions& call) const override {
+    return dataset_->ReadSeries(request, on_level, call);
+  }
+  Result<std::shared_ptr<const Dataset>> Open(const CancelToken& /*cancel*/) const override {
+    return dataset_;
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+};
+
 }  // namespace
 
 void internal::RegisterTransport(const std::string& scheme, Transport transport) {
@@ -65,6 +90,21 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const 
   if (SchemeOf(target).empty()) return internal::OpenLocal(target, options);
   QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
   return transport.open(target, options, cancel);
+}
+
+Result<std::unique_ptr<Reader>> Reader::At(const std::string& target, const Options& options) {
+  if (SchemeOf(target).empty()) {
+    QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, internal::OpenLocal(target, options));
+    return std::unique_ptr<Reader>(std::make_unique<OpenReader>(std::move(dataset)));
+  }
+  QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
+  return transport.reach(target, options);
+}
+
+Result<LevelSamples> Reader::Read(const query::ReadRequest& request, const CallOptions& call) const {
+  LevelSamples last;
+  QUARRY_RETURN_IF_ERROR(ReadSeries({request, {}, {}}, KeepIn(&last), call));
+  return last;
 }
 
 Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options,
@@ -106,11 +146,7 @@ Status Dataset::ReadLevels(const query::ReadRequest& request, const LevelCallbac
 
 Result<LevelSamples> Dataset::Read(const query::ReadRequest& request, const CallOptions& call) const {
   LevelSamples last;
-  const auto keep = [&last](LevelSamples* samples, const ReadCost&) {
-    last = std::move(*samples);
-    return Status::Ok();
-  };
-  QUARRY_RETURN_IF_ERROR(ReadLevels(request, keep, call));
+  QUARRY_RETURN_IF_ERROR(ReadLevels(request, KeepIn(&last), call));
   return last;
 }
 

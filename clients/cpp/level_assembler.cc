@@ -52,7 +52,8 @@ Status LevelAssembler::StartLevel(int level) {
               {},
               {},
               {},
-              {}};
+              {},
+              field_};
   missing_ = due.extent.volume();
   current_.left_out = query::LeftOutAt(header_.left_out, due.spacing);
   QUARRY_RETURN_IF_ERROR(TakeMemory());
@@ -70,8 +71,9 @@ Status LevelAssembler::StartLevel(int level) {
 void LevelAssembler::LeaveOut(const Box& extent, const SamplePlace& place) const {
   const Index3 shape = extent.shape();
   const std::size_t size = array_.sample_size;
+  const std::uint64_t no_sample = field_->no_sample_bits();
   Bytes row(static_cast<std::size_t>(shape[0]) * size);
-  for (std::size_t i = 0; i < row.size(); i += size) std::memcpy(row.data() + i, &no_sample_, size);
+  for (std::size_t i = 0; i < row.size(); i += size) std::memcpy(row.data() + i, &no_sample, size);
   for (std::int64_t z = 0; z < shape[2]; ++z) {
     for (std::int64_t y = 0; y < shape[1]; ++y) place.WriteRow(y, z, row.data(), row.size());
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -12,11 +13,11 @@ namespace quarry::client::internal {
 /// Assembles the blocks of an answer, level by level, from any source.
 class LevelAssembler {
  public:
-  /// @param no_sample  bits of the samples that the answer leaves out
-  /// @param buffer     see CallOptions; it and `on_level` outlive the assembler
-  LevelAssembler(query::AnswerHeader header, std::uint64_t no_sample, const LevelCallback& on_level,
-                 const BufferCallback& buffer)
-      : header_(std::move(header)), no_sample_(no_sample), on_level_(on_level), buffer_(buffer) {}
+  /// @param field   of the answer
+  /// @param buffer  see CallOptions; it and `on_level` outlive the assembler
+  LevelAssembler(query::AnswerHeader header, std::shared_ptr<const FieldDescription> field,
+                 const LevelCallback& on_level, const BufferCallback& buffer)
+      : header_(std::move(header)), field_(std::move(field)), on_level_(on_level), buffer_(buffer) {}
 
   /// Memory of the current level; of no sample if it has none.
   /// @errors kInternal: not the current level; those of the caller's buffer
@@ -53,7 +54,7 @@ class LevelAssembler {
   void AddCorners(const Box& box, int sign);
 
   const query::AnswerHeader header_;
-  const std::uint64_t no_sample_;
+  const std::shared_ptr<const FieldDescription> field_;
   const LevelCallback& on_level_;
   const BufferCallback& buffer_;
   std::size_t next_level_ = 0;  ///< position of the current level in header_.levels

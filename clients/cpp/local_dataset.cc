@@ -125,7 +125,10 @@ class AssembledAnswers final : public AnswerSink {
 
   Result<Taker> Begin(const AnswerStart& start) override {
     QUARRY_RETURN_IF_ERROR(CheckComplete());
-    assembler_.emplace(start.header, start.field.no_sample_bits(), on_level_, call_.buffer);
+    // The description lives as long as its dataset.
+    assembler_.emplace(
+        start.header, std::shared_ptr<const FieldDescription>(start.dataset.shared_from_this(), &start.field),
+        on_level_, call_.buffer);
     sink_.emplace(&*assembler_, start.header.cost, start.usage);
     return Taker(&*sink_);
   }

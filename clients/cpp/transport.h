@@ -18,6 +18,7 @@ struct Transport {
   std::function<Result<std::unique_ptr<Dataset>>(const std::string& target, const Options&,
                                                  const CancelToken&)>
       open;
+  std::function<Result<std::unique_ptr<Reader>>(const std::string& target, const Options&)> reach;
   std::function<Result<std::vector<DatasetSummary>>(const std::string& target, const Options&,
                                                     const CancelToken&)>
       list;

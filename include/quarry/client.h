@@ -64,6 +64,7 @@ struct LevelSamples {
   std::vector<Box> left_out;
   Bytes data;                   ///< the samples, unless they went to the caller's own memory; see bytes()
   std::span<std::byte> buffer;  ///< the caller's own memory, see CallOptions
+  std::shared_ptr<const FieldDescription> description;  ///< the field; from a Reader without its attributes
 
   /// Whether nothing better follows in the answer.
   bool last() const { return level == finest_level && layer == last_layer; }
@@ -219,6 +220,32 @@ class Dataset {
   /// @param request  with at most kMaxPoints points
   virtual Result<query::PointsAnswer> ReadSomePoints(const query::PointsRequest& request,
                                                      const CallOptions& call) const = 0;
+};
+
+/// A dataset that is not opened before it is read: a server gets the question in the first call, and its
+/// answer describes the field as far as the samples need it. So the first samples come after one call, where
+/// Dataset::Open takes another one before it. Thread-safe.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  /// Does not wait for a server; opens a directory. @param target  see Dataset::Open
+  /// @errors kInvalidArgument: see Dataset::Open; for a directory those of Dataset::Open
+  static Result<std::unique_ptr<Reader>> At(const std::string& target, const Options& options = {});
+
+  /// See Dataset::ReadSeries. A caller that does not know the sizes of the grid leaves the box out, or open
+  /// with query::kGridEnd.
+  /// @errors besides: those of Dataset::Open; kNotFound, kInvalidArgument and kUnimplemented also from older
+  /// servers, to a question without a field or with an open box, or for a field that refers to other steps:
+  /// then open the dataset
+  virtual Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                            const CallOptions& call = {}) const = 0;
+
+  /// Reads only the wanted level and layer, as Dataset::Read does.
+  Result<LevelSamples> Read(const query::ReadRequest& request, const CallOptions& call = {}) const;
+
+  /// The dataset, for everything that needs its description. @errors those of Dataset::Open
+  virtual Result<std::shared_ptr<const Dataset>> Open(const CancelToken& cancel = {}) const = 0;
 };
 
 /// The datasets of a server (grpc://HOST:PORT, grpcs://HOST:PORT) or of a directory, or the one dataset that

@@ -74,12 +74,16 @@ struct AtStride {
 /// Which samples of the box an answer shows.
 using Target = std::variant<AtLevel, WithinError, WithinBytes, AtStride>;
 
+/// End of a box along an axis: that of the grid, for questions to grids whose size the caller does not know.
+inline constexpr std::int64_t kGridEnd = 0xffffffff;
+
 /// A question as it is asked, by names.
 struct ReadRequest {
-  std::string field;
+  std::string field;                  ///< empty: the only one of the dataset
   std::optional<std::uint64_t> step;  ///< left out: the first step that has the field
-  std::optional<Box> box;             ///< level-0 samples, half-open, x, y, z; left out: the whole grid
-  Target target;                      ///< left out: level 0
+  /// level-0 samples, half-open, x, y, z; an end may be kGridEnd; left out: the whole grid
+  std::optional<Box> box;
+  Target target;  ///< left out: level 0
   /// layer of accuracy, 0 the roughest; left out: the last, and the one that costs least for WithinError and
   /// WithinBytes
   std::optional<int> layer;

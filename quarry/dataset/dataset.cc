@@ -150,58 +150,62 @@ Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
   return description;
 }
 
-Result<std::uint64_t> Dataset::ResolveStep(const query::ReadRequest& request) const {
-  if (request.step) {
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*request.step));
-    if (step->FindField(request.field) != nullptr) return *request.step;
-    const std::optional<std::size_t> field = description_.FindField(request.field);
-    if (!field || !description_.fields[*field].still)
-      return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", request.field,
-                      *request.step, root_);
+Result<std::uint64_t> Dataset::ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const {
+  const std::string& name = description_.fields[field].name;
+  if (asked) {
+    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*asked));
+    if (step->FindField(name) != nullptr) return *asked;
+    if (!description_.fields[field].still)
+      return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", name, *asked, root_);
   }
   for (const std::uint64_t candidate : steps_) {
     QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));
-    if (step->FindField(request.field) != nullptr) return candidate;
+    if (step->FindField(name) != nullptr) return candidate;
   }
-  return NotFound("no step of \"{}\" has the field \"{}\" yet", root_, request.field);
+  return NotFound("no step of \"{}\" has the field \"{}\" yet", root_, name);
 }
 
-Status Dataset::NoField(const std::string& name) const {
-  return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_, FieldNames(description_.fields));
+Result<std::size_t> Dataset::FieldNumber(const std::string& name) const {
+  const std::vector<FieldDescription>& fields = description_.fields;
+  if (name.empty() && fields.size() == 1) return std::size_t{0};
+  if (name.empty())
+    return InvalidArgument("\"{}\" has {} fields; name one of them: {}", root_, fields.size(),
+                           FieldNames(fields));
+  if (const std::optional<std::size_t> number = description_.FindField(name)) return *number;
+  return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_, FieldNames(fields));
 }
 
 Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
-  const std::optional<std::size_t> field = description_.FindField(request.field);
-  if (!field) return NoField(request.field);
   query::Query query;
-  query.field_number = *field;
-  const GridDescription& grid = description_.GridOf(*field);
-  query.box = request.box.value_or(grid.domain());
+  QUARRY_ASSIGN_OR_RETURN(query.field_number, FieldNumber(request.field));
+  const FieldDescription& field = description_.fields[query.field_number];
+  const GridDescription& grid = description_.GridOf(field);
+  query.box = query::BoxOn(grid.domain(), request.box);
   QUARRY_RETURN_IF_ERROR(WithAxes(CheckBox(query.box, grid.dims), grid));
   query.target = request.target;
   query.level = query::NamedLevel(request.target).value_or(0);
-  const int last_layer = description_.fields[*field].layers() - 1;
+  const int last_layer = field.layers() - 1;
   query.layer = request.layer.value_or(last_layer);
   query.any_layer = !request.layer;
   if (query.layer < 0 || query.layer > last_layer)
     return InvalidArgument(
         "layer {} cannot be read; field \"{}\" has layers of accuracy 0 (the roughest) to {}", query.layer,
-        request.field, last_layer);
+        field.name, last_layer);
   query.first_layer = request.first_layer.value_or(query.layer);
   if (query.first_layer < 0 || query.first_layer > query.layer)
     return InvalidArgument(
         "layers {} to {} cannot be read; layers of accuracy come from the roughest on, and \"{}\" has 0 to "
         "{}",
-        query.first_layer, query.layer, request.field, last_layer);
+        query.first_layer, query.layer, field.name, last_layer);
   query.first_level = request.first_level.value_or(query.level);
   query.focus = request.focus;
   query.values = request.values;
   query.allow_damage = request.allow_damage;
-  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, request.field, grid.levels));
-  QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(request));
+  QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, field.name, grid.levels));
+  QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(query.field_number, request.step));
   LookForReplacement(query.step);
   QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
-  query.mask = step->FindField(request.field)->mask_name();
+  query.mask = step->FindField(field.name)->mask_name();
   return query;
 }
 
@@ -209,9 +213,7 @@ Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest
   QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
   std::vector<std::size_t> fields;
   const auto add_field = [&](const std::string& name) -> Status {
-    const std::optional<std::size_t> number = description_.FindField(name);
-    if (!number) return NoField(name);
-    fields.push_back(*number);
+    QUARRY_ASSIGN_OR_RETURN(fields.emplace_back(), FieldNumber(name));
     return Status::Ok();
   };
   for (const std::string& name : request.fields) QUARRY_RETURN_IF_ERROR(add_field(name));

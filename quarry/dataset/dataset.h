@@ -53,6 +53,10 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
     std::size_t field_number = 0;
     std::optional<std::uint64_t> step;
   };
+  /// The number of a field in the description. @param name  empty: the only field
+  /// @errors kNotFound: no such field; kInvalidArgument: no name, and several fields
+  Result<std::size_t> FieldNumber(const std::string& name) const;
+
   /// The answers to a request for several fields or steps, in their order. Small: the questions are made one
   /// by one.
   /// @errors kNotFound: no such field, or no step that has it; kInvalidArgument: see CheckSeries, or more
@@ -85,8 +89,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<StepDescription> ReadStep(std::uint64_t step) const;
   void RememberStamp(std::uint64_t step) const;
   void LookForReplacement(std::uint64_t step) const;
-  Status NoField(const std::string& name) const;
-  Result<std::uint64_t> ResolveStep(const query::ReadRequest& request) const;
+  Result<std::uint64_t> ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const;
 
   const Location root_;
   const DatasetDescription description_;

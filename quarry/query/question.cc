@@ -34,6 +34,14 @@ std::optional<int> NamedLevel(const Target& target) {
   return at != nullptr ? std::optional(at->level) : std::nullopt;
 }
 
+Box BoxOn(const Box& domain, const std::optional<Box>& asked) {
+  Box box = asked.value_or(domain);
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (box.end[a] == kGridEnd) box.end[a] = domain.end[a];
+  }
+  return box;
+}
+
 Index3 SpacingAt(const Target& target, int level) {
   if (const auto* at = std::get_if<AtStride>(&target)) return at->stride;
   const std::int64_t spacing = std::int64_t{1} << level;

@@ -17,6 +17,9 @@ namespace quarry::query {
 /// The level that a target names; nothing: the plan chooses it.
 std::optional<int> NamedLevel(const Target& target);
 
+/// The box of a question on the grid with these samples.
+Box BoxOn(const Box& domain, const std::optional<Box>& asked);
+
 /// Level-0 samples between neighbours of an answer at one of its levels.
 Index3 SpacingAt(const Target& target, int level);
 

@@ -250,12 +250,15 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
     QUARRY_RETURN_IF_ERROR(
         control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
-  const Takes takes{sink->takes_payload() ? Takes::Delivery::kPayload : Takes::Delivery::kSamples,
-                    sink->memory(), sink};
+  const DatasetDescription& description = series.opened->dataset->description();
   for (std::size_t i = from.answers; i < series.size(); ++i) {
-    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
+    const query::ReadRequest question = series.Question(i);
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t field, series.opened->dataset->FieldNumber(question.field));
+    const bool payload = sink->takes_payload(description.fields[field], description.GridOf(field));
+    const Takes takes{payload ? Takes::Delivery::kPayload : Takes::Delivery::kSamples, sink->memory(), sink};
+    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, question, takes, control));
     query::ReadPlan& plan = planned.value;
-    if (sink->takes_payload() && !plan.references.steps.empty()) {
+    if (payload && !plan.references.steps.empty()) {
       return Unimplemented("patches of step {} of \"{}\" refer to step {}; ask for samples instead",
                            plan.query.step, plan.field, plan.references.steps.front().step);
     }

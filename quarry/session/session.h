@@ -100,8 +100,10 @@ class AnswerSink {
   /// Sink of the answer: decoded samples, or stored payload. Used until the next Begin or End.
   using Taker = std::variant<BlockSink*, PayloadSink*>;
   virtual Result<Taker> Begin(const AnswerStart& start) = 0;
-  /// Whether the answers go to a PayloadSink.
-  virtual bool takes_payload() const { return false; }
+  /// Whether the answers of a field go to a PayloadSink.
+  virtual bool takes_payload(const FieldDescription& /*field*/, const GridDescription& /*grid*/) const {
+    return false;
+  }
   /// [bytes] that the taker may keep from one call to the next.
   virtual std::uint64_t memory() const { return 0; }
   /// All answers are complete.

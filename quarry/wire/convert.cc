@@ -1,6 +1,7 @@
 #include "quarry/wire/convert.h"
 
 #include "quarry/format/proto_convert.h"
+#include "quarry/geometry/patch_grid.h"
 
 namespace quarry::wire {
 
@@ -138,6 +139,54 @@ pb::Price ToProto(const query::Cost& cost) {
 
 query::Cost FromProto(const pb::Price& cost) {
   return {cost.patches(), cost.bytes(), cost.bytes_read(), cost.reads(), cost.reply_bytes()};
+}
+
+pb::DatasetManifest DescribeField(const DatasetDescription& dataset, const FieldDescription& field) {
+  DatasetDescription only;
+  only.order = dataset.order;
+  GridDescription& grid = only.grids.front();
+  grid.dims = dataset.GridOf(field).dims;
+  grid.patch = dataset.GridOf(field).patch;
+  grid.levels = dataset.GridOf(field).levels;
+  grid.has_axis = dataset.GridOf(field).has_axis;
+  // Member by member: a copy would include the attributes, which may be megabytes.
+  FieldDescription& described = only.fields.emplace_back();
+  described.name = field.name;
+  described.type = field.type;
+  described.units = field.units;
+  described.coder = field.coder;
+  described.bound = field.bound;
+  described.fill = field.fill;
+  described.rougher = field.rougher;
+  described.rougher_relative = field.rougher_relative;
+  described.keyframe = field.keyframe;
+  described.given = field.given;
+  described.still = field.still;
+  described.coordinate = field.coordinate;
+  return format::ToProto(only);
+}
+
+Result<DatasetDescription> DescribedField(const pb::DatasetManifest& manifest) {
+  if (manifest.ByteSizeLong() > kLargestDescribed)
+    return InternalError("the server describes a field in {} bytes, more than the possible {}",
+                         manifest.ByteSizeLong(), kLargestDescribed);
+  Result<DatasetDescription> described = format::FromProto(manifest);
+  if (!described.ok())
+    return InternalError("the server describes an impossible field: {}", described.status().message());
+  if (described->fields.size() != 1 || described->grids.size() != 1)
+    return InternalError("the server describes {} fields on {} grids instead of one on one",
+                         described->fields.size(), described->grids.size());
+  return described;
+}
+
+bool PatchesFit(const GridDescription& grid) {
+  constexpr std::int64_t kLargestPatch = 32 << 20;  // clients take messages of 64 MiB
+  return Volume(LargestPatchShape(grid.dims, grid.patch)) <=
+         kLargestPatch / static_cast<std::int64_t>(sizeof(double));
+}
+
+bool GoesAsPatches(const FieldDescription& field, const GridDescription& grid) {
+  return field.keyframe == 0 && PatchesFit(grid);
 }
 
 pb::ReadHeader ToProto(const query::AnswerHeader& header) {

@@ -21,6 +21,20 @@ void SetRecode(const query::Recode& recode, pb::ReadRequest* request);
 pb::Price ToProto(const query::Cost& cost);
 query::Cost FromProto(const pb::Price& cost);
 
+/// [bytes] The largest description of a field in a header; a server leaves a larger one out.
+inline constexpr std::size_t kLargestDescribed = 64 << 10;
+
+/// A dataset as far as samples of one field need it: the field, and of its grid samples, patches and levels.
+pb::DatasetManifest DescribeField(const DatasetDescription& dataset, const FieldDescription& field);
+/// @errors kInternal: the server sent no description of one field
+Result<DatasetDescription> DescribedField(const pb::DatasetManifest& manifest);
+
+/// Whether the message of a patch stays below the limit of clients.
+bool PatchesFit(const GridDescription& grid);
+/// Whether every client can take a field as stored patches: they fit, and none refers to other steps, which
+/// only the server has.
+bool GoesAsPatches(const FieldDescription& field, const GridDescription& grid);
+
 pb::ReadHeader ToProto(const query::AnswerHeader& header);
 /// @errors kInternal: the server sent an impossible answer
 Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header);

@@ -1,4 +1,5 @@
-// Hostile answers of a server, assembled by the client: see answer_input.h.
+// Hostile answers of a server, assembled by the client: see answer_input.h. Those of an odd number of bytes
+// go to a client that does not know the dataset.
 
 #include "clients/cpp/grpc/answer_receiver.h"
 #include "quarry/base/endian.h"
@@ -8,24 +9,31 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace quarry;
-  static const DatasetDescription dataset = fuzz::AnswerDataset();
+  static const auto dataset = std::make_shared<const DatasetDescription>(fuzz::AnswerDataset());
   static DecodePool pool(1);
   if (size == 0) return 0;
   const query::SeriesRequest request = fuzz::AnswerRequest(data[0]);
-  const Box grid{{0, 0, 0}, dataset.grids[0].dims};
+  const Box grid = dataset->grids[0].domain();
+  // Without a box, the memory of an answer would be as large as a hostile description says.
+  const bool described = request.read.box && size % 2 == 1;
   const client::LevelCallback check = [&](client::LevelSamples* level, const client::ReadCost&) {
     fuzz::Require(
         level->data.size() == static_cast<std::size_t>(level->extent.volume()) * SizeOf(level->type),
         "a level has its samples");
-    fuzz::Require(
-        level->extent == SpacedBox(Intersect(request.read.box.value_or(grid), grid), level->spacing),
-        "a level is what was asked for");
+    // The grid of a description may be any, and smaller than the box.
+    const Box box = described ? *request.read.box : Intersect(request.read.box.value_or(grid), grid);
+    const Box asked = SpacedBox(box, level->spacing);
+    fuzz::Require(described ? level->extent.volume() <= asked.volume() : level->extent == asked,
+                  "a level is what was asked for");
     fuzz::Require(request.read.allow_damage || level->damaged.empty(),
                   "nothing damaged comes unless the question allows it");
     return Status::Ok();
   };
   const client::BufferCallback own_buffers;
-  client::internal::AnswerReceiver receiver(dataset, request, {}, check, own_buffers, &pool);
+  using client::internal::SharedDescription;
+  const client::internal::KnownDataset known{described ? nullptr : dataset,
+                                             []() -> Result<SharedDescription> { return dataset; }};
+  client::internal::AnswerReceiver receiver(known, request, {}, check, own_buffers, &pool);
   ByteSpan rest = std::as_bytes(std::span(data + 1, size - 1));
   Status status;
   while (status.ok() && rest.size() >= 2) {

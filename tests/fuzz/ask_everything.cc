@@ -41,7 +41,7 @@ class Nowhere final : public AnswerSink, public BlockSink, public PayloadSink {
     if (payload_) return Taker(static_cast<PayloadSink*>(this));
     return Taker(static_cast<BlockSink*>(this));
   }
-  bool takes_payload() const override { return payload_; }
+  bool takes_payload(const FieldDescription&, const GridDescription&) const override { return payload_; }
   Status Deliver(const SampleBlock& block) override {
     Require(!block.samples.empty(), "a block has samples");
     return Status::Ok();

@@ -84,6 +84,9 @@ class Answer {
   void AddHeader(const query::AnswerHeader& header) {
     pb::ReadResponse message;
     *message.mutable_header() = wire::ToProto(header);
+    const DatasetDescription dataset = AnswerDataset();
+    const FieldDescription& field = dataset.fields[*dataset.FindField(header.field)];
+    *message.mutable_header()->mutable_described() = wire::DescribeField(dataset, field);
     Add(message);
   }
   void AddLevelEnd(int level) {

@@ -40,7 +40,8 @@ std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request
 Status CheckSubject(const DatasetDescription& dataset, const query::SeriesRequest& request,
                     const query::AnswerHeader& header) {
   const std::vector<std::string>& fields = request.fields;
-  const bool wanted = fields.empty() ? header.field == request.read.field
+  const bool only = request.read.field.empty() && dataset.fields.size() == 1;
+  const bool wanted = fields.empty() ? only || header.field == request.read.field
                                      : std::ranges::find(fields, header.field) != fields.end();
   const auto field = dataset.FindField(header.field);
   if (!wanted || !field || header.type != dataset.fields[*field].type)
@@ -67,7 +68,7 @@ Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& 
     return InternalError("the server announces {} levels and layers instead of {}", header.levels.size(),
                          expected_levels.size());
   const GridDescription& grid = dataset.GridOf(*dataset.FindField(header.field));
-  const Box box = Intersect(request.box.value_or(grid.domain()), grid.domain());
+  const Box box = Intersect(query::BoxOn(grid.domain(), request.box), grid.domain());
   auto due = expected_levels.begin();
   for (const query::LevelExtent& level : header.levels) {
     const bool known = query::LevelChoice{level.level, level.layer} == *due++ && level.level < grid.levels;
@@ -140,16 +141,31 @@ Status AnswerReceiver::CheckCoding(const pb::ReadHeader& header) const {
   return Status::Ok();
 }
 
+/// The dataset of an answer, or as much of it as the answer needs.
+Result<SharedDescription> AnswerReceiver::DatasetOf(const pb::ReadHeader& header) {
+  if (known_.opened) return known_.opened;
+  if (!header.has_described()) {
+    QUARRY_ASSIGN_OR_RETURN(known_.opened, known_.fetch());
+    return known_.opened;
+  }
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription described, wire::DescribedField(header.described()));
+  return SharedDescription(std::make_shared<const DatasetDescription>(std::move(described)));
+}
+
 Status AnswerReceiver::Header(const pb::ReadHeader& message) {
-  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(dataset_, request_, message));
+  QUARRY_ASSIGN_OR_RETURN(SharedDescription dataset, DatasetOf(message));
+  QUARRY_ASSIGN_OR_RETURN(query::AnswerHeader header, ParseHeader(*dataset, request_, message));
   QUARRY_RETURN_IF_ERROR(CheckCoding(message));
+  std::string described = message.described().SerializeAsString();
   if (begun_ && header.number == header_.number) {
     const auto same = [](const query::LevelExtent& a, const query::LevelExtent& b) {
       return a.level == b.level && a.layer == b.layer && a.extent == b.extent && a.spacing == b.spacing;
     };
+    // One of two servers may be an older one.
+    const bool same_field = described.empty() || described_.empty() || described == described_;
     const bool goes_on = header.field == header_.field && header.type == header_.type &&
                          header.step == header_.step && header.layer == header_.layer &&
-                         header.left_out == header_.left_out &&
+                         header.left_out == header_.left_out && same_field &&
                          std::ranges::equal(header.levels, header_.levels, same);
     return goes_on ? Status::Ok() : InternalError("the server goes on with another answer");
   }
@@ -157,12 +173,16 @@ Status AnswerReceiver::Header(const pb::ReadHeader& message) {
   if (header.number != (begun_ ? header_.number + 1 : 0) || header.number >= header.count ||
       header.count > query::kMaxAnswers)
     return InternalError("the server sends answer {} of {} out of order", header.number, header.count);
-  const FieldDescription& field = dataset_.fields[*dataset_.FindField(header.field)];
+  dataset_ = std::move(dataset);
+  described_ = std::move(described);
+  // The description of the field lives as long as that of its dataset.
+  std::shared_ptr<const FieldDescription> field(dataset_,
+                                                &dataset_->fields[*dataset_->FindField(header.field)]);
   header_ = header;
   decoder_.reset();
   tiles_.reset();
   bytes_received_ = 0;
-  assembler_.emplace(std::move(header), field.no_sample_bits(), on_level_, buffer_);
+  assembler_.emplace(std::move(header), std::move(field), on_level_, buffer_);
   return Status::Ok();
 }
 
@@ -176,7 +196,7 @@ Result<std::optional<query::LevelChoice>> AnswerReceiver::Shown(const pb::BlockE
   const std::uint32_t shown_layer = block.has_shown_layer() ? block.shown_layer() : layer;
   const bool rougher = shown_level > level || (shown_level == level && shown_layer < layer);
   if (!request_.read.allow_damage || !rougher || shown_layer > layer ||
-      shown_level >= static_cast<std::uint32_t>(dataset_.GridOf(*dataset_.FindField(header_.field)).levels))
+      shown_level >= static_cast<std::uint32_t>(dataset_->GridOf(*dataset_->FindField(header_.field)).levels))
     return InternalError("the server shows layer {} of level {} for layer {} of level {}", shown_layer,
                          shown_level, layer, level);
   shown = {static_cast<int>(shown_level), static_cast<int>(shown_layer)};
@@ -203,7 +223,7 @@ Status AnswerReceiver::Patches(const pb::PatchPayloads& part, MessageData* data)
   begun_ = true;
   bytes_received_ += data->size();
   if (!decoder_) {
-    QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(dataset_, request_.read, header_, pool_));
+    QUARRY_ASSIGN_OR_RETURN(decoder_, PayloadDecoder::Make(*dataset_, request_.read, header_, pool_));
   }
   QUARRY_RETURN_IF_ERROR(decoder_->Add(part, data, &*assembler_));
   return CheckTaken(*data);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,16 +19,25 @@ Result<query::AnswerHeader> ParseHeader(const DatasetDescription& dataset,
                                         const query::SeriesRequest& request,
                                         const ::quarry::v1::ReadHeader& message);
 
+/// The description of a dataset, which does not change.
+using SharedDescription = std::shared_ptr<const DatasetDescription>;
+
+/// The description of the dataset, as far as a receiver has it.
+struct KnownDataset {
+  SharedDescription opened;  ///< null: each header describes its field
+  /// Asks the server, for headers of older servers, which describe nothing.
+  std::function<Result<SharedDescription>()> fetch;
+};
+
 /// Assembles the answers to a request from one or more streams. The server is not trusted: its messages are
-/// checked against the dataset. One caller at a time.
+/// checked against the dataset, and a description against the question. One caller at a time.
 class AnswerReceiver final : public AnswerHandler {
  public:
-  /// @param dataset, request, on_level, buffer, pool  outlive it
+  /// @param request, on_level, buffer, pool  outlive it
   /// @param recode  that was asked for
-  AnswerReceiver(const DatasetDescription& dataset, const query::SeriesRequest& request,
-                 const query::Recode& recode, const LevelCallback& on_level, const BufferCallback& buffer,
-                 DecodePool* pool)
-      : dataset_(dataset),
+  AnswerReceiver(KnownDataset known, const query::SeriesRequest& request, const query::Recode& recode,
+                 const LevelCallback& on_level, const BufferCallback& buffer, DecodePool* pool)
+      : known_(std::move(known)),
         request_(request),
         recode_(recode),
         on_level_(on_level),
@@ -58,14 +68,17 @@ class AnswerReceiver final : public AnswerHandler {
   Result<std::optional<query::LevelChoice>> Shown(const ::quarry::v1::BlockExtent& block,
                                                   std::uint32_t level) const;
   Status CheckCoding(const ::quarry::v1::ReadHeader& header) const;
+  Result<SharedDescription> DatasetOf(const ::quarry::v1::ReadHeader& header);
 
-  const DatasetDescription& dataset_;
+  KnownDataset known_;
   const query::SeriesRequest& request_;
   const query::Recode recode_;
   const LevelCallback& on_level_;
   const BufferCallback& buffer_;
   DecodePool* const pool_;
   query::AnswerHeader header_;  ///< header of the current answer
+  SharedDescription dataset_;   ///< has at least its field
+  std::string described_;       ///< the bytes that described it; empty: none did
   std::optional<LevelAssembler> assembler_;
   std::unique_ptr<PayloadDecoder> decoder_;
   std::optional<TileDecoder> tiles_;

@@ -5,6 +5,8 @@
 #include "quarry/base/checksum.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/query/patch_part.h"
+#include "quarry/query/question_rules.h"
+#include "quarry/wire/convert.h"
 
 namespace quarry::client::internal {
 
@@ -97,9 +99,13 @@ Result<std::unique_ptr<PayloadDecoder>> PayloadDecoder::Make(const DatasetDescri
         "encoding",
         static_cast<int>(id));
   const GridDescription& described = dataset.GridOf(*number);
+  if (!wire::PatchesFit(described))
+    return InternalError(
+        "the server sends patches of {} samples, which do not fit into a message; ask for samples",
+        ToString(LargestPatchShape(described.dims, described.patch)));
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   query::Query query;
-  query.box = request.box.value_or(described.domain());
+  query.box = query::BoxOn(described.domain(), request.box);
   query.target = request.target;
   query.allow_damage = request.allow_damage;
   return std::unique_ptr<PayloadDecoder>(

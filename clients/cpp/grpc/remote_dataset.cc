@@ -6,9 +6,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "clients/cpp/grpc/answer_receiver.h"
 #include "clients/cpp/grpc/connection.h"
 #include "clients/cpp/grpc/pages.h"
+#include "clients/cpp/grpc/remote_reads.h"
 #include "clients/cpp/transport.h"
 #include "quarry/client_grpc.h"
 #include "quarry/format/proto_convert.h"
@@ -28,27 +28,16 @@ constexpr std::size_t kLargestList = 8 << 20;
 constexpr std::size_t kLargestStatistics = 1 << 20;
 constexpr std::size_t kLargestPoints = query::kMaxPoints * sizeof(double) + (64 << 10);
 
-Result<DatasetDescription> FetchDescription(const Connection& connection, const std::string& dataset,
-                                            const CancelToken& cancel) {
-  pb::GetDatasetRequest request;
-  request.set_dataset(dataset);
-  request.set_manifest_only(true);
-  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
-                          connection.Call<pb::GetDatasetResponse>("GetDataset", request, cancel));
-  return format::FromProto(response.manifest());
-}
-
 class RemoteDataset final : public Dataset {
  public:
-  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name,
-                DatasetDescription description)
+  RemoteDataset(std::shared_ptr<const Connection> connection, std::string name, SharedDescription description)
       : connection_(std::move(connection)),
         name_(std::move(name)),
-        description_(std::move(description)),
-        newest_(std::make_shared<const DatasetDescription>(description_)),
-        pool_(connection_->threads()) {}
+        opened_(std::move(description)),
+        newest_(opened_),
+        reads_(connection_, name_) {}
 
-  const DatasetDescription& description() const override { return description_; }
+  const DatasetDescription& description() const override { return *opened_; }
 
   Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions& call) const override {
     std::vector<std::uint64_t> numbers;
@@ -79,14 +68,14 @@ class RemoteDataset final : public Dataset {
                             connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
     if (response.steps_size() == 0 || response.steps(0).step() != number)
       return NotFound("there is no step {} in \"{}\"", number, name_);
-    return format::FromProto(response.steps(0), description_);
+    return format::FromProto(response.steps(0), *opened_);
   }
 
   Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
     std::vector<StepDescription> steps;
     QUARRY_RETURN_IF_ERROR(EachPage({}, call, [&](const pb::GetDatasetResponse& page, auto* pages) -> Status {
       for (const pb::StepManifest& manifest : page.steps()) {
-        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, description_));
+        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, *opened_));
         QUARRY_RETURN_IF_ERROR(pages->TakeItem(step.step));
         steps.push_back(std::move(step));
       }
@@ -114,26 +103,8 @@ class RemoteDataset final : public Dataset {
   Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
                     const CallOptions& call) const override {
     QUARRY_RETURN_IF_ERROR(CheckRequest(request));
-    pb::ReadRequest message;
-    *message.mutable_query() = wire::ToProto(name_, request);
-    const query::Recode recode =
-        connection_->encoding() == Encoding::kCoded ? connection_->recode() : query::Recode();
-    QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, request.read.target));
-    message.set_encoding(EncodingFor(request));
-    wire::SetRecode(recode, &message);
-    QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
-    AnswerReceiver receiver(*described, request, recode, on_level, call.buffer, &pool_);
-    int failures = 0;
-    while (true) {
-      message.set_resume_after(receiver.position());
-      QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver, call.cancel));
-      if (!broken) return receiver.CheckComplete();
-      failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
-      if (!receiver.CanGoOn() || !connection_->WaitBeforeRetry(failures, call.cancel)) {
-        if (call.cancel.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
-        return *broken;
-      }
-    }
+    QUARRY_ASSIGN_OR_RETURN(const SharedDescription described, DescriptionFor(request, call.cancel));
+    return reads_.Read(request, described, on_level, call);
   }
 
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest& request,
@@ -209,44 +180,21 @@ class RemoteDataset final : public Dataset {
   }
 
   /// The dataset with all requested fields that it has: a running simulation may have added some since Open.
-  Result<std::shared_ptr<const DatasetDescription>> DescriptionFor(const query::SeriesRequest& request,
-                                                                   const CancelToken& cancel) const {
+  Result<SharedDescription> DescriptionFor(const query::SeriesRequest& request,
+                                           const CancelToken& cancel) const {
     const std::vector<std::string> fields =
         request.fields.empty() ? std::vector{request.read.field} : request.fields;
     {
       const std::lock_guard lock(mutex_);
-      const auto known = [this](const std::string& field) { return newest_->FindField(field).has_value(); };
+      const auto known = [this](const std::string& field) {
+        return field.empty() || newest_->FindField(field).has_value();
+      };
       if (std::ranges::all_of(fields, known)) return newest_;
     }
     // Without the lock: a caller that waits for the server must not keep others from being cancelled.
-    QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection_, name_, cancel));
-    auto newest = std::make_shared<const DatasetDescription>(std::move(description));
+    QUARRY_ASSIGN_OR_RETURN(SharedDescription newest, FetchDescription(*connection_, name_, cancel));
     const std::lock_guard lock(mutex_);
     return newest_ = std::move(newest);
-  }
-
-  /// Samples instead of patches where the server has to decode, or a patch may not fit into one message.
-  pb::Encoding EncodingFor(const query::SeriesRequest& request) const {
-    const Encoding wanted = connection_->encoding();
-    if (wanted == Encoding::kCoded) return pb::ENCODING_CODED;
-    constexpr std::int64_t kLargestPatch = kLargestMessage / 2;
-    const bool fits = std::ranges::all_of(description_.grids, [](const GridDescription& grid) {
-      return Volume(LargestPatchShape(grid.dims, grid.patch)) * static_cast<std::int64_t>(sizeof(double)) <=
-             kLargestPatch;
-    });
-    return wanted == Encoding::kPatches && fits && !MayRefer(request) ? pb::ENCODING_PATCHES
-                                                                      : pb::ENCODING_SAMPLES;
-  }
-
-  /// Whether steps of a requested field may refer to others: then the server decodes.
-  bool MayRefer(const query::SeriesRequest& request) const {
-    return std::any_of(
-        description_.fields.begin(), description_.fields.end(), [&](const FieldDescription& field) {
-          const bool wanted = request.fields.empty()
-                                  ? field.name == request.read.field
-                                  : std::count(request.fields.begin(), request.fields.end(), field.name) > 0;
-          return wanted && field.keyframe > 0;
-        });
   }
 
   /// Refuses impossible requests without asking the server.
@@ -259,8 +207,8 @@ class RemoteDataset final : public Dataset {
 
   /// Levels of a field; of one that has been added since, as many as there can be.
   int LevelsOf(const std::string& field) const {
-    const std::optional<std::size_t> number = description_.FindField(field);
-    return number ? description_.GridOf(*number).levels : format::kMaxLevels;
+    const std::optional<std::size_t> number = opened_->FindField(field);
+    return number ? opened_->GridOf(*number).levels : format::kMaxLevels;
   }
 
   static constexpr std::chrono::milliseconds kFirstPause{100};
@@ -285,7 +233,7 @@ class RemoteDataset final : public Dataset {
       grpc::ProtoBufferReader reader(&bytes);
       if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader))
         return InternalError("the server {} sends invalid steps", connection_->server().address);
-      QUARRY_ASSIGN_OR_RETURN(const StepDescription step, format::FromProto(message.step(), description_));
+      QUARRY_ASSIGN_OR_RETURN(const StepDescription step, format::FromProto(message.step(), *opened_));
       *after = std::max(after->value_or(0), step.step);
       if (!on_step(step)) return std::optional<Status>();
     }
@@ -302,33 +250,35 @@ class RemoteDataset final : public Dataset {
     return std::optional(std::move(status));
   }
 
-  /// Reads from the position in the request to the end.
-  /// @returns nothing, or how the stream broke before the end
-  Result<std::optional<Status>> ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver,
-                                         const CancelToken& cancel) const {
-    RemoteCall stream = connection_->Start("Read", request, connection_->NewContext(), cancel);
-    grpc::ByteBuffer message;
-    while (stream.Next(&message)) QUARRY_RETURN_IF_ERROR(receiver->Take(message));
-    grpc::Status finished = stream.Finish();
-    if (cancel.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
-    // gRPC says CANCELLED for a call on a connection that just broke.
-    if (finished.error_code() == grpc::StatusCode::CANCELLED)
-      finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
-    Status status = FromGrpc(finished, connection_->server());
-    const bool broke = status.code() == StatusCode::kUnavailable;
-    if (!broke) QUARRY_RETURN_IF_ERROR(status);
-    if (receiver->ended()) return std::optional<Status>();
-    if (broke) return std::optional(std::move(status));
-    return std::optional(
-        Unavailable("the answer of {} ended early; ask again", connection_->server().address));
-  }
-
   const std::shared_ptr<const Connection> connection_;
   const std::string name_;
-  const DatasetDescription description_;  ///< as of Open
+  const SharedDescription opened_;  ///< as of Open
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const DatasetDescription> newest_;
-  mutable DecodePool pool_;  ///< for answers in patches
+  mutable SharedDescription newest_;
+  const RemoteReads reads_;
+};
+
+/// Reads without a description.
+class RemoteReader final : public Reader {
+ public:
+  RemoteReader(std::shared_ptr<const Connection> connection, std::string name)
+      : connection_(std::move(connection)), name_(std::move(name)), reads_(connection_, name_) {}
+
+  Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
+                    const CallOptions& call) const override {
+    QUARRY_RETURN_IF_ERROR(query::CheckSeries(request));
+    return reads_.Read(request, nullptr, on_level, call);
+  }
+  Result<std::shared_ptr<const Dataset>> Open(const CancelToken& cancel) const override {
+    QUARRY_ASSIGN_OR_RETURN(SharedDescription description, FetchDescription(*connection_, name_, cancel));
+    return std::shared_ptr<const Dataset>(
+        std::make_shared<const RemoteDataset>(connection_, name_, std::move(description)));
+  }
+
+ private:
+  const std::shared_ptr<const Connection> connection_;
+  const std::string name_;
+  const RemoteReads reads_;
 };
 
 constexpr std::string_view kPlainScheme = "grpc://";
@@ -356,17 +306,27 @@ Result<RemoteTarget> SplitTarget(const std::string& target) {
   return InvalidArgument("\"{}\" is not a server address; write grpc://HOST:PORT/NAME", target);
 }
 
+/// The address and name of one dataset.
+Result<RemoteTarget> DatasetTarget(const std::string& target) {
+  QUARRY_ASSIGN_OR_RETURN(RemoteTarget remote, SplitTarget(target));
+  if (!remote.name.empty()) return remote;
+  return InvalidArgument("\"{}\" has no dataset name; write {}{}/NAME, or list the names with \"quarry ls\"",
+                         target, remote.scheme(), remote.server.address);
+}
+
 Result<std::unique_ptr<Dataset>> OpenRemote(const std::string& target, const Options& options,
                                             const CancelToken& cancel) {
-  QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, SplitTarget(target));
-  if (remote.name.empty())
-    return InvalidArgument(
-        "\"{}\" has no dataset name; write {}{}/NAME, or list the names with \"quarry ls\"", target,
-        remote.scheme(), remote.server.address);
+  QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, DatasetTarget(target));
   QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(remote.server, options));
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, FetchDescription(*connection, remote.name, cancel));
+  QUARRY_ASSIGN_OR_RETURN(SharedDescription description, FetchDescription(*connection, remote.name, cancel));
   return std::unique_ptr<Dataset>(
       std::make_unique<RemoteDataset>(std::move(connection), remote.name, std::move(description)));
+}
+
+Result<std::unique_ptr<Reader>> ReachRemote(const std::string& target, const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const RemoteTarget remote, DatasetTarget(target));
+  QUARRY_ASSIGN_OR_RETURN(auto connection, Connection::Make(remote.server, options));
+  return std::unique_ptr<Reader>(std::make_unique<RemoteReader>(std::move(connection), remote.name));
 }
 
 Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const Options& options,
@@ -412,7 +372,7 @@ namespace quarry::client {
 
 void EnableGrpc() {
   for (const char* scheme : {"grpc", "grpcs"})
-    internal::RegisterTransport(scheme, {internal::OpenRemote, internal::ListRemote});
+    internal::RegisterTransport(scheme, {internal::OpenRemote, internal::ReachRemote, internal::ListRemote});
 }
 
 }  // namespace quarry::client

@@ -60,6 +60,29 @@ TEST_F(LocalClientTest, SamplesGoToTheCallersMemory) {
   EXPECT_TRUE(std::ranges::equal(memory, own.data));
 }
 
+TEST_F(LocalClientTest, AQuestionNeedsNeitherTheNameOfTheOnlyFieldNorTheSizeOfItsGrid) {
+  const auto reader = *Reader::At(Path());
+  const LevelSamples open = *reader->Read(
+      {.box = Box{{1, 2, 3}, {query::kGridEnd, 20, query::kGridEnd}}, .target = query::AtLevel{1}});
+  const auto dataset = *reader->Open();
+  const Index3 dims = dataset->description().grids[0].dims;
+  const LevelSamples named = *dataset->Read(
+      {.field = "pressure", .box = Box{{1, 2, 3}, {dims[0], 20, dims[2]}}, .target = query::AtLevel{1}});
+  EXPECT_EQ(open.field, "pressure");
+  EXPECT_EQ(open.extent, named.extent);
+  EXPECT_EQ(open.data, named.data);
+  EXPECT_EQ(open.description->name, "pressure");
+  const Status outside = reader->Read({.box = Box{{dims[0], 0, 0}, {query::kGridEnd, 1, 1}}}).status();
+  EXPECT_EQ(outside.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(outside.message().find("37x22x13"), std::string::npos) << outside.message();
+
+  testing::MakeDataset(folder_.path() / "b.quarry", {});
+  testing::MakeDataset(folder_.path() / "b.quarry", {.steps = {1}, .field = "speed"});
+  const Status unclear = (*Reader::At((folder_.path() / "b.quarry").string()))->Read({}).status();
+  EXPECT_EQ(unclear.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(unclear.message().find("pressure, speed"), std::string::npos) << unclear.message();
+}
+
 TEST_F(LocalClientTest, MemoryOfAnotherSizeIsRefused) {
   std::vector<std::byte> memory(5);
   const BufferCallback buffer = [&](const LevelSamples&, std::size_t) { return std::span(memory); };

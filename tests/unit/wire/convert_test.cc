@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "quarry/format/proto_convert.h"
+
 namespace quarry::wire {
 namespace {
 
@@ -72,6 +74,91 @@ TEST(ReadQuery, IsRefusedWithoutThreeAxes) {
   query = WholeQuery();
   query.mutable_stride()->add_samples(2);
   EXPECT_EQ(FromProto(query).status().code(), StatusCode::kInvalidArgument);
+}
+
+DatasetDescription TwoFields() {
+  DatasetDescription dataset;
+  dataset.created_by = "a test";
+  dataset.order = format::PayloadOrder::kLevel;
+  dataset.grids.resize(2);
+  dataset.grids[1] = {
+      .dims = {40, 30, 1}, .axis_names = {"lon", "lat", "z"}, .patch = {16, 8, 1}, .levels = 3};
+  dataset.grids[1].coordinates[1].resize(30);
+  for (std::size_t i = 0; i < 30; ++i) dataset.grids[1].coordinates[1][i] = static_cast<double>(i * i);
+  dataset.grids[1].has_axis = {true, true, false};
+  dataset.attributes.push_back({"title", std::string("a run")});
+  dataset.fields = {{.name = "half",
+                     .coder = CoderId::kInterpolate,
+                     .bound = RelativeBound{1e-2},
+                     .given = GivenType::kFloat16},
+                    {.name = "psi.real", .coder = CoderId::kLossless, .bound = Lossless{}},
+                    {.name = "psi.imag", .coder = CoderId::kLossless, .bound = Lossless{}},
+                    {.name = "heat",
+                     .type = DataType::kInt16,
+                     .units = "K",
+                     .coder = CoderId::kInterpolate,
+                     .bound = AbsoluteBound{2},
+                     .fill = -999.0,
+                     .rougher = {8},
+                     .keyframe = 4,
+                     .grid = 1,
+                     .attributes = {{"long_name", std::string("temperature")}},
+                     .still = true}};
+  dataset.fields[1].complex = ComplexPart{"psi", false};
+  dataset.fields[2].complex = ComplexPart{"psi", true};
+  return dataset;
+}
+
+TEST(DescribedField, HasTheFieldAndTheSizesOfItsGridAlone) {
+  const DatasetDescription dataset = TwoFields();
+  for (const FieldDescription& field : dataset.fields) {
+    pb::DatasetManifest message;
+    ASSERT_TRUE(message.ParseFromString(DescribeField(dataset, field).SerializeAsString()));
+    EXPECT_LT(message.ByteSizeLong(), 200u);
+    const Result<DatasetDescription> described = DescribedField(message);
+    ASSERT_TRUE(described.ok()) << described.status().message();
+    ASSERT_EQ(described->fields.size(), 1u);
+    const FieldDescription& same = described->fields[0];
+    EXPECT_EQ(same.name, field.name);
+    EXPECT_EQ(same.type, field.type);
+    EXPECT_EQ(same.units, field.units);
+    EXPECT_EQ(same.coder, field.coder);
+    EXPECT_EQ(same.bound, field.bound);
+    EXPECT_EQ(same.fill_bits(), field.fill_bits());
+    EXPECT_EQ(same.rougher, field.rougher);
+    EXPECT_EQ(same.keyframe, field.keyframe);
+    EXPECT_EQ(same.still, field.still);
+    EXPECT_EQ(same.given, field.given);
+    EXPECT_TRUE(same.attributes.empty());
+    const GridDescription& grid = dataset.GridOf(field);
+    EXPECT_EQ(described->grids[0].dims, grid.dims);
+    EXPECT_EQ(described->grids[0].patch, grid.patch);
+    EXPECT_EQ(described->grids[0].levels, grid.levels);
+    EXPECT_EQ(described->grids[0].has_axis, grid.has_axis);
+    EXPECT_TRUE(described->grids[0].coordinates[1].empty());
+    EXPECT_EQ(described->order, dataset.order);
+    EXPECT_TRUE(described->attributes.empty());
+  }
+}
+
+TEST(DescribedField, IsRefusedWhenItIsLargeOrOfSeveralFields) {
+  const DatasetDescription dataset = TwoFields();
+  EXPECT_EQ(DescribedField(format::ToProto(dataset)).status().code(), StatusCode::kInternal);
+  pb::DatasetManifest large = DescribeField(dataset, dataset.fields[3]);
+  large.mutable_fields(0)->set_units(std::string(kLargestDescribed, 'K'));
+  EXPECT_EQ(DescribedField(large).status().code(), StatusCode::kInternal);
+}
+
+TEST(GoesAsPatches, UnlessAPatchRefersToOthersOrIsLarge) {
+  FieldDescription field;
+  GridDescription grid{.dims = {4096, 4096, 4096}, .patch = {256, 256, 64}};
+  EXPECT_TRUE(GoesAsPatches(field, grid)) << "2^22 samples of 8 bytes are 32 MiB";
+  grid.patch[2] = 128;
+  EXPECT_FALSE(GoesAsPatches(field, grid));
+  grid.dims[2] = 60;
+  EXPECT_TRUE(GoesAsPatches(field, grid)) << "the grid ends before the patch does";
+  field.keyframe = 1;
+  EXPECT_FALSE(GoesAsPatches(field, grid));
 }
 
 TEST(GetStatisticsRequest, ComesBackWithEverythingThatWasSaid) {

@@ -1,0 +1,91 @@
+#include "clients/cpp/grpc/remote_reads.h"
+
+#include <algorithm>
+
+#include "quarry/format/proto_convert.h"
+#include "quarry/query/question_rules.h"
+#include "quarry/wire/convert.h"
+
+namespace quarry::client::internal {
+
+namespace pb = ::quarry::v1;
+
+Result<SharedDescription> FetchDescription(const Connection& connection, const std::string& dataset,
+                                           const CancelToken& cancel) {
+  pb::GetDatasetRequest request;
+  request.set_dataset(dataset);
+  request.set_manifest_only(true);
+  QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
+                          connection.Call<pb::GetDatasetResponse>("GetDataset", request, cancel));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, format::FromProto(response.manifest()));
+  return SharedDescription(std::make_shared<const DatasetDescription>(std::move(description)));
+}
+
+/// Samples instead of patches where a requested field does not go as patches. Of an unknown dataset the
+/// server decides that.
+pb::Encoding RemoteReads::EncodingFor(const query::SeriesRequest& request,
+                                      const DatasetDescription* known) const {
+  const Encoding wanted = connection_->encoding();
+  if (wanted == Encoding::kCoded) return pb::ENCODING_CODED;
+  if (wanted != Encoding::kPatches) return pb::ENCODING_SAMPLES;
+  if (known == nullptr) return pb::ENCODING_PATCHES;
+  const bool possible = std::ranges::all_of(known->fields, [&](const FieldDescription& field) {
+    const bool requested = request.fields.empty()
+                               ? request.read.field.empty() || field.name == request.read.field
+                               : std::ranges::find(request.fields, field.name) != request.fields.end();
+    return !requested || wire::GoesAsPatches(field, known->GridOf(field));
+  });
+  return possible ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES;
+}
+
+Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescription& known,
+                         const LevelCallback& on_level, const CallOptions& call) const {
+  pb::ReadRequest message;
+  *message.mutable_query() = wire::ToProto(name_, request);
+  const query::Recode recode =
+      connection_->encoding() == Encoding::kCoded ? connection_->recode() : query::Recode();
+  QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, request.read.target));
+  message.set_encoding(EncodingFor(request, known.get()));
+  wire::SetRecode(recode, &message);
+  message.set_describe(known == nullptr);
+  const auto fetch = [&] { return FetchDescription(*connection_, name_, call.cancel); };
+  AnswerReceiver receiver({known, fetch}, request, recode, on_level, call.buffer, &pool_);
+  int failures = 0;
+  while (true) {
+    message.set_resume_after(receiver.position());
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver, call.cancel));
+    if (!broken) return receiver.CheckComplete();
+    failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
+    if (!receiver.CanGoOn() || !connection_->WaitBeforeRetry(failures, call.cancel)) {
+      if (call.cancel.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
+      return *broken;
+    }
+  }
+}
+
+/// Reads from the position in the request to the end.
+/// @returns nothing, or how the stream broke before the end
+Result<std::optional<Status>> RemoteReads::ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver,
+                                                    const CancelToken& cancel) const {
+  RemoteCall stream = connection_->Start("Read", request, connection_->NewContext(), cancel);
+  grpc::ByteBuffer message;
+  while (stream.Next(&message)) QUARRY_RETURN_IF_ERROR(receiver->Take(message));
+  grpc::Status finished = stream.Finish();
+  if (cancel.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
+  // The first call to a server, which opening the dataset would have made: gRPC has repeated it already.
+  if (finished.error_code() == grpc::StatusCode::UNAVAILABLE && request.describe() &&
+      receiver->position().empty())
+    return FromGrpc(finished, connection_->server());
+  // gRPC says CANCELLED for a call on a connection that just broke.
+  if (finished.error_code() == grpc::StatusCode::CANCELLED)
+    finished = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke");
+  Status status = FromGrpc(finished, connection_->server());
+  const bool broke = status.code() == StatusCode::kUnavailable;
+  if (!broke) QUARRY_RETURN_IF_ERROR(status);
+  if (receiver->ended()) return std::optional<Status>();
+  if (broke) return std::optional(std::move(status));
+  return std::optional(Status(StatusCode::kUnavailable, fmt::format("the answer of {} ended early; ask again",
+                                                                    connection_->server().address)));
+}
+
+}  // namespace quarry::client::internal
