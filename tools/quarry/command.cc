@@ -202,6 +202,11 @@ Result<std::unique_ptr<client::Dataset>> QuestionOptions::Open() const {
   return client::Dataset::Open(target, options);
 }
 
+Result<std::unique_ptr<client::Reader>> QuestionOptions::Reach() const {
+  QUARRY_ASSIGN_OR_RETURN(const client::Options options, server.Resolve());
+  return client::Reader::At(target, options);
+}
+
 Result<std::size_t> QuestionOptions::GridFor(const DatasetDescription& dataset,
                                              const std::string& chosen) const {
   std::optional<std::size_t> grid;
@@ -232,9 +237,22 @@ Result<query::Target> QuestionOptions::ResolveTarget() const {
   return query::MakeTarget(given, {"--level", "--max-error", "--max-bytes", "--stride"});
 }
 
-Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& dataset) const {
+Result<query::ReadRequest> QuestionOptions::WithoutBox() const {
   query::ReadRequest request;
   request.field = field;
+  request.step = step;
+  QUARRY_ASSIGN_OR_RETURN(request.target, ResolveTarget());
+  request.layer = layer;
+  request.allow_damage = allow_damage;
+  if (!focus.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<double> point, ParseNumbers(focus, "--focus", 3));
+    request.focus = {point[0], point[1], point[2]};
+  }
+  return request;
+}
+
+Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& dataset) const {
+  QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, WithoutBox());
   if (field.empty() && fields.empty()) {
     if (dataset.fields.size() != 1) {
       std::string names;
@@ -243,14 +261,6 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
                              dataset.fields.size(), names);
     }
     request.field = dataset.fields[0].name;
-  }
-  request.step = step;
-  QUARRY_ASSIGN_OR_RETURN(request.target, ResolveTarget());
-  request.layer = layer;
-  request.allow_damage = allow_damage;
-  if (!focus.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<double> point, ParseNumbers(focus, "--focus", 3));
-    request.focus = {point[0], point[1], point[2]};
   }
   if (!box.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const std::size_t grid, GridFor(dataset, request.field));
@@ -266,9 +276,22 @@ Result<query::ReadRequest> QuestionOptions::Resolve(const DatasetDescription& da
   return request;
 }
 
+Result<query::SeriesRequest> QuestionOptions::UnopenedSeries() const {
+  QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, WithoutBox());
+  if (!box.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(request.box, ParseBox(box, {query::kGridEnd, query::kGridEnd, query::kGridEnd}));
+  }
+  return SeriesOf(std::move(request));
+}
+
 Result<query::SeriesRequest> QuestionOptions::ResolveSeries(const DatasetDescription& dataset) const {
+  QUARRY_ASSIGN_OR_RETURN(query::ReadRequest request, Resolve(dataset));
+  return SeriesOf(std::move(request));
+}
+
+Result<query::SeriesRequest> QuestionOptions::SeriesOf(query::ReadRequest read) const {
   query::SeriesRequest series;
-  QUARRY_ASSIGN_OR_RETURN(series.read, Resolve(dataset));
+  series.read = std::move(read);
   if (!values.empty()) {
     QUARRY_ASSIGN_OR_RETURN(const auto range, ParseRange(values, "--values"));
     series.read.values = {range.first, range.second};

@@ -76,6 +76,14 @@ struct QuestionOptions {
   void DeclareSamplesOn(command_line::Parser* app);
 
   Result<std::unique_ptr<client::Dataset>> Open() const;
+  /// The same for a question that may not need the description of the dataset.
+  Result<std::unique_ptr<client::Reader>> Reach() const;
+  /// Whether the options say nothing without the description: positions, or one box on possibly several
+  /// grids.
+  bool needs_description() const { return !region.empty() || (!box.empty() && fields.size() > 1); }
+  /// The question for a dataset that is not open, which completes field and box.
+  /// @errors kInvalidArgument: the box is malformed; two targets; impossible steps or values
+  Result<query::SeriesRequest> UnopenedSeries() const;
   /// @errors kInvalidArgument: the box is malformed or outside the grid; several fields and none chosen; two
   /// targets
   Result<query::ReadRequest> Resolve(const DatasetDescription& dataset) const;
@@ -86,6 +94,10 @@ struct QuestionOptions {
   Result<std::size_t> GridFor(const DatasetDescription& dataset, const std::string& chosen) const;
   /// @errors besides: kInvalidArgument: impossible steps or values
   Result<query::SeriesRequest> ResolveSeries(const DatasetDescription& dataset) const;
+  /// The question as far as it does not depend on the dataset.
+  Result<query::ReadRequest> WithoutBox() const;
+  /// A question with fields, steps and values.
+  Result<query::SeriesRequest> SeriesOf(query::ReadRequest read) const;
 };
 
 /// The form in which Print shows an argument: text from datasets and servers without control characters.

@@ -93,17 +93,23 @@ Status CheckOutput(const GetOptions& options, const query::SeriesRequest& reques
 /// Writes one level of an answer, and reports it.
 class Output {
  public:
-  /// @param begin  of the command
-  Output(GetOptions options, const DatasetDescription& dataset, std::chrono::steady_clock::time_point begin)
-      : options_(std::move(options)), dataset_(dataset), begin_(begin) {}
+  /// @param begin    of the command
+  /// @param dataset  null: it is not open
+  Output(GetOptions options, std::chrono::steady_clock::time_point begin, const DatasetDescription* dataset)
+      : options_(std::move(options)), begin_(begin), dataset_(dataset) {}
+
+  /// Whether an answer has come.
+  bool begun() const { return begun_; }
 
   /// Memory for the samples of a level, in the file where they belong.
   Result<std::span<std::byte>> Open(const client::LevelSamples& samples, std::size_t bytes) {
-    return file_.Open(OutputFor(options_.output, samples), samples, FieldOf(samples).given, bytes);
+    begun_ = true;
+    return file_.Open(OutputFor(options_.output, samples), samples, samples.description->given, bytes);
   }
 
   Status Write(const client::LevelSamples& samples, const client::ReadCost& cost) {
-    const FieldDescription& field = FieldOf(samples);
+    begun_ = true;
+    const FieldDescription& field = *samples.description;
     const std::string path = OutputFor(options_.output, samples);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     // A coarse level of a thin plane may hold no sample: it gives no picture, but the next level may.
@@ -132,10 +138,6 @@ class Output {
   }
 
  private:
-  const FieldDescription& FieldOf(const client::LevelSamples& samples) const {
-    return dataset_.fields[*dataset_.FindField(samples.field)];
-  }
-
   /// A zoom that shows each level in the size of the finest, so that the picture keeps its size as it
   /// improves.
   ImageOptions ImageFor(const client::LevelSamples& samples, const FieldDescription& field) const {
@@ -146,8 +148,9 @@ class Output {
   }
 
   const GetOptions options_;
-  const DatasetDescription& dataset_;
   const std::chrono::steady_clock::time_point begin_;
+  const DatasetDescription* const dataset_;
+  bool begun_ = false;
   OutputFile file_;
 };
 
@@ -161,14 +164,39 @@ int LevelsOf(const query::SeriesRequest& request, const DatasetDescription& data
   return levels;
 }
 
-Result<int> Get(GetOptions options) {
-  const auto begin = std::chrono::steady_clock::now();
-  if (!options.range.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(options.image.range, ParseRange(options.range, "--range"));
-  }
-  QUARRY_RETURN_IF_ERROR(internal::ToStatus(FormatOf(options.output)));
-  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
-  const DatasetDescription& description = dataset->description();
+/// Reads, and writes each level.
+/// @param from  client::Dataset or client::Reader
+template <typename From>
+Status ReadTo(Output* output, const From& from, const query::SeriesRequest& request) {
+  client::CallOptions call;
+  call.buffer = [output](const client::LevelSamples& samples, std::size_t bytes) {
+    return output->Open(samples, bytes);
+  };
+  const auto write = [output](client::LevelSamples* samples, const client::ReadCost& cost) {
+    return output->Write(*samples, cost);
+  };
+  return from.ReadSeries(request, write, call);
+}
+
+/// Asks without the description of the dataset, which saves a call to a server.
+Status GetUnopened(const GetOptions& options, const client::Reader& reader, Output* output) {
+  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest request, options.question.UnopenedSeries());
+  QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
+  return ReadTo(output, reader, request);
+}
+
+/// Whether a refusal may be different with the description of the dataset: an error about sizes is then in
+/// the words of the options, and older servers neither complete questions nor choose samples for fields that
+/// cannot be sent as patches.
+bool NeedsDescription(const GetOptions& options, const Status& refusal) {
+  const bool named = !options.question.field.empty() || !options.question.fields.empty();
+  return refusal.code() == StatusCode::kInvalidArgument || refusal.code() == StatusCode::kUnimplemented ||
+         (refusal.code() == StatusCode::kNotFound && !named);
+}
+
+Status GetOpened(const GetOptions& options, const client::Dataset& dataset,
+                 std::chrono::steady_clock::time_point begin) {
+  const DatasetDescription& description = dataset.description();
   QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.ResolveSeries(description));
   QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
   if (options.progressive && std::holds_alternative<query::AtStride>(request.read.target))
@@ -178,15 +206,26 @@ Result<int> Get(GetOptions options) {
     request.read.first_level = levels - 1;
     request.read.first_layer = 0;
   }
-  Output output(options, description, begin);
-  client::CallOptions call;
-  call.buffer = [&output](const client::LevelSamples& samples, std::size_t bytes) {
-    return output.Open(samples, bytes);
-  };
-  const auto write = [&output](client::LevelSamples* samples, const client::ReadCost& cost) {
-    return output.Write(*samples, cost);
-  };
-  QUARRY_RETURN_IF_ERROR(dataset->ReadSeries(request, write, call));
+  Output output(options, begin, &description);
+  return ReadTo(&output, dataset, request);
+}
+
+Result<int> Get(GetOptions options) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (!options.range.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(options.image.range, ParseRange(options.range, "--range"));
+  }
+  QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(options.output));
+  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Reader> reader, options.question.Reach());
+  // Levels, positions along axes, and sizes of several grids are in the description alone.
+  if (!options.progressive && format != OutputFormat::kCsv && !options.question.needs_description()) {
+    Output output(options, begin, nullptr);
+    const Status status = GetUnopened(options, *reader, &output);
+    if (status.ok()) return 0;
+    if (output.begun() || !NeedsDescription(options, status)) return status;
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const client::Dataset> dataset, reader->Open());
+  QUARRY_RETURN_IF_ERROR(GetOpened(options, *dataset, begin));
   return 0;
 }
 

@@ -70,7 +70,7 @@ Result<std::span<std::byte>> OutputFile::Open(const std::string& path, const cli
 }
 
 Status OutputFile::Write(const std::string& path, const client::LevelSamples& samples, GivenType given,
-                         const ImageOptions& image, const DatasetDescription& dataset) {
+                         const ImageOptions& image, const DatasetDescription* dataset) {
   if (!samples.buffer.empty()) {
     ToLittleEndian(SizeOf(samples.type), samples.buffer);
     return mapped_->Publish();
@@ -82,7 +82,7 @@ Status OutputFile::Write(const std::string& path, const client::LevelSamples& sa
     return ReplaceFile(path, bytes);
   }
   if (format == OutputFormat::kCsv) {
-    QUARRY_ASSIGN_OR_RETURN(bytes, EncodeCsv(samples, dataset));
+    QUARRY_ASSIGN_OR_RETURN(bytes, EncodeCsv(samples, *dataset));
     return ReplaceFile(path, bytes);
   }
   if (format == OutputFormat::kNpy) bytes = NpyHeader(samples, given);

@@ -29,8 +29,9 @@ class OutputFile {
                                     GivenType given, std::size_t bytes);
 
   /// @param samples  in the memory of the last Open, if there was any
+  /// @param dataset  for .csv, which has positions; null for the others
   Status Write(const std::string& path, const client::LevelSamples& samples, GivenType given,
-               const ImageOptions& image, const DatasetDescription& dataset);
+               const ImageOptions& image, const DatasetDescription* dataset);
 
  private:
   std::optional<MappedFile> mapped_;

@@ -1,0 +1,117 @@
+"""`quarry get` asks a server once: counted by the server's metrics, for every encoding and form of question. The answer
+is that of the directory."""
+
+import numpy as np
+
+import quarry_testing as qt
+
+DIMS = (70, 50, 40)
+ENCODINGS = ("samples", "patches", "coded")
+
+QUESTIONS = {
+    "everything": (),
+    "the only field": ("--level", "1"),
+    "closed box": ("--box", "3:60,7:50,0:33"),
+    "plane": ("--box", ":,:,20:21"),
+    "open ends": ("--box", "5:,:30,9:"),
+    "level": ("--level", "2", "--box", ":,9:"),
+    "stride": ("--stride", "3,2,5"),
+    "error": ("--max-error", "0.5"),
+    "bytes": ("--max-bytes", "20000"),
+    "near a point": ("--focus", "60,3,30"),
+}
+
+
+class Trips(qt.QuarryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        field = qt.turbulent(DIMS)
+        for name, samples, options in (
+                ("float", field, ("--relative", "1e-3", "--codec", "interpolate")),
+                ("ocean", qt.with_holes(field, np.nan), ("--relative", "1e-3", "--codec", "interpolate")),
+                ("layers", field, ("--relative-layers", "1e-2,1e-3"))):
+            qt.convert(samples, cls.shared / f"{name}.quarry", "--patch", "16", *options)
+        cls.server = cls.enterClassContext(qt.Server(cls.shared, "--metrics", "127.0.0.1:0"))
+
+    def requests(self):
+        """Calls that the server has answered."""
+        return sum(number for name, number in self.server.metrics().items() if name.startswith("quarry_requests_total"))
+
+    def read(self, target, *options, ending="npy"):
+        output = self.tmp / f"answer.{ending}"
+        qt.succeed("quarry", "get", target, "--output", output, *options)
+        return output.read_bytes()
+
+    def assert_calls(self, calls, name, *options, ending="npy"):
+        """The answer of the server is that of the directory, after so many calls."""
+        stored = self.read(self.shared / f"{name}.quarry", *options, ending=ending)
+        before = self.requests()
+        answer = self.read(self.server.target(name), *options, ending=ending)
+        self.assertEqual(self.requests() - before, calls)
+        self.assertEqual(answer, stored)
+
+    def test_a_question_takes_one_call(self):
+        for name in ("float", "ocean", "layers"):
+            for what, options in QUESTIONS.items():
+                stored = self.read(self.shared / f"{name}.quarry", *options)
+                for encoding in ENCODINGS:
+                    with self.subTest(field=name, encoding=encoding, question=what):
+                        before = self.requests()
+                        answer = self.read(self.server.target(name), "--encoding", encoding, *options)
+                        self.assertEqual(self.requests() - before, 1)
+                        # Coded samples use all of the error that is allowed.
+                        if (encoding, what) != ("coded", "error"):
+                            self.assertEqual(answer, stored)
+
+    def test_so_does_every_file_that_needs_no_positions(self):
+        for ending in ("raw", "png", "npy"):
+            with self.subTest(ending=ending):
+                self.assert_calls(1, "ocean", "--field", "f", "--box", ":,:,20:21", ending=ending)
+
+    def test_positions_and_levels_of_the_dataset_take_one_more(self):
+        for what, options, ending in (("csv", ("--box", ":,3:4,20:21"), "csv"),
+                                      ("region", ("--region", "x=3:20"), "npy"),
+                                      ("progressive", ("--progressive",), "npy")):
+            with self.subTest(question=what):
+                self.assert_calls(2, "float", *options, ending=ending)
+
+    def test_what_is_wrong_is_said_in_the_words_of_the_options(self):
+        target = self.server.target("float")
+        for options, code, mention in (
+                (("--box", "0:71,:,:"), qt.USAGE, "70x50x40"),
+                (("--box", "9:4"), qt.USAGE, "70x50x40"),
+                (("--box", "much"), qt.USAGE, "write x0:x1,y0:y1,z0:z1"),
+                (("--level", "9"), qt.USAGE, "level 9"),
+                (("--layer", "3"), qt.USAGE, "layer 3"),
+                (("--field", "none"), qt.NOT_FOUND, "it has: f"),
+                (("--max-error", "1e-30"), qt.NOT_FOUND, "1e-30")):
+            with self.subTest(options=options):
+                outcome = qt.run("quarry", "get", target, "--output", self.tmp / "answer.raw", *options)
+                self.assert_one_line(outcome, code, mention)
+                self.assertFalse((self.tmp / "answer.raw").exists())
+
+
+class Refers(qt.QuarryTest):
+    def test_patches_that_refer_to_other_steps_come_as_samples(self):
+        """Only the server has the steps to which they refer."""
+        dataset = self.tmp / "steps.quarry"
+        files = []
+        field = qt.turbulent(DIMS)
+        for step in range(3):
+            files.append(self.tmp / f"step{step}.raw")
+            (field + np.float32(0.01 * step)).tofile(files[-1])
+        qt.succeed(qt.SERIAL_WRITER, *files, *qt.describe(field), "--field", "f", "--relative", "1e-3",
+                   "--keyframe", "2", "--output", dataset)
+        self.assertTrue(qt.step_manifest(dataset, 1)["fields"][0]["references"])
+        with qt.Server(self.tmp, "--metrics", "127.0.0.1:0") as server:
+            options = ("--step", "1", "--box", ":,:,7:8")
+            answer = qt.get(server.target("steps"), self.tmp / "answer.raw", "--encoding", "patches", *options)
+            self.assertEqual(server.metrics()['quarry_requests_total{code="OK",method="Read"}'], 1)
+            self.assertEqual(sum(number for name, number in server.metrics().items()
+                                 if name.startswith("quarry_requests_total")), 1)
+        self.assertEqual(answer, qt.get(dataset, self.tmp / "stored.raw", *options))
+
+
+if __name__ == "__main__":
+    qt.main()
