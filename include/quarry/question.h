@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -77,6 +78,9 @@ using Target = std::variant<AtLevel, WithinError, WithinBytes, AtStride>;
 /// End of a box along an axis: that of the grid, for questions to grids whose size the caller does not know.
 inline constexpr std::int64_t kGridEnd = 0xffffffff;
 
+/// First level of an answer: the coarsest of the field, for the same callers.
+inline constexpr int kCoarsestLevel = std::numeric_limits<int>::max();
+
 /// A question as it is asked, by names.
 struct ReadRequest {
   std::string field;                  ///< empty: the only one of the dataset
@@ -87,8 +91,8 @@ struct ReadRequest {
   /// layer of accuracy, 0 the roughest; left out: the last, and the one that costs least for WithinError and
   /// WithinBytes
   std::optional<int> layer;
-  /// >= the level of the target: coarser levels from here on come first; left out: that level alone. If
-  /// WithinError leads to a coarser level than this, that level comes alone
+  /// >= the level of the target: coarser levels from here on come first; kCoarsestLevel: all of them; left
+  /// out: that level alone. If WithinError leads to a coarser level than this, that level comes alone
   std::optional<int> first_level;
   /// <= layer: rougher layers from here on come first: all levels in this one, then the finest in each layer
   /// after it; left out: `layer` alone. If WithinError or WithinBytes leads to a rougher layer, that comes

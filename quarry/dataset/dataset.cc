@@ -197,7 +197,7 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
         "layers {} to {} cannot be read; layers of accuracy come from the roughest on, and \"{}\" has 0 to "
         "{}",
         query.first_layer, query.layer, field.name, last_layer);
-  query.first_level = request.first_level.value_or(query.level);
+  query.first_level = query::FirstLevelOn(grid.levels, request.first_level, query.level);
   query.focus = request.focus;
   query.values = request.values;
   query.allow_damage = request.allow_damage;

@@ -42,6 +42,11 @@ Box BoxOn(const Box& domain, const std::optional<Box>& asked) {
   return box;
 }
 
+int FirstLevelOn(int levels, const std::optional<int>& asked, int finest) {
+  if (asked == kCoarsestLevel) return std::max(finest, levels - 1);
+  return asked.value_or(finest);
+}
+
 Index3 SpacingAt(const Target& target, int level) {
   if (const auto* at = std::get_if<AtStride>(&target)) return at->stride;
   const std::int64_t spacing = std::int64_t{1} << level;
@@ -74,7 +79,7 @@ Status CheckLevels(const ReadRequest& request, const std::string& field, int lev
     return InvalidArgument("{}:{} is not a range of values; give two numbers, the smaller one first",
                            request.values->low, request.values->high);
   const int level = NamedLevel(request.target).value_or(0);
-  const int first = request.first_level.value_or(level);
+  const int first = FirstLevelOn(levels, request.first_level, level);
   if (level >= 0 && first >= level && first < levels) return Status::Ok();
   const std::string asked =
       first == level ? fmt::format("level {}", level) : fmt::format("levels {} to {}", first, level);

@@ -20,6 +20,11 @@ std::optional<int> NamedLevel(const Target& target);
 /// The box of a question on the grid with these samples.
 Box BoxOn(const Box& domain, const std::optional<Box>& asked);
 
+/// The first level of a question, possibly one that its grid does not have.
+/// @param levels  of the grid
+/// @param finest  the level of the target, or that with which the answer ends
+int FirstLevelOn(int levels, const std::optional<int>& asked, int finest);
+
 /// Level-0 samples between neighbours of an answer at one of its levels.
 Index3 SpacingAt(const Target& target, int level);
 

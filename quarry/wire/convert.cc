@@ -1,11 +1,16 @@
 #include "quarry/wire/convert.h"
 
+#include <limits>
+
 #include "quarry/format/proto_convert.h"
 #include "quarry/geometry/patch_grid.h"
 
 namespace quarry::wire {
 
 namespace {
+
+/// kCoarsestLevel in a message.
+constexpr std::uint32_t kCoarsest = std::numeric_limits<std::uint32_t>::max();
 
 /// Sets the target of a message.
 struct SetTarget {
@@ -27,7 +32,10 @@ pb::ReadQuery ToProto(const std::string& dataset, const query::ReadRequest& requ
   if (request.step) out.set_step(*request.step);
   if (request.box) *out.mutable_box() = format::ToProto(*request.box);
   std::visit(SetTarget{&out}, request.target);
-  if (request.first_level) out.set_first_level(static_cast<std::uint32_t>(*request.first_level));
+  if (request.first_level)
+    out.set_first_level(request.first_level == query::kCoarsestLevel
+                            ? kCoarsest
+                            : static_cast<std::uint32_t>(*request.first_level));
   if (request.layer) out.set_layer(static_cast<std::uint32_t>(*request.layer));
   if (request.first_layer) out.set_first_layer(static_cast<std::uint32_t>(*request.first_layer));
   out.set_strict(!request.allow_damage);  // the message has the opposite word, and keeps it
@@ -79,7 +87,9 @@ Result<query::ReadRequest> QuestionOf(const pb::ReadQuery& query) {
   } else if (query.focus_size() != 0) {
     return InvalidArgument("the focus has {} coordinates; give three, x, y, z", query.focus_size());
   }
-  if (query.has_first_level()) request.first_level = NumberOf(query.first_level());
+  if (query.has_first_level())
+    request.first_level =
+        query.first_level() == kCoarsest ? query::kCoarsestLevel : NumberOf(query.first_level());
   if (query.has_layer()) request.layer = NumberOf(query.layer());
   if (query.has_first_layer()) request.first_layer = NumberOf(query.first_layer());
   if (query.has_values()) request.values = {query.values().low(), query.values().high()};

@@ -19,6 +19,9 @@ QUESTIONS = {
     "error": ("--max-error", "0.5"),
     "bytes": ("--max-bytes", "20000"),
     "near a point": ("--focus", "60,3,30"),
+    "progressive": ("--progressive",),
+    "progressive to a level": ("--progressive", "--level", "1", "--box", ":,5:"),
+    "progressive to an error": ("--progressive", "--max-error", "0.5"),
 }
 
 
@@ -61,7 +64,7 @@ class Trips(qt.QuarryTest):
                         answer = self.read(self.server.target(name), "--encoding", encoding, *options)
                         self.assertEqual(self.requests() - before, 1)
                         # Coded samples use all of the error that is allowed.
-                        if (encoding, what) != ("coded", "error"):
+                        if encoding != "coded" or "--max-error" not in options:
                             self.assertEqual(answer, stored)
 
     def test_so_does_every_file_that_needs_no_positions(self):
@@ -69,12 +72,9 @@ class Trips(qt.QuarryTest):
             with self.subTest(ending=ending):
                 self.assert_calls(1, "ocean", "--field", "f", "--box", ":,:,20:21", ending=ending)
 
-    def test_positions_and_levels_of_the_dataset_take_one_more(self):
-        for what, options, ending in (("csv", ("--box", ":,3:4,20:21"), "csv"),
-                                      ("region", ("--region", "x=3:20"), "npy"),
-                                      ("progressive", ("--progressive",), "npy")):
-            with self.subTest(question=what):
-                self.assert_calls(2, "float", *options, ending=ending)
+    def test_positions_along_axes_take_one_more(self):
+        self.assert_calls(2, "float", "--box", ":,3:4,20:21", ending="csv")
+        self.assert_calls(2, "float", "--region", "x=3:20")
 
     def test_what_is_wrong_is_said_in_the_words_of_the_options(self):
         target = self.server.target("float")
@@ -83,6 +83,8 @@ class Trips(qt.QuarryTest):
                 (("--box", "9:4"), qt.USAGE, "70x50x40"),
                 (("--box", "much"), qt.USAGE, "write x0:x1,y0:y1,z0:z1"),
                 (("--level", "9"), qt.USAGE, "level 9"),
+                (("--level", "9", "--progressive"), qt.USAGE, "level 9"),
+                (("--stride", "2", "--progressive"), qt.USAGE, "leave out --progressive"),
                 (("--layer", "3"), qt.USAGE, "layer 3"),
                 (("--field", "none"), qt.NOT_FOUND, "it has: f"),
                 (("--max-error", "1e-30"), qt.NOT_FOUND, "1e-30")):

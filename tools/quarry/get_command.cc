@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
-#include "quarry/format/subfile.h"
-#include "quarry/query/question_rules.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/output_file.h"
 
@@ -154,20 +152,17 @@ class Output {
   OutputFile file_;
 };
 
-/// Levels that all requested fields have.
-int LevelsOf(const query::SeriesRequest& request, const DatasetDescription& dataset) {
-  int levels = format::kMaxLevels;
-  for (const std::string& name : request.fields.empty() ? std::vector{request.read.field} : request.fields) {
-    const std::optional<std::size_t> number = dataset.FindField(name);
-    levels = std::min(levels, number ? dataset.GridOf(*number).levels : 1);
-  }
-  return levels;
-}
-
 /// Reads, and writes each level.
 /// @param from  client::Dataset or client::Reader
 template <typename From>
-Status ReadTo(Output* output, const From& from, const query::SeriesRequest& request) {
+Status ReadTo(Output* output, const GetOptions& options, const From& from, query::SeriesRequest request) {
+  QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
+  if (options.progressive && std::holds_alternative<query::AtStride>(request.read.target))
+    return InvalidArgument("--stride has only one level; leave out --progressive");
+  if (options.progressive) {
+    request.read.first_level = query::kCoarsestLevel;
+    request.read.first_layer = 0;
+  }
   client::CallOptions call;
   call.buffer = [output](const client::LevelSamples& samples, std::size_t bytes) {
     return output->Open(samples, bytes);
@@ -180,9 +175,8 @@ Status ReadTo(Output* output, const From& from, const query::SeriesRequest& requ
 
 /// Asks without the description of the dataset, which saves a call to a server.
 Status GetUnopened(const GetOptions& options, const client::Reader& reader, Output* output) {
-  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest request, options.question.UnopenedSeries());
-  QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
-  return ReadTo(output, reader, request);
+  QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.UnopenedSeries());
+  return ReadTo(output, options, reader, std::move(request));
 }
 
 /// Whether a refusal may be different with the description of the dataset: an error about sizes is then in
@@ -194,20 +188,10 @@ bool NeedsDescription(const GetOptions& options, const Status& refusal) {
          (refusal.code() == StatusCode::kNotFound && !named);
 }
 
-Status GetOpened(const GetOptions& options, const client::Dataset& dataset,
-                 std::chrono::steady_clock::time_point begin) {
-  const DatasetDescription& description = dataset.description();
-  QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request, options.question.ResolveSeries(description));
-  QUARRY_RETURN_IF_ERROR(CheckOutput(options, request));
-  if (options.progressive && std::holds_alternative<query::AtStride>(request.read.target))
-    return InvalidArgument("--stride has only one level; leave out --progressive");
-  const int levels = LevelsOf(request, description);
-  if (options.progressive && query::NamedLevel(request.read.target).value_or(0) < levels) {
-    request.read.first_level = levels - 1;
-    request.read.first_layer = 0;
-  }
-  Output output(options, begin, &description);
-  return ReadTo(&output, dataset, request);
+Status GetOpened(const GetOptions& options, const client::Dataset& dataset, Output* output) {
+  QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest request,
+                          options.question.ResolveSeries(dataset.description()));
+  return ReadTo(output, options, dataset, std::move(request));
 }
 
 Result<int> Get(GetOptions options) {
@@ -217,15 +201,16 @@ Result<int> Get(GetOptions options) {
   }
   QUARRY_ASSIGN_OR_RETURN(const OutputFormat format, FormatOf(options.output));
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Reader> reader, options.question.Reach());
-  // Levels, positions along axes, and sizes of several grids are in the description alone.
-  if (!options.progressive && format != OutputFormat::kCsv && !options.question.needs_description()) {
+  // Positions along axes, and sizes of several grids, are in the description alone.
+  if (format != OutputFormat::kCsv && !options.question.needs_description()) {
     Output output(options, begin, nullptr);
     const Status status = GetUnopened(options, *reader, &output);
     if (status.ok()) return 0;
     if (output.begun() || !NeedsDescription(options, status)) return status;
   }
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const client::Dataset> dataset, reader->Open());
-  QUARRY_RETURN_IF_ERROR(GetOpened(options, *dataset, begin));
+  Output output(options, begin, &dataset->description());
+  QUARRY_RETURN_IF_ERROR(GetOpened(options, *dataset, &output));
   return 0;
 }
 

@@ -24,13 +24,15 @@ bool SpacingFits(const GridDescription& grid, const query::ReadRequest& request,
 
 /// The levels and layers of the answer; the server chooses the last level and layer if the question names
 /// none.
-std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request,
+/// @param levels  of the grid
+std::vector<query::LevelChoice> ExpectedLevels(const query::ReadRequest& request, int levels,
                                                const query::AnswerHeader& header) {
   const int chosen = header.levels.empty() ? 0 : header.levels.back().level;
   const int finest = query::NamedLevel(request.target).value_or(chosen);
   const int first_layer = std::min(request.first_layer.value_or(header.layer), header.layer);
   std::vector<query::LevelChoice> expected;
-  for (int level = std::max(finest, request.first_level.value_or(finest)); level >= finest; --level)
+  const int first = query::FirstLevelOn(levels, request.first_level, finest);
+  for (int level = std::max(finest, first); level >= finest; --level)
     expected.push_back({level, first_layer});
   for (int layer = first_layer + 1; layer <= header.layer; ++layer) expected.push_back({finest, layer});
   return expected;
@@ -63,11 +65,11 @@ Status CheckLevels(const DatasetDescription& dataset, const query::ReadRequest& 
   if (header.layer >= layers || (!expected && !(chosen && !request.layer)))
     return InternalError("the server announces layer {} of {}, which was not asked for", header.layer,
                          layers);
-  const std::vector<query::LevelChoice> expected_levels = ExpectedLevels(request, header);
+  const GridDescription& grid = dataset.GridOf(*dataset.FindField(header.field));
+  const std::vector<query::LevelChoice> expected_levels = ExpectedLevels(request, grid.levels, header);
   if (header.levels.size() != expected_levels.size())
     return InternalError("the server announces {} levels and layers instead of {}", header.levels.size(),
                          expected_levels.size());
-  const GridDescription& grid = dataset.GridOf(*dataset.FindField(header.field));
   const Box box = Intersect(query::BoxOn(grid.domain(), request.box), grid.domain());
   auto due = expected_levels.begin();
   for (const query::LevelExtent& level : header.levels) {

@@ -934,6 +934,13 @@ TEST_F(HostileServerTest, AReaderAsksOnce) {
       *reader->Read({.step = 3, .box = Box{{3, 2, 1}, {query::kGridEnd, 19, query::kGridEnd}}});
   EXPECT_EQ(part.extent, (Box{{3, 2, 1}, {40, 19, 12}}));
   EXPECT_EQ(spoiler_->calls, 2) << "one for each read";
+  std::vector<int> levels;
+  const auto keep = [&](LevelSamples* level, const ReadCost&) {
+    levels.push_back(level->level);
+    return Status::Ok();
+  };
+  EXPECT_TRUE(reader->ReadSeries({{.first_level = query::kCoarsestLevel}, {}, {}}, keep).ok());
+  EXPECT_EQ(levels, (std::vector{2, 1, 0}));
   const auto opened = *reader->Open();
   EXPECT_EQ(part.data, opened->Read({.field = "pressure", .step = 3, .box = part.extent})->data);
   const FieldDescription& field = opened->description().fields[0];

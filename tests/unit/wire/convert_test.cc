@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "quarry/format/proto_convert.h"
 
 namespace quarry::wire {
@@ -31,11 +33,12 @@ pb::ReadQuery WholeQuery() {
 }
 
 TEST(ReadQuery, ComesBackWithEverythingThatWasSaid) {
-  std::vector<pb::ReadQuery> queries(5, WholeQuery());
+  std::vector<pb::ReadQuery> queries(6, WholeQuery());
   queries[1].set_max_error(0.125);
   queries[2].set_max_bytes(1 << 20);
   for (const std::uint32_t value : {4, 2, 1}) queries[3].mutable_stride()->add_samples(value);
   queries[4].mutable_steps()->clear_end();
+  queries[5].set_first_level(std::numeric_limits<std::uint32_t>::max());
   for (const pb::ReadQuery& query : queries) {
     const auto request = FromProto(query);
     ASSERT_TRUE(request.ok()) << request.status().message();
