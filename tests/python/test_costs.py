@@ -95,9 +95,30 @@ class Calls(qt.QuarryTest):
             with quarry.open(server.target("run.quarry")) as dataset:
                 question(dataset)
             metrics = server.metrics()
-        calls = {name.split('method="')[1].split('"')[0]: number for name, number in metrics.items()
-                 if name.startswith("quarry_requests_total")}
-        return calls, metrics["quarry_sent_bytes_total"]
+        return self.calls(metrics), metrics["quarry_sent_bytes_total"]
+
+    @staticmethod
+    def calls(metrics):
+        """The number of calls of each method."""
+        return {name.split('method="')[1].split('"')[0]: number for name, number in metrics.items()
+                if name.startswith("quarry_requests_total")}
+
+    def test_a_further_question_takes_one(self):
+        quarry.write(self.tmp / "run.quarry", {"p": series(3)}, lossless=True, patch=8)
+        questions = {"a box": lambda p: p.read(step=1, box=((0, 5), (0, 20), (3, 9))), "the last": lambda p: p[-1],
+                     "a part of the last": lambda p: p[-1, 3:7, ::2], "the second": lambda p: p[1, 5],
+                     "of several": lambda p: p[:2, 3, 4, 5:6]}
+        with qt.Server(self.tmp, "--metrics", "127.0.0.1:0") as server, \
+                quarry.open(server.target("run.quarry")) as dataset:
+            for name, question in questions.items():
+                first = question(dataset["p"])
+                before = self.calls(server.metrics())
+                again = question(dataset["p"])
+                after = self.calls(server.metrics())
+                with self.subTest(name):
+                    np.testing.assert_array_equal(again, first)
+                    reads = 2 if name == "of several" else 1  # one for each step
+                    self.assertEqual(after, before | {"Read": before["Read"] + reads})
 
     def test_do_not_grow_with_the_steps(self):
         for name, question in {"read": lambda dataset: dataset["p"].read(step=1),
