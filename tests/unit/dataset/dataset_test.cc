@@ -198,6 +198,35 @@ TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(DatasetTest, AQuestionIsCompletedByTheDataset) {
+  MakeDataset(path(), {});
+  const auto dataset = Open();
+  const query::Query named = dataset
+                                 ->Plan({.field = "pressure",
+                                         .box = Box{{1, 2, 3}, {37, 20, 13}},
+                                         .target = query::AtLevel{1},
+                                         .first_level = 3})
+                                 ->query;
+  const query::ReadRequest open{.box = Box{{1, 2, 3}, {query::kGridEnd, 20, query::kGridEnd}},
+                                .target = query::AtLevel{1},
+                                .first_level = query::kCoarsestLevel};
+  const query::Query completed = dataset->Plan(open)->query;
+  EXPECT_EQ(completed.field_number, named.field_number);
+  EXPECT_EQ(completed.box, named.box);
+  EXPECT_EQ(completed.first_level, named.first_level);
+  query::ReadRequest beyond = open;
+  beyond.box->begin[2] = 13;
+  EXPECT_EQ(dataset->Plan(beyond).status().code(), StatusCode::kInvalidArgument);
+  query::ReadRequest too_deep = open;
+  too_deep.target = query::AtLevel{4};
+  EXPECT_EQ(dataset->Plan(too_deep).status().code(), StatusCode::kInvalidArgument);
+
+  MakeDataset(path(), {.steps = {1}, .field = "speed"});
+  const Status unclear = Open()->Plan(open).status();
+  EXPECT_EQ(unclear.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(unclear.message().find("pressure, speed"), std::string::npos) << unclear.message();
+}
+
 TEST_F(DatasetTest, DamagedPayloadIsReportedWithItsPlace) {
   MakeDataset(path(), {.files = 1});
   const fs::path subfile = path() / "steps/000000/pressure/0000.qsf";
