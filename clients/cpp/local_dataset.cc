@@ -120,15 +120,14 @@ class AssemblingSink final : public BlockSink {
 /// Hands each answer to the caller, level by level.
 class AssembledAnswers final : public AnswerSink {
  public:
-  AssembledAnswers(const LevelCallback& on_level, const CallOptions& call)
-      : on_level_(on_level), call_(call) {}
+  /// @param opened  the dataset as of Open
+  AssembledAnswers(std::shared_ptr<const DatasetDescription> opened, const LevelCallback& on_level,
+                   const CallOptions& call)
+      : opened_(std::move(opened)), on_level_(on_level), call_(call) {}
 
   Result<Taker> Begin(const AnswerStart& start) override {
     QUARRY_RETURN_IF_ERROR(CheckComplete());
-    // The description lives as long as its dataset.
-    assembler_.emplace(
-        start.header, std::shared_ptr<const FieldDescription>(start.dataset.shared_from_this(), &start.field),
-        on_level_, call_.buffer);
+    assembler_.emplace(start.header, Described(start.field), on_level_, call_.buffer);
     sink_.emplace(&*assembler_, start.header.cost, start.usage);
     return Taker(&*sink_);
   }
@@ -137,6 +136,14 @@ class AssembledAnswers final : public AnswerSink {
  private:
   Status CheckComplete() const { return assembler_ ? assembler_->CheckComplete() : Status::Ok(); }
 
+  /// The description of a field, which answers share. They must not keep the dataset, which has memory.
+  std::shared_ptr<const FieldDescription> Described(const FieldDescription& field) const {
+    const std::optional<std::size_t> number = opened_->FindField(field.name);
+    if (!number) return std::make_shared<const FieldDescription>(field);  // added since
+    return {opened_, &opened_->fields[*number]};
+  }
+
+  const std::shared_ptr<const DatasetDescription> opened_;
   const LevelCallback& on_level_;
   const CallOptions& call_;
   std::optional<LevelAssembler> assembler_;
@@ -185,12 +192,12 @@ class CalledSteps final : public StepSink {
 class LocalDataset final : public Dataset {
  public:
   LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
-      : description_(dataset->description()),
+      : description_(std::make_shared<const DatasetDescription>(dataset->description())),
         source_(std::move(dataset)),
-        session_(&source_, std::make_shared<PatchStore>(MemoryFor(description_, options.memory)),
+        session_(&source_, std::make_shared<PatchStore>(MemoryFor(*description_, options.memory)),
                  options.threads) {}
 
-  const DatasetDescription& description() const override { return description_; }
+  const DatasetDescription& description() const override { return *description_; }
 
   Result<std::vector<std::uint64_t>> StepNumbers(const CallOptions&) const override {
     QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
@@ -225,7 +232,7 @@ class LocalDataset final : public Dataset {
   Status ReadSeries(const query::SeriesRequest& request, const LevelCallback& on_level,
                     const CallOptions& call) const override {
     LocalControl control(call);
-    AssembledAnswers sink(on_level, call);
+    AssembledAnswers sink(description_, on_level, call);
     return session_.Read(kOnly, request, {}, &control, &sink);
   }
 
@@ -258,7 +265,7 @@ class LocalDataset final : public Dataset {
   /// The source has one dataset under any name.
   static constexpr const char* kOnly = "";
 
-  const DatasetDescription description_;
+  const std::shared_ptr<const DatasetDescription> description_;
   mutable OneDataset source_;
   mutable ReadSession session_;
 };

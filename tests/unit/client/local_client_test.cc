@@ -137,6 +137,19 @@ TEST_F(LocalClientTest, StepsAreThoseThatArePublishedByNow) {
   EXPECT_EQ(dataset->Read({.field = "pressure", .step = 7})->step, 7U);
 }
 
+TEST_F(LocalClientTest, AnAnswerKeepsTheDescriptionOfItsField) {
+  std::vector<LevelSamples> answers;
+  {
+    const auto dataset = Open();
+    testing::MakeDataset(Path(), {.tolerance = 0.5, .steps = {7}, .field = "speed"});
+    ASSERT_EQ(dataset->StepNumbers()->size(), 2U) << "which looks for the new step";
+    for (const char* field : {"pressure", "speed"}) answers.push_back(*dataset->Read({.field = field}));
+  }
+  EXPECT_EQ(answers[0].description->name, "pressure");
+  EXPECT_EQ(answers[1].description->name, "speed");
+  EXPECT_EQ(answers[1].description->bound, Bound(AbsoluteBound{0.5}));
+}
+
 TEST_F(LocalClientTest, AnotherDatasetInItsPlaceIsNotMistakenForIt) {
   const auto dataset = Open();
   std::filesystem::rename(Path(), folder_.path() / "old.quarry");
