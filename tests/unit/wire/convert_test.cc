@@ -90,23 +90,21 @@ DatasetDescription TwoFields() {
   for (std::size_t i = 0; i < 30; ++i) dataset.grids[1].coordinates[1][i] = static_cast<double>(i * i);
   dataset.grids[1].has_axis = {true, true, false};
   dataset.attributes.push_back({"title", std::string("a run")});
-  dataset.fields = {{.name = "half",
-                     .coder = CoderId::kInterpolate,
-                     .bound = RelativeBound{1e-2},
-                     .given = GivenType::kFloat16},
-                    {.name = "psi.real", .coder = CoderId::kLossless, .bound = Lossless{}},
-                    {.name = "psi.imag", .coder = CoderId::kLossless, .bound = Lossless{}},
-                    {.name = "heat",
-                     .type = DataType::kInt16,
-                     .units = "K",
-                     .coder = CoderId::kInterpolate,
-                     .bound = AbsoluteBound{2},
-                     .fill = -999.0,
-                     .rougher = {8},
-                     .keyframe = 4,
-                     .grid = 1,
-                     .attributes = {{"long_name", std::string("temperature")}},
-                     .still = true}};
+  dataset.fields = {
+      {.name = "half", .coder = CoderId::kLossless, .bound = Lossless{}, .given = GivenType::kFloat16},
+      {.name = "psi.real", .coder = CoderId::kLossless, .bound = Lossless{}},
+      {.name = "psi.imag", .coder = CoderId::kLossless, .bound = Lossless{}},
+      {.name = "heat",
+       .type = DataType::kInt16,
+       .units = "K",
+       .coder = CoderId::kInterpolate,
+       .bound = AbsoluteBound{2},
+       .fill = -999.0,
+       .rougher = {8},
+       .keyframe = 4,
+       .grid = 1,
+       .attributes = {{"long_name", std::string("temperature")}},
+       .still = true}};
   dataset.fields[1].complex = ComplexPart{"psi", false};
   dataset.fields[2].complex = ComplexPart{"psi", true};
   return dataset;
