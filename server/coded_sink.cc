@@ -109,11 +109,12 @@ Status CodedSink::DeliverParts(const SampleBlock& block, const Box& extent, Byte
 }
 
 void CodedSink::Open(const Box& extent, std::size_t patch) {
-  open_.emplace();
-  open_->extent = extent;
-  open_->missing = extent.volume();
-  open_->samples.resize(static_cast<std::size_t>(extent.volume()) * SizeOf(plan_.type));
-  open_->first_patch = patch;
+  OpenTile tile;
+  tile.extent = extent;
+  tile.missing = extent.volume();
+  tile.samples.resize(static_cast<std::size_t>(extent.volume()) * SizeOf(plan_.type));
+  tile.first_patch = patch;
+  open_ = std::move(tile);
 }
 
 Status CodedSink::Close() {
