@@ -47,14 +47,6 @@ PatchParts PartsOf(const PatchCase& patch) {
   return {patch.layout.levels, static_cast<int>(patch.tolerances.size())};
 }
 
-/// Whether a valid sample has what a coder with safeguards promises beside the largest error.
-template <typename T>
-bool IsKept(CoderId coder, T original, T decoded) {
-  if (coder == CoderId::kInterpolateZeros) return original != 0 || decoded == 0;
-  if (coder != CoderId::kInterpolateSigns && coder != CoderId::kInterpolateRelative) return true;
-  return (original > 0) == (decoded > 0) && (original < 0) == (decoded < 0);
-}
-
 bool EndsWith(const Bytes& bytes, const Bytes& end) {
   return bytes.size() >= end.size() &&
          std::equal(end.begin(), end.end(), bytes.end() - static_cast<std::ptrdiff_t>(end.size()));

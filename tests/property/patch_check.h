@@ -19,6 +19,14 @@ struct PatchCase {
   std::vector<double> tolerances;  ///< tolerance of each layer
 };
 
+/// Whether a valid sample has what a coder with safeguards promises beside the largest error.
+template <typename T>
+bool IsKept(CoderId coder, T original, T decoded) {
+  if (coder == CoderId::kInterpolateZeros) return original != 0 || decoded == 0;
+  if (coder != CoderId::kInterpolateSigns && coder != CoderId::kInterpolateRelative) return true;
+  return (original > 0) == (decoded > 0) && (original < 0) == (decoded < 0);
+}
+
 /// Checks every promise of a coder on one patch, by its own definitions. Reuses its buffers from patch to
 /// patch; one caller at a time.
 class PatchChecker {

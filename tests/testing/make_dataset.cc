@@ -1,7 +1,5 @@
 #include "tests/testing/make_dataset.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -202,17 +200,6 @@ class CollectingSink final : public BlockSink {
 };
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (fs::temp_directory_path() / "quarry-test-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool missing) {
   std::mt19937 random(static_cast<unsigned>(step) + 17);

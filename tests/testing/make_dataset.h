@@ -5,22 +5,10 @@
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
+#include "tests/testing/temporary_folder.h"
 
 /// Small datasets for tests of all readers.
 namespace quarry::testing {
-
-/// A new directory, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct DatasetRecipe {
   Index3 dims = {37, 22, 13};
