@@ -129,14 +129,15 @@ void AddSamples(const query::LevelExtent& level, DataType type, Answer* answer) 
 }
 
 /// The only tile of a level, some samples missing.
-bool AddTile(const query::LevelExtent& level, const FieldDescription& field, Answer* answer) {
+/// @param error  that coding adds
+bool AddTile(const query::LevelExtent& level, const FieldDescription& field, double error, Answer* answer) {
   pb::ReadResponse message;
   pb::CodedTiles* part = message.mutable_coded();
   part->set_level(static_cast<std::uint32_t>(level.level));
   const TileLayout layout{field.type, level.extent.shape()};
   Bytes samples(static_cast<std::size_t>(Volume(layout.shape)) * SizeOf(layout.type));
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<std::byte>(i % 7 == 0 ? 0xff : 1);
-  const Result<Bytes> coded = EncodeTile(layout, samples, {field.coder, 0, field.fill_bits()});
+  const Result<Bytes> coded = EncodeTile(layout, samples, {field.coder, error, field.fill_bits()});
   if (!coded.ok()) return false;
   pb::CodedTile* tile = part->add_tiles();
   wire::SetExtent(level.extent, tile);
@@ -202,7 +203,7 @@ bool AddAnswers(const std::string& folder) {
   std::vector<EncodedPatch> of_r;
   if (!EncodeAll(dataset, grid, dataset.fields[0], &of_p)) return false;
   if (!EncodeAll(dataset, grid, dataset.fields[2], &of_r)) return false;
-  for (const unsigned choice : {0u, 1u, 2u, 4u, 6u, 8u, 128u, 131u, 144u, 148u}) {
+  for (const unsigned choice : {0u, 1u, 2u, 4u, 6u, 8u, 16u, 128u, 131u, 144u, 148u}) {
     const query::ReadRequest request = AnswerRequest(choice).read;
     const query::AnswerHeader header = MakeHeader(dataset, request, request.field, 0, 1);
     Answer samples(choice);
@@ -216,7 +217,8 @@ bool AddAnswers(const std::string& folder) {
     Answer coded(choice);
     coded.AddHeader(header);
     for (const query::LevelExtent& level : header.levels) {
-      if (!AddTile(level, dataset.fields[*dataset.FindField(header.field)], &coded)) return false;
+      const FieldDescription& field = dataset.fields[*dataset.FindField(header.field)];
+      if (!AddTile(level, field, (choice & 16) != 0 ? 0.125 : 0, &coded)) return false;
       coded.AddLevelEnd(level.level);
     }
     coded.AddEnd();

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstring>
+#include <span>
 #include <string>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/subfile.h"
 
-/// Corrects checksums, which would keep a fuzzer out, as docs/format.md says how they are computed.
+/// Corrects checksums, which would keep a fuzzer out, as docs/format.md and docs/protocol.md say how they are
+/// computed.
 namespace quarry::fuzz {
 
 template <typename T>
@@ -37,6 +40,21 @@ inline void RepairHeader(Bytes* bytes) {
       known ? format::HeaderSize(version) : GetLittleEndian<std::uint32_t>(bytes->data() + 12);
   if (size < sizeof(std::uint64_t) || size > bytes->size()) return;
   PutAt(Checksum(ByteSpan(*bytes).first(size - 8)), size - 8, bytes);
+}
+
+/// Repairs the checksum of a tile of a coded answer.
+/// @param coded  the tile
+inline void RepairTile(DataType type, const Index3& shape, std::span<char> coded) {
+  if (coded.size() < sizeof(std::uint64_t)) return;
+  const std::span<char> content = coded.first(coded.size() - sizeof(std::uint64_t));
+  Bytes all;
+  PutLittleEndian(&all, static_cast<std::uint8_t>(type));
+  for (const std::int64_t side : shape) PutLittleEndian(&all, side);
+  const ByteSpan bytes = std::as_bytes(content);
+  all.insert(all.end(), bytes.begin(), bytes.end());
+  Bytes checksum;
+  PutLittleEndian(&checksum, Checksum(all));
+  std::memcpy(content.data() + content.size(), checksum.data(), checksum.size());
 }
 
 }  // namespace quarry::fuzz
