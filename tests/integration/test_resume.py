@@ -16,6 +16,7 @@ import quarry_testing as qt
 
 DIMS = (120, 96, 80)
 NAME = "run.quarry"
+ENCODINGS = ("samples", "patches", "coded")
 
 
 class CuttingProxy:
@@ -91,14 +92,14 @@ class Resume(qt.QuarryTest):
     def test_cut_connections(self):
         """At random bytes, several times an answer."""
         numbers = random.Random(7)
-        wanted = qt.scaled(20, 200)
+        wanted = qt.scaled(30, 200)
         cuts = answers = 0
         # With little memory messages are small: every connection lives for some of them, or a part of one.
         with qt.Server(self.shared, "--memory", "256MiB") as server:
             while cuts < wanted:
-                encoding = ("samples", "patches")[answers % 2]
-                options = ["--progressive"] if answers % 4 >= 2 else []
-                name, expected = ("layers", self.layers) if answers % 8 >= 4 else ("run", self.expected)
+                encoding = ENCODINGS[answers % 3]
+                options = ["--progressive"] if answers // 3 % 2 == 1 else []
+                name, expected = ("layers", self.layers) if answers // 3 % 4 >= 2 else ("run", self.expected)
                 # The first connection opens the dataset, too. A client gives up after six that bring no message,
                 # and a cut can take messages along that its client has not read yet: so no more than five.
                 lengths = (numbers.randrange(20_000, 600_000) for _ in range(5))
@@ -130,7 +131,7 @@ class Resume(qt.QuarryTest):
             while not over.is_set():
                 begin = [numbers.randrange(n) for n in DIMS]
                 stop = [numbers.randrange(b, n) + 1 for b, n in zip(begin, DIMS)]
-                encoding = numbers.choice(["samples", "patches"])
+                encoding = numbers.choice(ENCODINGS)
                 outcome = qt.run("quarry", "get", target, "--field", "f", "--box", qt.box_text(begin, stop), "--output",
                                  output, "--encoding", encoding)
                 expected = whole[tuple(slice(b, e) for b, e in zip(begin, stop))[::-1]].tobytes()
