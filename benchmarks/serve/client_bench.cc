@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -200,12 +201,22 @@ Result<Json> Cost(const quarry::client::Dataset& dataset, const std::string& fie
 struct Options {
   std::string target;
   std::string field;
+  std::string encoding = "auto";
+  std::string ca_file;
   int threads = 0;
 };
 
+/// Encodings by the names of `quarry get`.
+const std::map<std::string, quarry::client::Encoding> kEncodings = {
+    {"auto", quarry::client::Encoding::kAuto},
+    {"samples", quarry::client::Encoding::kSamples},
+    {"patches", quarry::client::Encoding::kPatches},
+    {"coded", quarry::client::Encoding::kCoded}};
+
 Status Run(const Options& options) {
   const double begin = Now();
-  quarry::client::Options open{.threads = options.threads};
+  quarry::client::Options open{.threads = options.threads, .encoding = kEncodings.at(options.encoding)};
+  open.security.ca_file = options.ca_file;
   if (const char* token = std::getenv("QUARRY_TOKEN")) open.security.token = token;
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::client::Dataset::Open(options.target, open));
   const std::string field = options.field.empty() ? dataset->description().fields.at(0).name : options.field;
@@ -228,6 +239,9 @@ int main(int argc, char** argv) {
   app.AddOption("TARGET", &options.target, "grpc://HOST:PORT/NAME, or a dataset directory").Required();
   app.AddOption("--field", &options.field, "default: the first");
   app.AddOption("--threads", &options.threads, "decoding threads; default: one per processor");
+  app.AddOption("--encoding", &options.encoding, "encoding of the answers, except to \"drain\"; default: auto")
+      .OneOf({"auto", "samples", "patches", "coded"});
+  app.AddOption("--ca", &options.ca_file, "for grpcs://: PEM file of the authorities to trust");
   app.SetFooter(kFooter);
   quarry::KeepFreedMemory();
   quarry::client::EnableGrpc();
