@@ -1,6 +1,7 @@
 // Random questions to a server about random datasets: no sample of a coded answer is further from the
-// original than the answer states, and where nothing may be lost, it is that of the directory bit by bit.
-// Exit code 0: all promises were kept; 1: one was not, and a line says how to reproduce it; 2: bad usage.
+// original than the answer states, and where nothing may be lost, the answer of every encoding is that of the
+// directory bit by bit. Exit code 0: all promises were kept; 1: one was not, and a line says how to reproduce
+// it; 2: bad usage.
 
 #include <fmt/format.h>
 
@@ -38,7 +39,7 @@ using client::LevelSamples;
 constexpr int kQuestions = 12;  ///< questions to each dataset
 
 struct Options {
-  double samples = std::getenv("QUARRY_TEST_FULL") != nullptr ? 1e8 : 3e6;
+  double samples = std::getenv("QUARRY_TEST_FULL") != nullptr ? 1e8 : 6e6;
   std::uint64_t seed = SeedFromEnvironment();
   std::optional<std::uint64_t> dataset;
   std::int64_t max_volume = 1 << 19;
@@ -139,7 +140,9 @@ class TestServer {
   std::unique_ptr<server::Listener> listener_;
 };
 
-Result<std::vector<LevelSamples>> Ask(const client::Dataset& dataset, const query::ReadRequest& request) {
+using Answer = Result<std::vector<LevelSamples>>;
+
+Answer Ask(const client::Dataset& dataset, const query::ReadRequest& request) {
   std::vector<LevelSamples> levels;
   QUARRY_RETURN_IF_ERROR(dataset.ReadLevels(request, [&](LevelSamples* level, const client::ReadCost&) {
     levels.push_back(std::move(*level));
@@ -253,7 +256,7 @@ class Run {
     if (!local.ok()) return Report(number, dataset, local.status().message());
     for (int i = 0; i < kQuestions; ++i) {
       const Question question = RandomQuestion(dataset, &random);
-      if (const Broken broken = CheckAnswer(dataset, **local, server_.Target(name), question))
+      if (const Broken broken = CheckAnswers(dataset, **local, server_.Target(name), question))
         return Report(number, dataset, fmt::format("{} ({})", *broken, question.text()));
     }
     fs::remove_all(path);
@@ -267,22 +270,35 @@ class Run {
     return false;
   }
 
-  Broken CheckAnswer(const RandomDataset& dataset, const client::Dataset& local, const std::string& target,
-                     const Question& question) {
-    const auto remote =
-        client::Dataset::Open(target, {.encoding = client::Encoding::kCoded, .recode = question.recode});
-    if (!remote.ok()) return remote.status().message();
+  /// Checks the coded answer, and where nothing may be lost those of the other encodings too.
+  Broken CheckAnswers(const RandomDataset& dataset, const client::Dataset& local, const std::string& target,
+                      const Question& question) {
     const auto stored = Ask(local, question.request);
-    const auto answer = Ask(**remote, question.request);
     ++questions_;
+    unanswered_ += stored.ok() ? 0 : 1;
+    // No level may be within the error.
+    if (!stored.ok() && stored.status().code() != StatusCode::kNotFound) return stored.status().message();
+    for (const auto& [name, encoding] :
+         {std::pair("coded", client::Encoding::kCoded), std::pair("samples", client::Encoding::kSamples),
+          std::pair("patches", client::Encoding::kPatches)}) {
+      const bool coded = encoding == client::Encoding::kCoded;
+      if (!coded && !question.exact()) break;
+      const auto remote = client::Dataset::Open(
+          target, {.encoding = encoding, .recode = coded ? question.recode : query::Recode()});
+      if (!remote.ok()) return remote.status().message();
+      const auto answer = Ask(**remote, question.request);
+      if (const Broken broken = CheckAnswer(dataset, question, stored, answer))
+        return fmt::format("{}: {}", name, *broken);
+      if (coded && answer.ok()) Count(dataset, *answer);
+    }
+    return std::nullopt;
+  }
+
+  static Broken CheckAnswer(const RandomDataset& dataset, const Question& question, const Answer& stored,
+                            const Answer& answer) {
     if (stored.status().code() != answer.status().code())
       return fmt::format("\"{}\" instead of \"{}\"", answer.status().message(), stored.status().message());
-    if (!stored.ok()) {
-      ++unanswered_;
-      // No level may be within the error.
-      if (stored.status().code() == StatusCode::kNotFound) return std::nullopt;
-      return stored.status().message();
-    }
+    if (!stored.ok()) return std::nullopt;
     if (stored->size() != answer->size()) return fmt::format("{} levels came", answer->size());
     for (std::size_t l = 0; l < stored->size(); ++l) {
       if (Broken broken = CheckLevel(dataset, question, (*stored)[l], (*answer)[l])) return broken;
@@ -290,17 +306,23 @@ class Run {
     return std::nullopt;
   }
 
-  Broken CheckLevel(const RandomDataset& dataset, const Question& question, const LevelSamples& stored,
-                    const LevelSamples& answer) {
+  static Broken CheckLevel(const RandomDataset& dataset, const Question& question, const LevelSamples& stored,
+                           const LevelSamples& answer) {
     if (answer.extent != stored.extent || answer.level != stored.level || answer.layer != stored.layer)
       return fmt::format("level {} in layer {} came as {}", answer.level, answer.layer,
                          quarry::ToString(answer.extent));
-    samples_ += static_cast<std::uint64_t>(answer.extent.volume());
-    by_coder_[std::string(Name(dataset.field().coder))] += static_cast<std::uint64_t>(answer.extent.volume());
     if (Broken broken = CheckStated(question, stored, answer)) return broken;
     return DispatchType(dataset.field().type, [&]<typename T>(T) {
       return CheckSamples<T>(dataset, question.exact(), stored, answer);
     });
+  }
+
+  void Count(const RandomDataset& dataset, const std::vector<LevelSamples>& levels) {
+    for (const LevelSamples& level : levels) {
+      const auto volume = static_cast<std::uint64_t>(level.extent.volume());
+      samples_ += volume;
+      by_coder_[std::string(Name(dataset.field().coder))] += volume;
+    }
   }
 
   const Options& options_;

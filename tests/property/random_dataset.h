@@ -12,7 +12,7 @@ namespace quarry::testing {
 struct RandomDataset {
   DatasetDescription description;
   GeneratedPatch original;
-  double range = 0;  ///< of the valid samples; of integers of 64 bits, any
+  double range = 0;  ///< range of the valid samples; any for integers of 64 bits
   std::string text;  ///< for messages
 
   const FieldDescription& field() const { return description.fields[0]; }
