@@ -24,7 +24,7 @@ class Question:
         return ",".join(f"{begin}:{end}" for begin, end in self.box)
 
     def options(self) -> list[str]:
-        """Those of `quarry get`."""
+        """Options of `quarry get`."""
         options = ["--box", self.box_text()]
         if self.max_error is not None:
             return [*options, "--max-error", repr(self.max_error)]
@@ -54,7 +54,7 @@ class Question:
 
 
 def make_questions(edge: int, value_range: float) -> list[Question]:
-    """Of a field of edge^3 samples with this range of values."""
+    """Questions to a field of edge^3 samples with this range of values."""
     whole = (0, edge)
     middle = (edge // 2 + 5, edge // 2 + 6)
     large = (edge // 6, edge // 6 + 2 * edge // 3)

@@ -36,7 +36,7 @@ class Results:
         return statistics.median(found) if found else None
 
     def ways(self) -> list[str]:
-        """Those that were measured."""
+        """Ways that were measured."""
         return [way for way in WAYS if any(row["way"] == way for row in self.rows)]
 
     def contestants(self, way: str) -> list[str]:

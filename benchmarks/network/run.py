@@ -57,7 +57,7 @@ class Identity:
     tokens: Path
 
     def options(self) -> list[str | Path]:
-        """Those of quarry-server."""
+        """Options of quarry-server."""
         return ["--tls-cert", self.certificate, "--tls-key", self.key, "--tokens", self.tokens]
 
 
@@ -190,7 +190,7 @@ def store_peers(args: argparse.Namespace, field: Path, tolerance: float) -> tupl
 
 
 def encodings_of(programs: Path) -> list[str]:
-    """Those that `quarry get` takes."""
+    """Encodings that `quarry get` takes."""
     told = must(programs / "quarry", "get", "--help")
     return [encoding for encoding in ENCODINGS if encoding in told]
 

@@ -39,7 +39,7 @@ WAYS = {way.name: way for way in (
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Of a path, by a bare TCP connection: seconds there and back, and bytes a second."""
+    """Seconds there and back, and bytes a second, of a bare TCP connection over a path."""
 
     round_trip: float
     rate: float
@@ -86,7 +86,7 @@ class Wire:
         self._near = f"quarry-near-{os.getpid()}"
         self._far = self._near if way.mbit == 0 else f"quarry-far-{os.getpid()}"
         self.device = "lo" if way.mbit == 0 else "near"
-        self.host = "127.0.0.1" if way.mbit == 0 else "10.77.0.2"  # of servers
+        self.host = "127.0.0.1" if way.mbit == 0 else "10.77.0.2"  # address of servers
         self._relay: subprocess.Popen[bytes] | None = None
 
     def near(self, *command: str | Path) -> list[str]:

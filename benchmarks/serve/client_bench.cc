@@ -239,7 +239,8 @@ int main(int argc, char** argv) {
   app.AddOption("TARGET", &options.target, "grpc://HOST:PORT/NAME, or a dataset directory").Required();
   app.AddOption("--field", &options.field, "default: the first");
   app.AddOption("--threads", &options.threads, "decoding threads; default: one per processor");
-  app.AddOption("--encoding", &options.encoding, "encoding of the answers, except to \"drain\"; default: auto")
+  app.AddOption("--encoding", &options.encoding,
+                "encoding of the answers, except to \"drain\"; default: auto")
       .OneOf({"auto", "samples", "patches", "coded"});
   app.AddOption("--ca", &options.ca_file, "for grpcs://: PEM file of the authorities to trust");
   app.SetFooter(kFooter);

@@ -101,7 +101,7 @@ FIRST_WINDOW = 14_600  # [bytes] that TCP sends before it hears from the other e
 
 
 def round_trips(size):
-    """Those that an answer of so many bytes takes over an open connection: the question, and windows that double."""
+    """Round trips of an answer of so many bytes over an open connection: the question, and windows that double."""
     trips = 1
     while size > FIRST_WINDOW * (2**trips - 1):
         trips += 1
