@@ -146,6 +146,7 @@ Status Parse(std::string_view text, const Cancelled& cancelled, google::protobuf
 }
 
 /// Checks a manifest's own checksum, computed with zeros in its place.
+/// @returns the text for the parser
 Result<std::string> CheckText(std::string text) {
   const std::size_t position = ChecksumPosition(text);
   if (position == std::string::npos)
@@ -155,7 +156,21 @@ Result<std::string> CheckText(std::string text) {
   const std::string computed = ChecksumText(TextChecksum(text));
   if (stored != computed)
     return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
-  return text;
+  return WithNegativeZeros(text);
+}
+
+/// Gives negative zeros a form that the parser keeps: it takes "-0" as an integer, which has no sign. Numbers
+/// end their line, and no string contains the end of one.
+std::string WithNegativeZeros(std::string_view text) {
+  constexpr std::string_view kZero = " -0";
+  std::string kept;
+  for (std::size_t at = text.find(kZero); at != std::string_view::npos; at = text.find(kZero)) {
+    const std::string_view rest = text.substr(at + kZero.size());
+    kept += text.substr(0, at + kZero.size());
+    if (rest.starts_with('\n') || rest.starts_with(",\n")) kept += ".0";
+    text = rest;
+  }
+  return kept.append(text);
 }
 
 /// Puts the grid of a dataset.json from before there were several into the list.

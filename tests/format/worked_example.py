@@ -575,7 +575,7 @@ def read_manifest(path):
     at = text.rindex(b'"checksum": "') + len(b'"checksum": "')
     stored = text[at:at + 16]
     require(stored == b"%016x" % xxh3(text[:at] + b"0" * 16 + text[at + 16:]), f"checksum of {path.name}")
-    return json.loads(text)
+    return json.loads(text, parse_int=lambda digits: -0.0 if digits == "-0" else int(digits))
 
 
 def grids_of(described):

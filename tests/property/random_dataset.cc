@@ -49,14 +49,13 @@ DataType RandomType(const PatchCoder& coder, Random* random) {
   }
 }
 
-/// The fill value with these bits. Nothing for NaN and infinity, which are missing without one, and for the
-/// negative zero, which the JSON of manifests does not keep.
+/// The fill value with these bits. Nothing for NaN and infinity, which are missing without one.
 std::optional<SampleValue> FillOf(DataType type, std::uint64_t bits) {
   return DispatchType(type, [&]<typename T>(T) -> std::optional<SampleValue> {
     T sample;
     std::memcpy(&sample, &bits, sizeof(T));
     if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(sample) || (sample == 0 && std::signbit(sample))) return std::nullopt;
+      if (!std::isfinite(sample)) return std::nullopt;
     }
     return SampleValue(sample);
   });

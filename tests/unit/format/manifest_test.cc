@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -71,6 +72,20 @@ TEST(DatasetManifest, RoundTripKeepsEveryValue) {
   EXPECT_EQ(read->fields[2].bound, Bound(Lossless{}));
   EXPECT_EQ(read->fields[2].fill_bits(), 0x8000u);
   EXPECT_EQ(EncodeManifest(*read), EncodeManifest(dataset));
+}
+
+TEST(DatasetManifest, NegativeZerosKeepTheirSign) {
+  DatasetDescription dataset = ExampleDataset();
+  dataset.fields[0].fill = -0.0;
+  dataset.grids[0].origin = {-0.0, 0, -0.0};
+  const Result<DatasetDescription> read = DecodeDatasetManifest(EncodeManifest(dataset));
+
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->fields[0].fill_bits(), dataset.fields[0].fill_bits());
+  EXPECT_NE(read->fields[0].fill_bits(), 0u);
+  EXPECT_TRUE(std::signbit(read->grids[0].origin[0]));
+  EXPECT_FALSE(std::signbit(read->grids[0].origin[1]));
+  EXPECT_TRUE(std::signbit(read->grids[0].origin[2]));
 }
 
 TEST(StepManifest, RoundTripKeepsEveryValue) {
