@@ -156,10 +156,39 @@ struct Cost {
   std::uint64_t bytes_read = 0;
   std::uint64_t reads = 0;        ///< number of reads, as for bytes_read
   std::uint64_t reply_bytes = 0;  ///< samples delivered, all levels
+  std::uint64_t coded_bytes = 0;  ///< estimate of the same as coded samples; 0: from an older server
 
   /// Adds the cost of another answer.
   Cost& operator+=(const Cost& other);
   friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+/// Content of a server's answer. Messages have the same numbers.
+enum class AnswerEncoding {
+  kSamples,  ///< decoded by the server
+  kPatches,  ///< as stored
+  kCoded,    ///< coded by the server for the answer
+};
+
+/// The way from a client to a server, as the client has seen it.
+struct Path {
+  double round_trip = 0;  ///< [s] the shortest
+  double rate = 0;        ///< [bytes/s] 0: not known
+  int threads = 1;        ///< threads of the client that decode
+};
+
+/// How long an answer takes in an encoding.
+struct EncodingPrice {
+  AnswerEncoding encoding = AnswerEncoding::kSamples;
+  double seconds = 0;  ///< estimate, until all is decoded
+  double work = 0;     ///< [s] of it, or beside it, in which the ends compute
+};
+
+/// The encoding that a server has chosen for an answer, and why.
+struct EncodingChoice {
+  AnswerEncoding encoding = AnswerEncoding::kSamples;
+  Path path;                          ///< with the rate that was assumed
+  std::vector<EncodingPrice> prices;  ///< prices of the encodings that are possible
 };
 
 /// Header of an answer, before the first sample.
@@ -176,6 +205,7 @@ struct AnswerHeader {
   bool may_miss = true;      ///< false: no sample of the patches of the answer is missing
   std::uint64_t number = 0;  ///< number of this answer among the answers to the same request, from 0 on
   std::uint64_t count = 1;   ///< number of these answers
+  std::optional<EncodingChoice> choice;  ///< choice of a server, where the client left it open
 };
 
 }  // namespace quarry::query

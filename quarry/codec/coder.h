@@ -155,6 +155,9 @@ struct CoderTraits {
   bool has_safeguards = false;
   int most_layers = 1;     ///< how many layers of accuracy a patch may have
   bool can_refer = false;  ///< whether a patch may refer to another step
+  /// [ns] for each byte of samples, of one thread: for estimates, see docs/decisions/encoding-choice.md.
+  double encode_ns = 3;
+  double decode_ns = 1;
 };
 
 /// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone.

@@ -287,6 +287,7 @@ Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& reques
   query.only_patches = interpolator.patches();
   QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));
   plan.cost.reply_bytes = request.points.size() * sizeof(double);
+  plan.cost.coded_bytes = 0;
   return query::PointsPlan{std::move(plan), std::move(interpolator), request.cost_only};
 }
 

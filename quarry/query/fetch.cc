@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "quarry/query/encoding_choice.h"
 #include "quarry/query/patch_rows.h"
 #include "quarry/query/question_rules.h"
 
@@ -199,6 +200,7 @@ Cost CostOf(const ReadPlan& plan) {
       cost.bytes_read += fetch.bytes();
     }
   }
+  cost.coded_bytes = CodedBytes(plan);
   return cost;
 }
 

@@ -130,6 +130,7 @@ Cost& Cost::operator+=(const Cost& other) {
   bytes_read += other.bytes_read;
   reads += other.reads;
   reply_bytes += other.reply_bytes;
+  coded_bytes += other.coded_bytes;
   return *this;
 }
 

@@ -71,7 +71,7 @@ ReadRequest SamplesOf(const StatisticsRequest& request) {
 
 AnswerHeader StatisticsHeader(const ReadPlan& plan) {
   AnswerHeader header = HeaderOf(plan);
-  header.cost.reply_bytes = 0;
+  header.cost.reply_bytes = header.cost.coded_bytes = 0;
   return header;
 }
 

@@ -19,17 +19,16 @@ double SumOf(double stored, double coding) {
   return coding > 0 ? (stored + coding) * (1 + 4 * kRounding) : stored;
 }
 
-/// The largest recorded error of level 0 in a layer.
+double CeilDivide(std::int64_t value, std::int64_t by) { return static_cast<double>((value + by - 1) / by); }
+
+}  // namespace
+
 double ErrorOfSamples(const ReadPlan& plan, int layer) {
   double error = 0;
   for (const PlannedPatch& patch : plan.patches)
     error = std::max(error, patch.entry.patch.levels[plan.parts.Of(layer, 0)].max_error);
   return error;
 }
-
-double CeilDivide(std::int64_t value, std::int64_t by) { return static_cast<double>((value + by - 1) / by); }
-
-}  // namespace
 
 std::vector<CodedError> CodedErrors(const ReadPlan& plan, const Recode& recode) {
   const auto* const within = std::get_if<WithinError>(&plan.query.target);

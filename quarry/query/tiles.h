@@ -7,6 +7,9 @@
 /// Coded answers: the tiles into which they are cut, and the errors that they keep.
 namespace quarry::query {
 
+/// [unit of the field] The largest recorded error of level 0 in a layer.
+double ErrorOfSamples(const ReadPlan& plan, int layer);
+
 /// Errors of a level of a coded answer.
 struct CodedError {
   double kept = 0;  ///< [unit of the field] of stored samples and coding together, see LevelExtent::max_error

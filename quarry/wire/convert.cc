@@ -1,5 +1,7 @@
 #include "quarry/wire/convert.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "quarry/format/proto_convert.h"
@@ -137,6 +139,54 @@ void SetRecode(const query::Recode& recode, pb::ReadRequest* request) {
   if (recode.error != 0) request->set_recode_error(recode.error);
 }
 
+pb::Path ToProto(const query::Path& path) {
+  pb::Path out;
+  out.set_round_trip(path.round_trip);
+  out.set_rate(path.rate);
+  out.set_threads(static_cast<std::uint32_t>(path.threads));
+  return out;
+}
+
+Result<query::Path> FromProto(const pb::Path& path) {
+  const bool possible = std::isfinite(path.round_trip()) && path.round_trip() >= 0 &&
+                        std::isfinite(path.rate()) && path.rate() >= 0;
+  if (!possible)
+    return InvalidArgument("a path of {} seconds and {} bytes a second is not possible", path.round_trip(),
+                           path.rate());
+  constexpr std::uint32_t kMostThreads = 1024;
+  return query::Path{path.round_trip(), path.rate(),
+                     static_cast<int>(std::clamp<std::uint32_t>(path.threads(), 1, kMostThreads))};
+}
+
+pb::EncodingChoice ToProto(const query::EncodingChoice& choice) {
+  pb::EncodingChoice out;
+  out.set_encoding(static_cast<pb::Encoding>(choice.encoding));
+  *out.mutable_path() = ToProto(choice.path);
+  for (const query::EncodingPrice& price : choice.prices) {
+    pb::EncodingPrice* const added = out.add_prices();
+    added->set_encoding(static_cast<pb::Encoding>(price.encoding));
+    added->set_seconds(price.seconds);
+    added->set_work(price.work);
+  }
+  return out;
+}
+
+Result<query::EncodingChoice> FromProto(const pb::EncodingChoice& choice) {
+  query::EncodingChoice out;
+  bool known = pb::Encoding_IsValid(choice.encoding()) && choice.prices_size() <= pb::Encoding_ARRAYSIZE;
+  for (const pb::EncodingPrice& price : choice.prices())
+    known = known && pb::Encoding_IsValid(price.encoding());
+  const Result<query::Path> path = FromProto(choice.path());
+  if (!known || !path.ok())
+    return InternalError("the server chooses among encodings or for a path that this program does not know");
+  out.encoding = static_cast<query::AnswerEncoding>(choice.encoding());
+  out.path = *path;
+  for (const pb::EncodingPrice& price : choice.prices())
+    out.prices.push_back(
+        {static_cast<query::AnswerEncoding>(price.encoding()), price.seconds(), price.work()});
+  return out;
+}
+
 pb::Price ToProto(const query::Cost& cost) {
   pb::Price out;
   out.set_patches(cost.patches);
@@ -144,11 +194,13 @@ pb::Price ToProto(const query::Cost& cost) {
   out.set_bytes_read(cost.bytes_read);
   out.set_reads(cost.reads);
   out.set_reply_bytes(cost.reply_bytes);
+  out.set_coded_bytes(cost.coded_bytes);
   return out;
 }
 
 query::Cost FromProto(const pb::Price& cost) {
-  return {cost.patches(), cost.bytes(), cost.bytes_read(), cost.reads(), cost.reply_bytes()};
+  return {cost.patches(), cost.bytes(),       cost.bytes_read(),
+          cost.reads(),   cost.reply_bytes(), cost.coded_bytes()};
 }
 
 pb::DatasetManifest DescribeField(const DatasetDescription& dataset, const FieldDescription& field) {
@@ -220,6 +272,7 @@ pb::ReadHeader ToProto(const query::AnswerHeader& header) {
   out.set_layer(static_cast<std::uint32_t>(header.layer));
   out.set_may_miss(header.may_miss);
   for (const Box& box : header.left_out) *out.add_left_out() = format::ToProto(box);
+  if (header.choice) *out.mutable_choice() = ToProto(*header.choice);
   return out;
 }
 
@@ -262,6 +315,9 @@ Result<query::AnswerHeader> FromProto(const pb::ReadHeader& header) {
   out.may_miss = !header.has_may_miss() || header.may_miss();
   for (const pb::Box& box : header.left_out()) {
     QUARRY_ASSIGN_OR_RETURN(out.left_out.emplace_back(), format::FromProto(box));
+  }
+  if (header.has_choice()) {
+    QUARRY_ASSIGN_OR_RETURN(out.choice, FromProto(header.choice()));
   }
   return out;
 }

@@ -18,6 +18,14 @@ Result<query::SeriesRequest> FromProto(const pb::ReadQuery& query);
 query::Recode RecodeOf(const pb::ReadRequest& request);
 void SetRecode(const query::Recode& recode, pb::ReadRequest* request);
 
+pb::Path ToProto(const query::Path& path);
+/// @errors kInvalidArgument: times or rates that are not finite, or below 0
+Result<query::Path> FromProto(const pb::Path& path);
+
+pb::EncodingChoice ToProto(const query::EncodingChoice& choice);
+/// @errors kInternal: the server sent an impossible choice
+Result<query::EncodingChoice> FromProto(const pb::EncodingChoice& choice);
+
 pb::Price ToProto(const query::Cost& cost);
 query::Cost FromProto(const pb::Price& cost);
 

@@ -23,7 +23,8 @@ class LosslessCoder final : public PatchCoder {
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
 
  private:
-  static constexpr CoderTraits kTraits{.id = CoderId::kLossless, .name = "lossless", .is_lossless = true};
+  static constexpr CoderTraits kTraits{
+      .id = CoderId::kLossless, .name = "lossless", .is_lossless = true, .encode_ns = 18, .decode_ns = 1.7};
 };
 
 }  // namespace quarry

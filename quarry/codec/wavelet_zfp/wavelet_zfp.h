@@ -27,8 +27,11 @@ class WaveletZfpCoder final : public PatchCoder {
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
 
  private:
-  static constexpr CoderTraits kTraits{
-      .id = CoderId::kWaveletZfp, .name = "wavelet-zfp", .bounds_every_level = false};
+  static constexpr CoderTraits kTraits{.id = CoderId::kWaveletZfp,
+                                       .name = "wavelet-zfp",
+                                       .bounds_every_level = false,
+                                       .encode_ns = 6,
+                                       .decode_ns = 4};
 };
 
 }  // namespace quarry
