@@ -13,41 +13,49 @@ namespace quarry::server {
 class AnswerMessages final : public AnswerSink {
  public:
   /// @param request  its encoding and the error that coding may add are possible
-  /// @param store    its memory decides the size of messages; keeps coded tiles
+  /// @param path     of a client that leaves the encoding open
+  /// @param session  its memory decides the size of messages, and keeps coded tiles
   AnswerMessages(MessageStream* stream, Call* call, const ::quarry::v1::ReadRequest& request,
-                 PatchStore* store)
+                 const std::optional<query::Path>& path, const ReadSession& session)
       : stream_(stream, call, request.describe()),
         call_(call),
-        encoding_(request.encoding()),
+        path_(path),
+        wanted_(static_cast<query::AnswerEncoding>(request.encoding())),
+        resumes_(!request.resume_after().empty()),
         recode_(wire::RecodeOf(request)),
         describes_(request.describe()),
-        store_(store),
-        message_bytes_(MessageBytesFor(store->state().total)),
+        store_(session.store()),
+        threads_(session.threads()),
+        message_bytes_(MessageBytesFor(store_->state().total)),
         kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override;
 
-  bool takes_payload(const FieldDescription& field, const GridDescription& grid) const override {
-    return encoding_ == ::quarry::v1::ENCODING_PATCHES && (!describes_ || wire::GoesAsPatches(field, grid));
-  }
+  void Choose(const Dataset& dataset, const query::ReadPlan& plan) override;
+  bool takes_payload() const override { return encoding_ == query::AnswerEncoding::kPatches; }
   /// One message being assembled, one on its way.
   std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }
   std::uint64_t memory_of(const query::ReadPlan& plan) const override {
     return is_coded() ? CodedSink::MemoryOf(plan) : 0;
   }
-  bool needs_grid_order() const override { return is_coded(); }
+  bool needs_first_patch() const override { return is_coded(); }
 
   Status End() override { return stream_.End(); }
 
  private:
-  bool is_coded() const { return encoding_ == ::quarry::v1::ENCODING_CODED; }
+  bool is_coded() const { return encoding_ == query::AnswerEncoding::kCoded; }
 
   AnswerStream stream_;
   Call* const call_;
-  const ::quarry::v1::Encoding encoding_;
+  const std::optional<query::Path> path_;
+  const query::AnswerEncoding wanted_;
+  bool resumes_;                                 ///< the next answer was interrupted
+  query::AnswerEncoding encoding_{};             ///< encoding of the answer
+  std::optional<query::EncodingChoice> choice_;  ///< why, if it was open
   const query::Recode recode_;
   const bool describes_;  ///< the client does not know the dataset
   PatchStore* const store_;
+  const int threads_;
   const std::size_t message_bytes_;
   const std::uint64_t kept_;
   std::optional<SampleSink> samples_;

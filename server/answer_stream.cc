@@ -57,7 +57,8 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
-Status AnswerStream::Begin(const AnswerStart& start, const std::vector<query::CodedError>& coded) {
+Status AnswerStream::Begin(const AnswerStart& start, const std::optional<query::EncodingChoice>& choice,
+                           const std::vector<query::CodedError>& coded) {
   number_ = start.header.number;
   fingerprint_ = start.from.fingerprint;
   start_ = start.from.position.start;
@@ -66,6 +67,7 @@ Status AnswerStream::Begin(const AnswerStart& start, const std::vector<query::Co
   cost_ = start.cost;
   pb::ReadResponse message;
   *message.mutable_header() = wire::ToProto(start.header);
+  if (choice) *message.mutable_header()->mutable_choice() = wire::ToProto(*choice);
   for (std::size_t i = 0; i < coded.size(); ++i) {
     pb::LevelExtent* const level = message.mutable_header()->mutable_levels(static_cast<int>(i));
     level->set_max_error(coded[i].kept);

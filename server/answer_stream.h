@@ -47,8 +47,10 @@ class AnswerStream {
       : stream_(stream), call_(call), describes_(describes) {}
 
   /// Sends the header of an answer. Later positions are in this answer.
-  /// @param coded  errors of the levels of a coded answer
-  Status Begin(const AnswerStart& start, const std::vector<query::CodedError>& coded = {});
+  /// @param coded   errors of the levels of a coded answer
+  /// @param choice  of the encoding, if the client left it open
+  Status Begin(const AnswerStart& start, const std::optional<query::EncodingChoice>& choice,
+               const std::vector<query::CodedError>& coded = {});
   Status Send(AnswerPart part, const ResumePoint& position);
   /// @param last  of the level; none: its parts, if it has any, are sent
   Status EndLevel(const query::LevelExtent& level, std::optional<AnswerPart> last,

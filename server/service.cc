@@ -13,6 +13,7 @@
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 #include "quarry/format/proto_convert.h"
+#include "quarry/query/encoding_choice.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 #include "server/answer_messages.h"
@@ -106,10 +107,21 @@ std::string DatasetOf(const Request& request) {
 /// Collects the headers of a plan as the bytes of their message, which take an eighth of the message.
 class PlanResponseSink final : public PlanSink {
  public:
-  /// @param limit  [bytes] of the message
-  PlanResponseSink(std::string* bytes, std::uint64_t limit) : bytes_(bytes), limit_(limit) {}
+  /// @param limit    [bytes] of the message
+  /// @param path     of a client that leaves the encoding open
+  /// @param threads  that decode
+  PlanResponseSink(std::string* bytes, std::uint64_t limit, const std::optional<query::Path>& path,
+                   int threads)
+      : bytes_(bytes), limit_(limit), path_(path), threads_(threads) {}
 
-  Status Add(query::AnswerHeader header) override {
+  Status Add(const Dataset& dataset, const query::ReadPlan& plan, query::AnswerHeader header) override {
+    const std::size_t field = plan.query.field_number;
+    if (path_)
+      header.choice = query::ChooseEncoding(
+          plan, {.path = *path_,
+                 .threads = threads_,
+                 .as_patches = wire::GoesAsPatches(dataset.description().fields[field],
+                                                   dataset.description().GridOf(field))});
     pb::PlanReadResponse one;
     *(header.number == 0 ? one.mutable_header() : one.add_more_headers()) = wire::ToProto(header);
     one.AppendToString(bytes_);  // messages one after the other are one message
@@ -128,7 +140,17 @@ class PlanResponseSink final : public PlanSink {
  private:
   std::string* const bytes_;
   const std::uint64_t limit_;
+  const std::optional<query::Path> path_;
+  const int threads_;
 };
+
+/// The path in a request, of a client that leaves the encoding open.
+template <typename Request>
+Result<std::optional<query::Path>> PathOf(const Request& request) {
+  if (!request.has_path()) return std::optional<query::Path>();
+  QUARRY_ASSIGN_OR_RETURN(const query::Path path, wire::FromProto(request.path()));
+  return std::optional(path);
+}
 
 /// Empty without one.
 std::string DateText(const std::optional<double>& time, const TimeUnit& unit) {
@@ -399,7 +421,8 @@ Status Service::PlanRead(pb::PlanReadRequest* request, Call* call, std::string* 
   QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
   const std::uint64_t limit = operations_->limits.plan_bytes;
   const std::uint64_t most = store_->MostPinned() / 4;
-  PlanResponseSink sink(answer, limit == 0 ? most : std::min(limit, most));
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, PathOf(*request));
+  PlanResponseSink sink(answer, limit == 0 ? most : std::min(limit, most), path, session_.threads());
   return session_.Plan(request->query().dataset(), question, call, &sink);
 }
 
@@ -407,13 +430,16 @@ Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* 
   if (!pb::Encoding_IsValid(request.encoding()))
     return InvalidArgument("encoding {} is not known; ask for samples, patches or coded samples",
                            static_cast<int>(request.encoding()));
-  QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request.query()));
+  QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest question, wire::FromProto(request.query()));
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, PathOf(request));
+  const bool coded = request.encoding() == pb::ENCODING_CODED && !path;
   const query::Recode recode = wire::RecodeOf(request);
   QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, question.read.target));
-  if (recode != query::Recode() && request.encoding() != pb::ENCODING_CODED)
+  if (recode != query::Recode() && !coded)
     return InvalidArgument("an error of coding is for coded samples; leave it out");
+  if (coded) question.read.focus.reset();  // tiles keep the order of the grid
   QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, FromToken(request.resume_after()));
-  AnswerMessages messages(stream, call, request, store_.get());
+  AnswerMessages messages(stream, call, request, path, session_);
   return session_.Read(request.query().dataset(), question, from, call, &messages);
 }
 

@@ -152,7 +152,7 @@ class AssembledAnswers final : public AnswerSink {
 
 class CollectedHeaders final : public PlanSink {
  public:
-  Status Add(query::AnswerHeader header) override {
+  Status Add(const quarry::Dataset&, const query::ReadPlan&, query::AnswerHeader header) override {
     headers.push_back(std::move(header));
     return Status::Ok();
   }

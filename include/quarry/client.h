@@ -80,8 +80,10 @@ struct LevelSamples {
 
 /// Cost of an answer, and its progress so far.
 struct ReadCost {
-  query::Cost planned;               ///< cost of the whole answer for one field and step
-  std::uint64_t bytes_received = 0;  ///< samples or payload from the network; without a server, payload read
+  query::Cost planned;  ///< cost of the whole answer for one field and step
+  std::uint64_t bytes_received =
+      0;  ///< samples, payload or tiles from the network; without a server, payload read
+  std::optional<query::EncodingChoice> choice;  ///< choice of a server, for Encoding::kAuto
 };
 
 /// Provides memory for the samples of a level: called when a level begins, with all of it but its samples.
@@ -120,11 +122,11 @@ using StepCallback = std::function<bool(const StepDescription& step)>;
 
 /// Encoding of the answers of a server.
 enum class Encoding {
-  kAuto,     ///< samples from this machine, patches from others
+  kAuto,     ///< the server chooses what is complete first, over the path that the connection has seen
   kSamples,  ///< decoded by the server, which shares decoded patches between its clients
   kPatches,  ///< as stored: fewer bytes, decoded here
   kCoded,    ///< coded by the server for the question: fewest bytes of thin boxes, and of samples that need
-             ///< not be exact, see Options::recode
+           ///< not be exact, see Options::recode. Where the target is an error, kAuto may come to it as well
 };
 
 /// How to reach and read datasets.

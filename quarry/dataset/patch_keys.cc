@@ -44,6 +44,19 @@ Stretch FullestStretch(const std::vector<bool>& ring) {
   return best;
 }
 
+/// Whether the store has each of these patches of a plan at its finest level.
+std::vector<bool> AreStored(const PatchKeys& keys, const ReadPlan& plan, std::size_t first, std::size_t count,
+                            const PatchStore& store) {
+  const LevelChoice finest{plan.levels.back().level, plan.query.layer};
+  std::vector<PatchKey> some;
+  some.reserve(count);
+  for (std::size_t i = first; i < first + count; ++i)
+    some.push_back(keys.Of(plan.patches[i], finest).front());
+  return store.Has(some);
+}
+
+constexpr std::size_t kAtATime = 1024;  // a plan may have a million patches, and keys are large
+
 }  // namespace
 
 PatchKeys::PatchKeys(const Dataset& dataset, const ReadPlan& plan)
@@ -106,12 +119,8 @@ std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* 
   const std::size_t count = plan.patches.size();
   std::vector<bool> stored;
   stored.reserve(count);
-  constexpr std::size_t kAtATime = 1024;  // a plan may have a million patches, and keys are large
-  std::vector<PatchKey> some;
   for (std::size_t first = 0; first < count; first += kAtATime) {
-    some.clear();
-    for (std::size_t i = first; i < std::min(first + kAtATime, count); ++i) some.push_back(key_of(i));
-    const std::vector<bool> has = store->Has(some);
+    const std::vector<bool> has = AreStored(keys, plan, first, std::min(kAtATime, count - first), *store);
     stored.insert(stored.end(), has.begin(), has.end());
   }
   const Stretch stretch = FullestStretch(stored);
@@ -119,6 +128,12 @@ std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* 
   for (std::size_t i = stretch.first + stretch.length; i-- > stretch.first;)
     store->Find(key_of(i < count ? i : i - count));
   return stretch.first;
+}
+
+double StoredShare(const Dataset& dataset, const ReadPlan& plan, const PatchStore& store) {
+  const std::size_t count = std::min(kAtATime, plan.patches.size());
+  const std::vector<bool> stored = AreStored(PatchKeys(dataset, plan), plan, 0, count, store);
+  return count == 0 ? 1 : static_cast<double>(std::ranges::count(stored, true)) / static_cast<double>(count);
 }
 
 }  // namespace quarry

@@ -38,4 +38,8 @@ class PatchKeys {
 std::size_t BestStart(const Dataset& dataset, const query::ReadPlan& plan, PatchStore* store,
                       const Requester& requester);
 
+/// The share of the patches of a plan that are in the store as the answer shows them, among the first
+/// thousand.
+double StoredShare(const Dataset& dataset, const query::ReadPlan& plan, const PatchStore& store);
+
 }  // namespace quarry

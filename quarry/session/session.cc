@@ -32,10 +32,9 @@ struct ReadSession::Series {
 
 /// Memory of an answer beside its plan.
 struct ReadSession::Takes {
-  enum class Delivery { kNothing, kSamples, kPayload };
-  Delivery delivery = Delivery::kNothing;
-  std::uint64_t besides = 0;         ///< [bytes] of what receives it
-  const AnswerSink* sink = nullptr;  ///< receives the answer to a read
+  bool delivers = false;
+  std::uint64_t besides = 0;   ///< [bytes] of what receives it
+  AnswerSink* sink = nullptr;  ///< receives the answer to a read
 };
 
 namespace {
@@ -130,7 +129,7 @@ std::uint64_t ReadSession::Likely(const Dataset& dataset, const query::Query& qu
   const std::uint64_t planning = query::PlanningMemory(description, query);
   std::uint64_t rest = takes.besides;
   // Payload of a patch is seldom more than its samples.
-  if (takes.delivery != Takes::Delivery::kNothing) rest += query::DeliveryMemory(description, query);
+  if (takes.delivers) rest += query::DeliveryMemory(description, query);
   // A level that the plan chooses may need far less than the one that is asked for.
   const std::uint64_t most = store()->MostPinned();
   return planning + std::min(rest, most - std::min(most, planning));
@@ -144,10 +143,12 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
   const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
-    if (takes.sink != nullptr) bytes += takes.sink->memory_of(made);
-    if (takes.delivery == Takes::Delivery::kSamples) bytes += query::DeliveryMemory(made);
-    if (takes.delivery == Takes::Delivery::kPayload) bytes += PayloadMemory(made, store()->state().total);
-    return bytes;
+    if (takes.sink != nullptr) {
+      takes.sink->Choose(*opened.dataset, made);
+      bytes += takes.sink->memory_of(made);
+      if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, store()->state().total);
+    }
+    return takes.delivers ? bytes + query::DeliveryMemory(made) : bytes;
   };
   return MakePinned(store(), Likely(*opened.dataset, query, takes), RequesterOf(control), plan, need);
 }
@@ -164,7 +165,7 @@ Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest&
     if (control->Cancelled()) return PlanningCancelled();
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan,
                             series.opened->dataset->Plan(series.Question(i), series.opened->index.get()));
-    QUARRY_RETURN_IF_ERROR(sink->Add(NumberedHeader(plan, i, series.size())));
+    QUARRY_RETURN_IF_ERROR(sink->Add(*series.opened->dataset, plan, NumberedHeader(plan, i, series.size())));
   }
   (void)memory.Resize(kept);  // smaller
   control->Hold(std::move(memory));
@@ -201,9 +202,8 @@ Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoin
   ResumePoint point = asked;
   const bool begun = asked.fingerprint != 0;
   // A focus is an order that the caller wants. Payload does not go through the store.
-  const bool ordered = plan->query.focus || takes.sink->needs_grid_order();
-  if (!begun && takes.delivery == Takes::Delivery::kSamples && !ordered)
-    point.position.start = BestStart(dataset, *plan, store(), requester);
+  const bool ordered = plan->query.focus || takes.sink->needs_first_patch() || takes.sink->takes_payload();
+  if (!begun && !ordered) point.position.start = BestStart(dataset, *plan, store(), requester);
   if (point.position.start > plan->patches.size()) return NotTheSame();
   query::BeginWith(point.position.start, plan);
   point.fingerprint = query::Fingerprint(*plan);
@@ -241,8 +241,7 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
 
 Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest& request,
                          const ResumePoint& from, RequestControl* control, AnswerSink* sink) {
-  QUARRY_ASSIGN_OR_RETURN(Series series, Expand(dataset, request));
-  if (sink->needs_grid_order()) series.read.focus.reset();
+  QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
   if (from.answers >= series.size()) return NotOurPosition();
   query::Cost cost;
   if (series.size() > 1) {
@@ -250,15 +249,11 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
     QUARRY_RETURN_IF_ERROR(
         control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
-  const DatasetDescription& description = series.opened->dataset->description();
+  const Takes takes{true, sink->memory(), sink};
   for (std::size_t i = from.answers; i < series.size(); ++i) {
-    const query::ReadRequest question = series.Question(i);
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t field, series.opened->dataset->FieldNumber(question.field));
-    const bool payload = sink->takes_payload(description.fields[field], description.GridOf(field));
-    const Takes takes{payload ? Takes::Delivery::kPayload : Takes::Delivery::kSamples, sink->memory(), sink};
-    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, question, takes, control));
+    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;
-    if (payload && !plan.references.steps.empty()) {
+    if (sink->takes_payload() && !plan.references.steps.empty()) {
       return Unimplemented("patches of step {} of \"{}\" refer to step {}; ask for samples instead",
                            plan.query.step, plan.field, plan.references.steps.front().step);
     }
@@ -282,10 +277,8 @@ Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& datas
   PatchStore::Memory answer_memory;
   query::StatisticsAnswer answer;
   {
-    QUARRY_ASSIGN_OR_RETURN(
-        auto planned,
-        PlanPinned(*opened, query::SamplesOf(request),
-                   {Takes::Delivery::kSamples, query::StatisticsAccumulator::kMemory}, control));
+    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*opened, query::SamplesOf(request),
+                                                     {true, query::StatisticsAccumulator::kMemory}, control));
     const query::ReadPlan& plan = planned.value;
     // No samples are delivered.
     QUARRY_RETURN_IF_ERROR(
@@ -314,9 +307,8 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   const auto need = [&](const query::PointsPlan& made) {
     return query::PlanMemory(made.read) + query::DeliveryMemory(made.read) + points;
   };
-  QUARRY_ASSIGN_OR_RETURN(
-      auto planned, MakePinned(store(), Likely(*opened->dataset, query, {Takes::Delivery::kSamples, points}),
-                               requester, plan, need));
+  QUARRY_ASSIGN_OR_RETURN(auto planned, MakePinned(store(), Likely(*opened->dataset, query, {true, points}),
+                                                   requester, plan, need));
   const query::Cost cost = planned.value.cost_only ? query::Cost{} : planned.value.read.cost;
   QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(

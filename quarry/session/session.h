@@ -100,25 +100,26 @@ class AnswerSink {
   /// Sink of the answer: decoded samples, or stored payload. Used until the next Begin or End.
   using Taker = std::variant<BlockSink*, PayloadSink*>;
   virtual Result<Taker> Begin(const AnswerStart& start) = 0;
-  /// Whether the answers of a field go to a PayloadSink.
-  virtual bool takes_payload(const FieldDescription& /*field*/, const GridDescription& /*grid*/) const {
-    return false;
-  }
+  /// Decides how an answer goes, when it is planned, possibly more than once; what follows holds for the last
+  /// decision.
+  virtual void Choose(const Dataset& /*dataset*/, const query::ReadPlan& /*plan*/) {}
+  /// Whether the answer goes to a PayloadSink.
+  virtual bool takes_payload() const { return false; }
   /// [bytes] that the taker may keep from one call to the next.
   virtual std::uint64_t memory() const { return 0; }
   /// All answers are complete.
   virtual Status End() { return Status::Ok(); }
   /// [bytes] that the taker of an answer may keep beside memory().
   virtual std::uint64_t memory_of(const query::ReadPlan& /*plan*/) const { return 0; }
-  /// Whether answers must come in the order of the grid: without a focus, from their first patch on.
-  virtual bool needs_grid_order() const { return false; }
+  /// Whether the answer must come from its first patch on.
+  virtual bool needs_first_patch() const { return false; }
 };
 
 /// Receives the headers of a plan, one for each answer.
 class PlanSink {
  public:
   virtual ~PlanSink() = default;
-  virtual Status Add(query::AnswerHeader header) = 0;
+  virtual Status Add(const Dataset& dataset, const query::ReadPlan& plan, query::AnswerHeader header) = 0;
   /// [bytes] that the sink may keep of so many answers.
   /// @param boxes  most that each may leave out
   virtual std::uint64_t memory(std::size_t /*answers*/, std::uint64_t /*boxes*/) const { return 0; }
@@ -151,6 +152,8 @@ class ReadSession {
       : source_(source), engine_(std::move(store), threads) {}
 
   PatchStore* store() const { return engine_.store.get(); }
+  /// Threads that decode.
+  int threads() const { return engine_.pool.threads(); }
 
   /// The answer to Read and its cost, without reading any payload: one header for each answer, at least one.
   /// @errors those of DatasetSource::Find, Dataset::Expand, Dataset::Plan and of the sink; kCancelled

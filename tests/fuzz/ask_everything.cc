@@ -27,7 +27,7 @@ class Control final : public RequestControl {
 
 class Headers final : public PlanSink {
  public:
-  Status Add(query::AnswerHeader header) override {
+  Status Add(const Dataset&, const query::ReadPlan&, query::AnswerHeader header) override {
     Require(!header.levels.empty(), "an answer has a level");
     return Status::Ok();
   }
@@ -41,7 +41,7 @@ class Nowhere final : public AnswerSink, public BlockSink, public PayloadSink {
     if (payload_) return Taker(static_cast<PayloadSink*>(this));
     return Taker(static_cast<BlockSink*>(this));
   }
-  bool takes_payload(const FieldDescription&, const GridDescription&) const override { return payload_; }
+  bool takes_payload() const override { return payload_; }
   Status Deliver(const SampleBlock& block) override {
     Require(!block.samples.empty(), "a block has samples");
     return Status::Ok();

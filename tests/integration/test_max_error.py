@@ -126,7 +126,8 @@ class MaxError(qt.QuarryTest):
                 received = said["bytes_received"]
                 levels.add(said["level"])
 
-                remote, remotely = self.get(self.server.target(case.path), *options, repr(error))
+                remote, remotely = self.get(self.server.target(case.path), *options, repr(error), "--encoding",
+                                            "samples")
                 self.assertEqual(remote.tobytes(), answer.tobytes())
                 for member in ("level", "begin", "shape", "max_error", "coverage", "patches"):
                     self.assertEqual(remotely[member], said[member])

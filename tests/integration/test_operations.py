@@ -197,7 +197,8 @@ class Operations(qt.QuarryTest):
 
     def test_log_and_metrics(self):
         with Server(self.data, "--log-format", "json", "--metrics", "127.0.0.1:0") as server:
-            qt.succeed("quarry", "get", server.target("run42"), "--output", self.tmp / "out.raw")
+            qt.succeed("quarry", "get", server.target("run42"), "--encoding", "samples", "--output",
+                       self.tmp / "out.raw")
             self.assertEqual(qt.run("quarry", "get", server.target("run42"), "--field", "none", "--output",
                                     self.tmp / "none.raw").code, qt.NOT_FOUND)
             server.log_until("NOT_FOUND")

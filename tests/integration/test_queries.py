@@ -87,8 +87,8 @@ class Queries(qt.QuarryTest):
         """The samples of an answer, which are the same from the directory and through the server, with the JSON of
         both."""
         outputs = [self.tmp / f"{number}.npy" for number in range(2)]
-        said = together(lambda target, output: self.ask("get", target, *options, "--output", output),
-                        self.everywhere(case), outputs)
+        said = together(lambda target, output: self.ask("get", target, *options, "--encoding", "samples", "--output",
+                                                        output), self.everywhere(case), outputs)
         local, remote = map(np.load, outputs)
         self.assertEqual(local.tobytes(), remote.tobytes())
         return local, said

@@ -92,7 +92,7 @@ class Calls(qt.QuarryTest):
         folder.mkdir()
         quarry.write(folder / "run.quarry", {"p": series(2)[np.arange(count) % 2]}, lossless=True, patch=8)
         with qt.Server(folder, "--metrics", "127.0.0.1:0") as server:
-            with quarry.open(server.target("run.quarry")) as dataset:
+            with quarry.open(server.target("run.quarry"), encoding="samples") as dataset:
                 question(dataset)
             metrics = server.metrics()
         return self.calls(metrics), metrics["quarry_sent_bytes_total"]

@@ -186,8 +186,8 @@ void QuestionOptions::DeclareSamplesOn(command_line::Parser* app) {
   app->SetHeading("Server");
   app->AddOption("--encoding", &server.encoding,
                  "encoding of the answer: samples, or compressed patches, which are smaller and are decoded "
-                 "here, or coded, samples that the server compresses for the answer; default: auto, samples "
-                 "from this machine and patches from others")
+                 "here, or coded, samples that the server compresses for the answer; default: auto, the one "
+                 "that is complete first over the path to the server")
       .OneOf({"auto", "samples", "patches", "coded"});
   app->AddOption(
       "--recode", &server.recode,
@@ -327,6 +327,24 @@ Result<std::pair<double, double>> ParseRange(const std::string& text, const std:
   const Status& wrong = low.ok() ? high.status() : low.status();
   if (wrong.ok()) return std::pair(*low, *high);
   return InvalidArgument("{} \"{}\" is not LOW:HIGH, for example 0:1.5: {}", name, text, wrong.message());
+}
+
+std::string_view EncodingName(query::AnswerEncoding encoding) {
+  if (encoding == query::AnswerEncoding::kPatches) return "patches";
+  return encoding == query::AnswerEncoding::kCoded ? "coded" : "samples";
+}
+
+std::string PricesText(const query::Cost& cost, const query::EncodingChoice& choice) {
+  std::string text;
+  for (const query::EncodingPrice& price : choice.prices) {
+    const std::uint64_t bytes = price.encoding == query::AnswerEncoding::kPatches ? cost.bytes
+                                : price.encoding == query::AnswerEncoding::kCoded ? cost.coded_bytes
+                                                                                  : cost.reply_bytes;
+    text +=
+        fmt::format("{} {:.3f} s ({}), ", EncodingName(price.encoding), price.seconds, FormatBytes(bytes));
+  }
+  return fmt::format("{}over {:.1f} ms and {}/s", text, 1e3 * choice.path.round_trip,
+                     FormatBytes(static_cast<std::uint64_t>(choice.path.rate)));
 }
 
 std::string LeftOutText(std::int64_t samples) {

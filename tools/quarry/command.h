@@ -100,6 +100,11 @@ struct QuestionOptions {
   Result<query::SeriesRequest> SeriesOf(query::ReadRequest read) const;
 };
 
+/// "samples", "patches" or "coded".
+std::string_view EncodingName(query::AnswerEncoding encoding);
+/// Bytes and estimated seconds of an answer in each possible encoding, and the path that they are for.
+std::string PricesText(const query::Cost& cost, const query::EncodingChoice& choice);
+
 /// The form in which Print shows an argument: text from datasets and servers without control characters.
 template <typename T>
 using Shown = std::conditional_t<std::is_convertible_v<const T&, std::string_view>, std::string, T>;

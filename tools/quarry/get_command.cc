@@ -14,6 +14,7 @@ struct GetOptions {
   std::string output;
   bool progressive = false;
   bool json = false;
+  bool verbose = false;
   ImageOptions image;
   std::string range;
 };
@@ -42,6 +43,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   for (const Box& box : samples.left_out)
     json["left_out"].push_back({{"begin", box.begin}, {"shape", box.shape()}});
   json["bytes_received"] = cost.bytes_received;
+  if (cost.choice) json["encoding"] = EncodingName(cost.choice->encoding);
   json["patches"] = cost.planned.patches;
   json["seconds"] = seconds;
   return json.dump();
@@ -62,6 +64,14 @@ void WarnOfDamage(const client::LevelSamples& samples) {
 std::string ErrorText(const client::LevelSamples& samples, const std::string& units) {
   if (!std::isfinite(samples.max_error)) return "unknown";
   return fmt::format("{:.5g}{}{}", samples.max_error, units.empty() ? "" : " ", units);
+}
+
+/// Why an answer came in its encoding.
+std::string WhyText(const client::LevelSamples& samples, const client::ReadCost& cost) {
+  const std::string answer = fmt::format("{}, step {}", samples.field, samples.step);
+  if (!cost.choice) return fmt::format("{}: no server has chosen the encoding", answer);
+  return fmt::format("{}: {}, {} received; expected: {}", answer, EncodingName(cost.choice->encoding),
+                     FormatBytes(cost.bytes_received), PricesText(cost.planned, *cost.choice));
 }
 
 /// The output file of an answer: replaces "{field}" and "{step}".
@@ -122,6 +132,7 @@ class Output {
     }
     if (!last) return Status::Ok();
     WarnOfDamage(samples);
+    if (options_.verbose) WriteError(Printable(WhyText(samples, cost)) + "\n");
     if (options_.json) {
       PrintOut("{}\n", ToJson(samples, cost, seconds));
       return Status::Ok();
@@ -230,6 +241,8 @@ Command DeclareGet(command_line::Parser* app) {
   app->AddFlag("--progressive", &options->progressive,
                "write the coarsest level first and again at each finer one");
   app->AddFlag("--json", &options->json, "print one JSON object when done, one line per answer");
+  app->AddFlag("--verbose", &options->verbose,
+               "say on stderr why a server has chosen the encoding of an answer");
   app->AddOption("--colormap", &options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
   app->AddOption("--range", &options->range, "LOW:HIGH, values of the first and last colour (.png)");
   app->AddOption("--zoom", &options->image.zoom, "pixels along each side of a sample (.png)");

@@ -10,6 +10,7 @@ namespace {
 struct PlanOptions {
   QuestionOptions question;
   bool json = false;
+  bool verbose = false;
 };
 
 nlohmann::ordered_json ToJson(const query::Cost& cost) {
@@ -19,6 +20,7 @@ nlohmann::ordered_json ToJson(const query::Cost& cost) {
   json["bytes_read"] = cost.bytes_read;
   json["reads"] = cost.reads;
   json["reply_bytes"] = cost.reply_bytes;
+  json["coded_bytes"] = cost.coded_bytes;
   return json;
 }
 
@@ -36,7 +38,7 @@ std::string LayerText(const DatasetDescription& dataset, const query::AnswerHead
   return layers > 1 ? fmt::format(", layer {} of {}", plan.layer, layers) : "";
 }
 
-nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
+nlohmann::ordered_json ToJson(const query::AnswerHeader& plan, bool verbose) {
   const query::LevelExtent& level = plan.levels.back();
   nlohmann::ordered_json json;
   json["field"] = plan.field;
@@ -51,24 +53,32 @@ nlohmann::ordered_json ToJson(const query::AnswerHeader& plan) {
   json["coverage"] = level.coverage;
   json["samples_left_out"] = LeftOut(plan);
   json.update(ToJson(plan.cost));
+  if (verbose && plan.choice) {
+    json["encoding"] = EncodingName(plan.choice->encoding);
+    for (const query::EncodingPrice& price : plan.choice->prices)
+      json["seconds"][std::string(EncodingName(price.encoding))] = price.seconds;
+  }
   return json;
 }
 
 void PrintCost(const query::Cost& cost) {
-  Print("  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}\n",
-        cost.patches, FormatBytes(cost.bytes), FormatBytes(cost.bytes_read), cost.reads,
-        cost.reads == 1 ? "" : "s", FormatBytes(cost.reply_bytes));
+  Print(
+      "  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}; "
+      "coded about {}\n",
+      cost.patches, FormatBytes(cost.bytes), FormatBytes(cost.bytes_read), cost.reads,
+      cost.reads == 1 ? "" : "s", FormatBytes(cost.reply_bytes), FormatBytes(cost.coded_bytes));
 }
 
 /// Prints the total cost of the answers.
-void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Cost& sum, bool as_json) {
-  if (!as_json) {
+void PrintSum(const std::vector<query::AnswerHeader>& plans, const query::Cost& sum,
+              const PlanOptions& options) {
+  if (!options.json) {
     Print("{} answers together\n", plans.size());
     return PrintCost(sum);
   }
   nlohmann::ordered_json json = ToJson(sum);
   json["answers"] = nlohmann::json::array();
-  for (const query::AnswerHeader& plan : plans) json["answers"].push_back(ToJson(plan));
+  for (const query::AnswerHeader& plan : plans) json["answers"].push_back(ToJson(plan, options.verbose));
   PrintOut("{}\n", json.dump());
 }
 
@@ -78,7 +88,7 @@ Result<int> Plan(const PlanOptions& options) {
                           options.question.ResolveSeries(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<query::AnswerHeader> plans, dataset->PlanSeries(request));
   if (request.single() && options.json) {
-    PrintOut("{}\n", ToJson(plans.front()).dump());
+    PrintOut("{}\n", ToJson(plans.front(), options.verbose).dump());
     return 0;
   }
   query::Cost sum;
@@ -90,9 +100,12 @@ Result<int> Plan(const PlanOptions& options) {
           ToString(level.extent.shape()), Name(plan.type), ToString(level.extent.begin), plan.step,
           LayerText(dataset->description(), plan), LeftOutText(LeftOut(plan)));
     PrintCost(plan.cost);
+    if (options.verbose && plan.choice)
+      Print("  encoding   {}; {}\n", EncodingName(plan.choice->encoding),
+            PricesText(plan.cost, *plan.choice));
     Print("  max error  {:.5g}{}\n", level.max_error, CoverageText(level.coverage));
   }
-  if (!request.single()) PrintSum(plans, sum, options.json);
+  if (!request.single()) PrintSum(plans, sum, options);
   return 0;
 }
 
@@ -104,6 +117,8 @@ Command DeclarePlan(command_line::Parser* app) {
   options->question.DeclareTargetsOn(app);
   options->question.DeclareSeriesOn(app);
   app->AddFlag("--json", &options->json, "print one JSON object");
+  app->AddFlag("--verbose", &options->verbose,
+               "of a server: also the encoding that it would choose, and the estimated seconds of each");
   app->SetFooter("Example:\n  quarry plan run42.quarry --field speed --box 0:64,0:64,0:64 --level 1");
   return [options] { return Plan(*options); };
 }

@@ -257,7 +257,7 @@ Status AnswerReceiver::LevelEnd(const pb::LevelEnd& end) {
   begun_ = true;
   if (tiles_) QUARRY_RETURN_IF_ERROR(tiles_->Wait());
   if (decoder_) QUARRY_RETURN_IF_ERROR(decoder_->EndLevel());
-  return assembler_->EndLevel(static_cast<int>(end.level()), {header_.cost, bytes_received_});
+  return assembler_->EndLevel(static_cast<int>(end.level()), {header_.cost, bytes_received_, header_.choice});
 }
 
 Status AnswerReceiver::ReadEnd() {

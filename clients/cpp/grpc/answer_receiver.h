@@ -50,6 +50,8 @@ class AnswerReceiver final : public AnswerHandler {
   /// Where to resume a stream that breaks now.
   const std::string& position() const { return position_; }
   bool ended() const { return ended_; }
+  /// Why the current answer has its encoding; nothing if the server did not choose it.
+  const std::optional<query::EncodingChoice>& choice() const { return header_.choice; }
   /// @errors kInternal when something is missing
   Status CheckComplete() const;
 

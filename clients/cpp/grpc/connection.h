@@ -3,9 +3,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "clients/cpp/grpc/remote_call.h"
+#include "clients/cpp/grpc/seen_path.h"
 #include "quarry/client.h"
 
 namespace quarry::client::internal {
@@ -59,16 +61,22 @@ class Connection {
 
   const ServerAddress& server() const { return server_; }
   int threads() const { return options_.threads; }
-  /// The encoding of answers, never kAuto.
-  Encoding encoding() const;
+  Encoding encoding() const { return options_.encoding; }
+  /// The path to the server, for answers whose encoding is open; connects first. Nothing if no server is
+  /// reached.
+  std::optional<query::Path> PathNow(const CancelToken& cancel) const;
+  SeenPath* seen() const { return &path_; }
   const query::Recode& recode() const { return options_.recode; }
 
  private:
   Status CallOnce(const std::string& method, const google::protobuf::MessageLite& question,
                   const CancelToken& cancel, std::size_t most, google::protobuf::MessageLite* response) const;
+  void Connect(const CancelToken& cancel) const;
 
   const ServerAddress server_;
   const Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  mutable SeenPath path_;
   mutable grpc::GenericStub stub_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/format/proto_convert.h"
+#include "quarry/query/encoding_choice.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/wire/convert.h"
 
@@ -23,11 +24,13 @@ Result<SharedDescription> FetchDescription(const Connection& connection, const s
 
 /// Samples instead of patches where a requested field does not go as patches. Of an unknown dataset the
 /// server decides that.
-pb::Encoding RemoteReads::EncodingFor(const query::SeriesRequest& request,
-                                      const DatasetDescription* known) const {
+/// @param path  of answers whose encoding is open; then this one is for older servers
+pb::Encoding RemoteReads::EncodingFor(const query::SeriesRequest& request, const DatasetDescription* known,
+                                      const std::optional<query::Path>& path) const {
   const Encoding wanted = connection_->encoding();
   if (wanted == Encoding::kCoded) return pb::ENCODING_CODED;
-  if (wanted != Encoding::kPatches) return pb::ENCODING_SAMPLES;
+  const bool near = wanted == Encoding::kAuto && path && query::IsNear(*path);
+  if (wanted == Encoding::kSamples || near) return pb::ENCODING_SAMPLES;
   if (known == nullptr) return pb::ENCODING_PATCHES;
   const bool possible = std::ranges::all_of(known->fields, [&](const FieldDescription& field) {
     const bool requested = request.fields.empty()
@@ -45,14 +48,21 @@ Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescri
   const query::Recode recode =
       connection_->encoding() == Encoding::kCoded ? connection_->recode() : query::Recode();
   QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, request.read.target));
-  message.set_encoding(EncodingFor(request, known.get()));
   wire::SetRecode(recode, &message);
   message.set_describe(known == nullptr);
   const auto fetch = [&] { return FetchDescription(*connection_, name_, call.cancel); };
   AnswerReceiver receiver({known, fetch}, request, recode, on_level, call.buffer, &pool_);
   int failures = 0;
   while (true) {
+    const std::optional<query::Path> path = connection_->PathNow(call.cancel);
+    if (path) *message.mutable_path() = wire::ToProto(*path);
     message.set_resume_after(receiver.position());
+    // An answer goes on in the encoding in which it began.
+    if (receiver.position().empty()) {
+      message.set_encoding(EncodingFor(request, known.get(), path));
+    } else if (receiver.choice()) {
+      message.set_encoding(static_cast<pb::Encoding>(receiver.choice()->encoding));
+    }
     QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver, call.cancel));
     if (!broken) return receiver.CheckComplete();
     failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
@@ -68,8 +78,13 @@ Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescri
 Result<std::optional<Status>> RemoteReads::ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver,
                                                     const CancelToken& cancel) const {
   RemoteCall stream = connection_->Start("Read", request, connection_->NewContext(), cancel);
+  CallTimes times(connection_->seen());
   grpc::ByteBuffer message;
-  while (stream.Next(&message)) QUARRY_RETURN_IF_ERROR(receiver->Take(message));
+  std::uint64_t bytes = 0;
+  while (times.Next([&] { return stream.Next(&message); })) {
+    bytes += message.Length();
+    QUARRY_RETURN_IF_ERROR(receiver->Take(message));
+  }
   grpc::Status finished = stream.Finish();
   if (cancel.cancelled()) return Status(StatusCode::kCancelled, "the read was cancelled");
   // The first call to a server, which opening the dataset would have made: gRPC has repeated it already.
@@ -82,7 +97,11 @@ Result<std::optional<Status>> RemoteReads::ReadOnce(const pb::ReadRequest& reque
   Status status = FromGrpc(finished, connection_->server());
   const bool broke = status.code() == StatusCode::kUnavailable;
   if (!broke) QUARRY_RETURN_IF_ERROR(status);
-  if (receiver->ended()) return std::optional<Status>();
+  if (receiver->ended()) {
+    const bool single = request.query().fields_size() == 0 && !request.query().has_steps();
+    if (receiver->choice() && single && request.resume_after().empty()) times.End(*receiver->choice(), bytes);
+    return std::optional<Status>();
+  }
   if (broke) return std::optional(std::move(status));
   return std::optional(Status(StatusCode::kUnavailable, fmt::format("the answer of {} ended early; ask again",
                                                                     connection_->server().address)));

@@ -162,5 +162,65 @@ TEST_F(HostileServerTest, AServerThatIsNotThereIsNotAskedForLong) {
   EXPECT_LE(spoiler_->streams, 4) << "attempts of gRPC, which are not multiplied by ours";
 }
 
+TEST_F(HostileServerTest, AnAnswerGoesOnInTheEncodingThatTheServerChose) {
+  std::vector<pb::ReadRequest> asked;
+  // The server chooses for a path that is far and slow; this one is near.
+  spoiler_->question = [&](pb::ReadRequest* request) {
+    asked.push_back(*request);
+    ASSERT_TRUE(request->has_path());
+    request->mutable_path()->set_round_trip(0.1);
+    request->mutable_path()->set_rate(1e4);
+  };
+  pb::EncodingChoice choice;
+  const Status status = ReadUnopened(Encoding::kAuto, [&](int stream, Messages* messages) {
+    EXPECT_EQ(messages->front().header().has_choice(), stream == 0);
+    if (stream > 0) return grpc::Status::OK;
+    choice = messages->front().header().choice();
+    messages->resize(2);
+    return kBroken;
+  });
+
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(levels_, 3u);
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_NE(choice.encoding(), pb::ENCODING_SAMPLES);
+  EXPECT_EQ(asked[1].encoding(), choice.encoding());
+  EXPECT_FALSE(asked[1].resume_after().empty());
+}
+
+TEST_F(HostileServerTest, AnOlderServerAnswersInTheEncodingOfTheRequest) {
+  spoiler_->question = [](pb::ReadRequest* request) { request->clear_path(); };
+  for (const std::size_t count : {SIZE_MAX, std::size_t{2}}) {
+    const Status status = ReadUnopened(Encoding::kAuto, [&](int stream, Messages* messages) {
+      if (stream > 0 || count == SIZE_MAX) return grpc::Status::OK;
+      messages->resize(count);
+      return kBroken;
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(levels_, 3u);
+  }
+}
+
+TEST_F(HostileServerTest, AChoiceOfUnknownEncodingsIsRefused) {
+  using Change = std::function<void(pb::EncodingChoice*)>;
+  const std::vector<std::pair<std::string, Change>> cases = {
+      {"an encoding", [](auto* choice) { choice->set_encoding(static_cast<pb::Encoding>(9)); }},
+      {"a price", [](auto* choice) { choice->add_prices()->set_encoding(static_cast<pb::Encoding>(9)); }},
+      {"many prices",
+       [](auto* choice) {
+         for (int i = 0; i < 4; ++i) choice->add_prices();
+       }},
+      {"a path", [](auto* choice) { choice->mutable_path()->set_rate(-1); }},
+  };
+  for (const auto& [what, change] : cases) {
+    const Status status = ReadUnopened(Encoding::kSamples, [&alter = change](int, Messages* messages) {
+      alter(messages->front().mutable_header()->mutable_choice());
+      return grpc::Status::OK;
+    });
+    EXPECT_EQ(status.code(), StatusCode::kInternal) << what << ": " << status.message();
+    EXPECT_EQ(levels_, 0u) << what;
+  }
+}
+
 }  // namespace
 }  // namespace quarry::client

@@ -39,7 +39,8 @@ class Spoiler final : public pb::QuarryService::Service {
   explicit Spoiler(std::unique_ptr<pb::QuarryService::Stub> real) : real_(std::move(real)) {}
 
   Spoil read = [](int, Messages*) { return grpc::Status::OK; };
-  std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};  ///< for plans and statistics
+  std::function<void(pb::ReadHeader*)> header = [](pb::ReadHeader*) {};      ///< for plans and statistics
+  std::function<void(pb::ReadRequest*)> question = [](pb::ReadRequest*) {};  ///< before it is forwarded
   bool without_scales = false;       ///< as a server that does not know them
   std::atomic<bool> silent = false;  ///< calls are not answered until they are cancelled
   std::atomic<int> calls = 0;
@@ -68,7 +69,9 @@ class Spoiler final : public pb::QuarryService::Service {
                     grpc::ServerWriter<pb::ReadResponse>* writer) override {
     WaitWhileSilent(context);
     grpc::ClientContext of_call;
-    const auto stream = real_->Read(&of_call, *request);
+    pb::ReadRequest forwarded = *request;
+    question(&forwarded);
+    const auto stream = real_->Read(&of_call, forwarded);
     Messages messages;
     for (pb::ReadResponse message; stream->Read(&message);) messages.push_back(message);
     EXPECT_TRUE(stream->Finish().ok());

@@ -57,7 +57,7 @@ class ServingTest : public ::testing::Test {
     return "grpc://127.0.0.1:" + std::to_string(port_) + "/" + name;
   }
   std::unique_ptr<client::Dataset> Remote(const std::string& name) const {
-    return *client::Dataset::Open(Target(name));
+    return *client::Dataset::Open(Target(name), {.encoding = client::Encoding::kSamples});
   }
   std::unique_ptr<client::Dataset> Local(const std::string& name) const {
     return *client::Dataset::Open(Path(name).string());

@@ -55,7 +55,7 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
         timeout: [s] of each call to a server; 0: none
         retries: how often in a row a broken answer of a server is resumed
         encoding: what a server sends: decoded "samples", or "patches" as they are stored, which are fewer bytes and are
-            decoded here; "auto": samples within this machine
+            decoded here; "auto": the server chooses what is complete first, coded samples too
 
     Raises:
         Error: no dataset or server there (NOT_FOUND, UNAVAILABLE), another token is needed (UNAUTHENTICATED,

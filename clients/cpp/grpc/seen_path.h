@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "quarry/question.h"
+
+namespace quarry::client::internal {
+
+/// The path to a server, as far as the calls of a connection have seen it: an address says little, because a
+/// tunnel begins on this machine. Thread-safe.
+class SeenPath {
+ public:
+  /// @param threads  that decode
+  /// @param here     whether the address is of this machine
+  SeenPath(int threads, bool here) : here_(here) { path_.threads = threads; }
+
+  /// Nothing until something has come from the server.
+  std::optional<query::Path> path() const;
+  /// @param seconds  of a call or a handshake, for each of its round trips
+  void Answered(double seconds);
+  /// @param bytes            of the answer
+  /// @param elapsed, waited  see query::RateAfter
+  void Received(const query::EncodingChoice& choice, std::uint64_t bytes, double elapsed, double waited);
+
+ private:
+  query::Path Known() const;
+
+  const bool here_;
+  mutable std::mutex mutex_;
+  query::Path path_;
+  bool seen_ = false;
+};
+
+/// Times the messages of one call.
+class CallTimes {
+ public:
+  explicit CallTimes(SeenPath* path) : path_(path) {}
+
+  /// @param wait  for the next message, returns whether there is one
+  template <typename Wait>
+  bool Next(const Wait& wait) {
+    const auto begin = Clock::now();
+    if (!wait()) return false;
+    last_ = Clock::now();
+    if (!first_) {
+      first_ = last_;
+      path_->Answered(Seconds(*first_ - asked_).count());
+    } else {
+      waited_ += last_ - begin;
+    }
+    return true;
+  }
+  /// @param bytes  of all messages
+  void End(const query::EncodingChoice& choice, std::uint64_t bytes) const {
+    path_->Received(choice, bytes, Seconds(last_ - first_.value_or(last_)).count(), waited_.count());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
+  SeenPath* const path_;
+  const Clock::time_point asked_ = Clock::now();
+  std::optional<Clock::time_point> first_;
+  Clock::time_point last_{};
+  Seconds waited_{};
+};
+
+}  // namespace quarry::client::internal
