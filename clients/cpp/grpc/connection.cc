@@ -167,7 +167,7 @@ Connection::Connection(ServerAddress server, Options options, std::shared_ptr<gr
     : server_(std::move(server)),
       options_(std::move(options)),
       channel_(std::move(channel)),
-      path_(options_.threads > 0 ? options_.threads : UsableProcessors(), IsOnThisMachine(server_.address)),
+      path_(SeenPath::To(server_.address, IsOnThisMachine(server_.address))),
       stub_(channel_) {}
 
 std::unique_ptr<grpc::ClientContext> Connection::NewContext() const {
@@ -181,8 +181,10 @@ std::unique_ptr<grpc::ClientContext> Connection::NewContext() const {
 
 std::optional<query::Path> Connection::PathNow(const CancelToken& cancel) const {
   if (options_.encoding != Encoding::kAuto) return std::nullopt;
-  if (!path_.path()) Connect(cancel);
-  return path_.path();
+  if (!path_->path()) Connect(cancel);
+  std::optional<query::Path> path = path_->path();
+  if (path) path->threads = options_.threads > 0 ? options_.threads : UsableProcessors();
+  return path;
 }
 
 /// Connects before the first call, which would wait for it anyway, and takes the time: the path is then known
@@ -206,7 +208,7 @@ void Connection::Connect(const CancelToken& cancel) const {
   const double trips = server_.tls ? 3 : 2;
   const double starting = server_.tls ? 6e-3 : 1e-3;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  path_.Answered(std::max(0.0, seconds - starting) / trips);
+  path_->Answered(std::max(0.0, seconds - starting) / trips);
 }
 
 Status Connection::CallOnce(const std::string& method, const google::protobuf::MessageLite& question,
@@ -216,7 +218,7 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
   if (cancel.cancelled()) return asked_to_end;
   (void)PathNow(cancel);  // the first call would hide how long a round trip takes
   RemoteCall call = Start(method, question, NewContext(), cancel);
-  CallTimes times(&path_);
+  CallTimes times(path_.get());
   grpc::ByteBuffer message;
   const bool answered = times.Next([&] { return call.Next(&message); });
   // The status comes only when nothing is left to read.

@@ -65,7 +65,7 @@ class Connection {
   /// The path to the server, for answers whose encoding is open; connects first. Nothing if no server is
   /// reached.
   std::optional<query::Path> PathNow(const CancelToken& cancel) const;
-  SeenPath* seen() const { return &path_; }
+  SeenPath* seen() const { return path_.get(); }
   const query::Recode& recode() const { return options_.recode; }
 
  private:
@@ -76,7 +76,7 @@ class Connection {
   const ServerAddress server_;
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;
-  mutable SeenPath path_;
+  const std::shared_ptr<SeenPath> path_;
   mutable grpc::GenericStub stub_;
 };
 

@@ -1,10 +1,20 @@
 #include "clients/cpp/grpc/seen_path.h"
 
 #include <algorithm>
+#include <map>
 
 #include "quarry/query/encoding_choice.h"
 
 namespace quarry::client::internal {
+
+std::shared_ptr<SeenPath> SeenPath::To(const std::string& address, bool here) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<SeenPath>> paths;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<SeenPath>& path = paths[address];
+  if (!path) path = std::make_shared<SeenPath>(here);
+  return path;
+}
 
 std::optional<query::Path> SeenPath::path() const {
   const std::lock_guard lock(mutex_);

@@ -2,22 +2,27 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "quarry/question.h"
 
 namespace quarry::client::internal {
 
-/// The path to a server, as far as the calls of a connection have seen it: an address says little, because a
+/// The path to a server, as far as the calls of this process have seen it: an address says little, because a
 /// tunnel begins on this machine. Thread-safe.
 class SeenPath {
  public:
-  /// @param threads  that decode
-  /// @param here     whether the address is of this machine
-  SeenPath(int threads, bool here) : here_(here) { path_.threads = threads; }
+  /// The path to an address. All connections to it share one, as gRPC lets them share a TCP connection: a
+  /// second one connects in no time.
+  /// @param here  whether the address is of this machine
+  static std::shared_ptr<SeenPath> To(const std::string& address, bool here);
 
-  /// Nothing until something has come from the server.
+  explicit SeenPath(bool here) : here_(here) {}
+
+  /// Without the threads of the client. Nothing until something has come from the server.
   std::optional<query::Path> path() const;
   /// @param seconds  of a call or a handshake, for each of its round trips
   void Answered(double seconds);
