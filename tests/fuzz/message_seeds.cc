@@ -284,6 +284,8 @@ bool AddQuestions(const std::string& folder) {
   read.mutable_query()->add_fields("smooth");
   read.mutable_query()->mutable_steps()->set_begin(0);
   AddMessage(&corpus, "series", 3, read);
+  *read.mutable_path() = wire::ToProto(query::Path{0.04, 1e7, 2});
+  AddMessage(&corpus, "chosen", 3, read);
   query::StatisticsRequest statistics{request.read, {5, 50, 95}, 16, std::pair(-1.0, 3.0)};
   AddMessage(&corpus, "statistics", 4, wire::ToProto("golden", statistics));
   AddMessage(&corpus, "points", 5,

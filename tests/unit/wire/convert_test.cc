@@ -58,6 +58,32 @@ TEST(Recode, ComesBackAsItWasSaid) {
   }
 }
 
+TEST(Path, ComesBackAndHasAThread) {
+  const query::Path path = *FromProto(ToProto(query::Path{0.02, 1e6, 8}));
+  EXPECT_EQ(path.round_trip, 0.02);
+  EXPECT_EQ(path.rate, 1e6);
+  EXPECT_EQ(path.threads, 8);
+  EXPECT_EQ(FromProto(pb::Path())->threads, 1);
+  for (const double wrong : {-1.0, std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(FromProto(ToProto(query::Path{wrong, 1, 1})).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(FromProto(ToProto(query::Path{1, wrong, 1})).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(EncodingChoice, ComesBackAsItWasMade) {
+  const query::EncodingChoice choice{
+      query::AnswerEncoding::kCoded,
+      {0.02, 1e6, 8},
+      {{query::AnswerEncoding::kSamples, 2, 0.5}, {query::AnswerEncoding::kCoded, 1, 0.25}}};
+  const query::EncodingChoice back = *FromProto(ToProto(choice));
+  EXPECT_EQ(back.encoding, choice.encoding);
+  EXPECT_EQ(back.path.rate, 1e6);
+  ASSERT_EQ(back.prices.size(), 2u);
+  EXPECT_EQ(back.prices[1].encoding, query::AnswerEncoding::kCoded);
+  EXPECT_EQ(back.prices[1].seconds, 1);
+  EXPECT_EQ(back.prices[1].work, 0.25);
+}
+
 TEST(ReadQuery, WithoutAnythingAsksForEverythingAtLevelZero) {
   const auto request = FromProto(pb::ReadQuery());
   ASSERT_TRUE(request.ok());
