@@ -146,7 +146,7 @@ class PlanResponseSink final : public PlanSink {
 
 /// The path in a request, of a client that leaves the encoding open.
 template <typename Request>
-Result<std::optional<query::Path>> PathOf(const Request& request) {
+Result<std::optional<query::Path>> SeenPathOf(const Request& request) {
   if (!request.has_path()) return std::optional<query::Path>();
   QUARRY_ASSIGN_OR_RETURN(const query::Path path, wire::FromProto(request.path()));
   return std::optional(path);
@@ -421,7 +421,7 @@ Status Service::PlanRead(pb::PlanReadRequest* request, Call* call, std::string* 
   QUARRY_ASSIGN_OR_RETURN(const query::SeriesRequest question, wire::FromProto(request->query()));
   const std::uint64_t limit = operations_->limits.plan_bytes;
   const std::uint64_t most = store_->MostPinned() / 4;
-  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, PathOf(*request));
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, SeenPathOf(*request));
   PlanResponseSink sink(answer, limit == 0 ? most : std::min(limit, most), path, session_.threads());
   return session_.Plan(request->query().dataset(), question, call, &sink);
 }
@@ -431,7 +431,7 @@ Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* 
     return InvalidArgument("encoding {} is not known; ask for samples, patches or coded samples",
                            static_cast<int>(request.encoding()));
   QUARRY_ASSIGN_OR_RETURN(query::SeriesRequest question, wire::FromProto(request.query()));
-  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, PathOf(request));
+  QUARRY_ASSIGN_OR_RETURN(const std::optional<query::Path> path, SeenPathOf(request));
   const bool coded = request.encoding() == pb::ENCODING_CODED && !path;
   const query::Recode recode = wire::RecodeOf(request);
   QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, question.read.target));
