@@ -132,7 +132,7 @@ Result<CodedSink::Coded> CodedSink::Code(const OpenTile& tile, ByteSpan samples)
     const std::uint64_t bytes = coded->size() + kObject;
     return PatchStore::Loaded{std::move(coded), bytes};
   };
-  QUARRY_ASSIGN_OR_RETURN(const auto shared, store_->Share(KeyOf(tile), call_->client(), make));
+  QUARRY_ASSIGN_OR_RETURN(const auto shared, store_->Share(KeyOf(tile), RequesterOf(call_), make));
   return std::static_pointer_cast<const Bytes>(shared);
 }
 

@@ -14,6 +14,9 @@ namespace {
 /// No signal announces a cancellation, so waiting threads check for it from time to time.
 constexpr auto kLookUp = std::chrono::milliseconds(50);
 
+/// A requester that stays.
+constexpr auto kNever = [] { return false; };
+
 /// Calls a function that may take long, or use the store itself.
 bool AskUnlocked(std::unique_lock<std::mutex>* lock, const std::function<bool()>& cancelled) {
   struct Relock {
@@ -415,15 +418,19 @@ void PatchStore::Keep(const PatchKey& key, std::shared_ptr<const void> object, s
 // ---- Manifests, tables and other objects
 
 /// The object, if it is stored; otherwise nothing, when no load is in progress any more: the caller loads it.
-std::shared_ptr<const void> PatchStore::FindOrBeginLoad(const PatchKey& key) {
+/// @errors kCancelled
+Result<std::shared_ptr<const void>> PatchStore::FindOrBeginLoad(const PatchKey& key,
+                                                                const std::function<bool()>& cancelled) {
   Lock lock(mutex_);
   while (true) {
     if (const auto place = places_.find(key); place != places_.end()) {
       entries_.splice(entries_.begin(), entries_, place->second);
       return place->second->object;
     }
-    if (loads_.insert(key).second) return nullptr;
-    ended_.wait(lock);
+    if (loads_.insert(key).second) return std::shared_ptr<const void>();
+    const auto ended = [&] { return !loads_.contains(key); };
+    if (!ended_.wait_for(lock, kLookUp, ended) && AskUnlocked(&lock, cancelled))
+      return CancelledWhile("an object");
   }
 }
 
@@ -438,10 +445,10 @@ void PatchStore::EndLoad(const PatchKey& key) {
 Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
                                                        const std::function<std::uint64_t()>& bytes,
                                                        const Load& load) {
-  if (std::shared_ptr<const void> stored = FindOrBeginLoad(key)) return stored;
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const void> stored, FindOrBeginLoad(key, kNever));
+  if (stored) return stored;
   const LoadEnd ending{this, key};
-  const auto never = [] { return false; };
-  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), never));
+  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), kNever));
   try {
     QUARRY_ASSIGN_OR_RETURN(const Loaded loaded, load());
     Keep(key, loaded.object, loaded.bytes, &memory);
@@ -451,12 +458,13 @@ Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
   }
 }
 
-Result<std::shared_ptr<const void>> PatchStore::Share(const PatchKey& key, std::uint64_t client,
+Result<std::shared_ptr<const void>> PatchStore::Share(const PatchKey& key, const Requester& requester,
                                                       const Load& make) {
-  if (std::shared_ptr<const void> stored = FindOrBeginLoad(key)) return stored;
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const void> stored, FindOrBeginLoad(key, requester.cancelled));
+  if (stored) return stored;
   const LoadEnd ending{this, key};
   QUARRY_ASSIGN_OR_RETURN(const Loaded made, make());
-  if (std::optional<Memory> memory = TryReserve(made.bytes, client))
+  if (std::optional<Memory> memory = TryReserve(made.bytes, requester.client))
     Keep(key, made.object, made.bytes, &*memory);
   return made.object;
 }

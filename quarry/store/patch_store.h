@@ -190,8 +190,9 @@ class PatchStore {
 
   /// The same of an object that is made in memory which its maker has pinned. It is kept only where that
   /// needs no waiting: its maker may hold reserved memory.
-  /// @param client  of the requester
-  Result<std::shared_ptr<const void>> Share(const PatchKey& key, std::uint64_t client, const Load& make);
+  /// @errors those of `make`, not kept; kCancelled: the requester has gone while another one made the object
+  Result<std::shared_ptr<const void>> Share(const PatchKey& key, const Requester& requester,
+                                            const Load& make);
 
   /// The state at this moment, and counts since the start.
   struct State {
@@ -275,7 +276,8 @@ class PatchStore {
   std::list<Entry> Evict();
   void End(const PatchKey& key, Status status, StoredPatch patch);
   void Keep(const PatchKey& key, std::shared_ptr<const void> object, std::uint64_t bytes, Memory* memory);
-  std::shared_ptr<const void> FindOrBeginLoad(const PatchKey& key);
+  Result<std::shared_ptr<const void>> FindOrBeginLoad(const PatchKey& key,
+                                                      const std::function<bool()>& cancelled);
   void EndLoad(const PatchKey& key);
   /// The right to load an object, from FindOrBeginLoad on.
   struct LoadEnd {

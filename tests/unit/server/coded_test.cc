@@ -9,6 +9,7 @@
 #include <set>
 
 #include "quarry/codec/tile.h"
+#include "tests/unit/server/fake_peer.h"
 #include "tests/unit/server/serving_test.h"
 
 namespace quarry::server {
@@ -274,6 +275,23 @@ TEST_F(CodedTest, RefuseAPositionInsideATile) {
   position.set_patches(1);
   request.set_resume_after(position.SerializeAsString());
   Answer(request, grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+/// Four tiles, each larger than a message: the first is sent when the second is coded.
+TEST_F(CodedTest, AreCodedNoFurtherForAClientThatLeaves) {
+  const Index3 dims{128, 128, 64};
+  testing::MakeDataset(Path("d"), {.dims = dims, .patch = {64, 64, 64}, .levels = 2, .tolerance = 1e-6});
+  FakePeer stays(Request("d").SerializeAsString());
+  EXPECT_TRUE(Ask(service_.get(), "Read", &stays).ok());
+  ASSERT_EQ(TilesCoded(), 4u);
+
+  Start(std::uint64_t{1} << 30);  // nothing is in its memory
+  const std::uint64_t before = TilesCoded();
+  FakePeer leaves(Request("d").SerializeAsString());
+  leaves.most_messages = 1;
+  EXPECT_EQ(Ask(service_.get(), "Read", &leaves).code(), StatusCode::kCancelled);
+  EXPECT_EQ(TilesCoded(), before + 2);
+  EXPECT_EQ(service_->store().state().pinned, 0u);
 }
 
 /// Everything that an answer says of damage, in any order.

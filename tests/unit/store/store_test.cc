@@ -154,8 +154,8 @@ TEST(PatchStoreShare, MakesOnceForAllAndKeepsWhatFits) {
   std::vector<std::future<std::shared_ptr<const void>>> all;
   all.reserve(8);
   for (int i = 0; i < 8; ++i)
-    all.push_back(std::async(std::launch::async, [&] { return *store.Share(key, 1, make); }));
-  const auto object = *store.Share(key, 2, make);
+    all.push_back(std::async(std::launch::async, [&] { return *store.Share(key, kNever, make); }));
+  const auto object = *store.Share(key, kNever, make);
   for (auto& one : all) EXPECT_EQ(one.get(), object);
   EXPECT_EQ(made, 1);
   EXPECT_EQ(store.state().stored, 200u);
@@ -169,10 +169,34 @@ TEST(PatchStoreShare, WaitsForNoMemory) {
   };
   const auto pinned = *store.Pin(375, kNever);
   const auto batch = *store.Reserve(438, kNever);
-  EXPECT_TRUE(store.Share({}, 1, make).ok());
+  EXPECT_TRUE(store.Share({}, kNever, make).ok());
   EXPECT_EQ(store.state().stored, 0u);
   const auto fail = []() -> Result<PatchStore::Loaded> { return DataLoss("damaged"); };
-  EXPECT_EQ(store.Share({}, 1, fail).status().message(), "damaged");
+  EXPECT_EQ(store.Share({}, kNever, fail).status().message(), "damaged");
+}
+
+TEST(PatchStoreShare, ARequesterThatGoesWaitsForNobody) {
+  PatchStore store(1000);
+  std::promise<void> going_on;
+  const auto make = [&]() -> Result<PatchStore::Loaded> {
+    going_on.get_future().wait();
+    return PatchStore::Loaded{std::make_shared<const int>(7), 200};
+  };
+  std::promise<void> begun;
+  auto maker = std::async(std::launch::async, [&] {
+    return store.Share({}, kNever, [&] {
+      begun.set_value();
+      return make();
+    });
+  });
+  begun.get_future().wait();
+  const auto unasked = []() -> Result<PatchStore::Loaded> { return DataLoss("made twice"); };
+
+  EXPECT_EQ(store.Share({}, kAtOnce, unasked).status().code(), StatusCode::kCancelled);
+
+  going_on.set_value();
+  EXPECT_TRUE(maker.get().ok());
+  EXPECT_TRUE(store.Share({}, kAtOnce, unasked).ok()) << "the maker was not disturbed";
 }
 
 TEST(PatchStorePin, RefusesWithTheNumbersWhereTooManyWait) {
