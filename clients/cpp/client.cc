@@ -1,11 +1,13 @@
 #include "quarry/client.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "clients/cpp/transport.h"
+#include "quarry/base/numbers.h"
 #include "quarry/base/status.h"
 
 namespace quarry::client {
@@ -40,6 +42,20 @@ Result<internal::Transport> FindTransport(const std::string& target) {
       "\"{}\" is neither a directory nor a server; give a NAME.quarry directory, or grpc://HOST:PORT/NAME or "
       "grpcs://HOST:PORT/NAME",
       target);
+}
+
+/// "2x", or an error in the unit of the field.
+Result<query::Recode> ParseRecode(const std::string& text) {
+  const bool factor = text.ends_with('x');
+  const Result<double> number =
+      ParseNumber<double>(std::string_view(text).substr(0, text.size() - (factor ? 1 : 0)));
+  if (!number.ok() || *number < (factor ? 1 : 0)) {
+    return InvalidArgument(
+        "--recode \"{}\" is neither a factor from 1x on, like 2x, nor an error from 0 on, like 0.01", text);
+  }
+  query::Recode recode;
+  (factor ? recode.factor : recode.error) = *number;
+  return recode;
 }
 
 /// Keeps the last level of a read.
@@ -83,6 +99,24 @@ bool internal::Pause(std::chrono::milliseconds time, const CancelToken& cancel) 
     std::this_thread::sleep_for(kAskEvery);
   }
   return true;
+}
+
+Result<Transfer> ParseTransfer(const std::string& encoding, const std::string& recode) {
+  static constexpr std::array<std::pair<std::string_view, Encoding>, 4> kEncodings{
+      {{"auto", Encoding::kAuto},
+       {"samples", Encoding::kSamples},
+       {"patches", Encoding::kPatches},
+       {"coded", Encoding::kCoded}}};
+  const auto* const found =
+      std::ranges::find(kEncodings, encoding, [](const auto& one) { return one.first; });
+  if (found == kEncodings.end())
+    return InvalidArgument("--encoding \"{}\" is none of auto, samples, patches and coded", encoding);
+  Transfer transfer{found->second, {}};
+  if (recode.empty()) return transfer;
+  if (transfer.encoding != Encoding::kCoded)
+    return InvalidArgument("--recode is for --encoding coded; give both");
+  QUARRY_ASSIGN_OR_RETURN(transfer.recode, ParseRecode(recode));
+  return transfer;
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options,

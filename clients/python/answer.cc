@@ -86,13 +86,14 @@ Answer ToAnswer(LevelSamples samples, GivenType given, const std::optional<nb::o
 
 /// @param mark  missing samples of floats become NaN
 /// @param out   memory for the samples; none: a new array
-Answer Read(const Dataset& self, const query::ReadRequest& request, bool mark,
+Answer Read(const Dataset& self, const Question& request, bool mark,
             std::optional<nb::ndarray<nb::c_contig, nb::device::cpu>> out) {
   const FieldDescription field = FieldOf(self.description(), request.field);
   const bool widened = field.given == GivenType::kFloat16;
   Result<LevelSamples> read = self.Run(
       IsBrief(request, self.description()),
       [&](const client::Dataset& dataset, CallOptions options) -> Result<LevelSamples> {
+        options.transfer = request.transfer;
         if (out) {
           options.buffer = [&](const LevelSamples& level, std::size_t bytes) -> Result<std::span<std::byte>> {
             if (!level.last()) return std::span<std::byte>();
@@ -116,12 +117,13 @@ Answer Read(const Dataset& self, const query::ReadRequest& request, bool mark,
   return ToAnswer(Take(std::move(read)), field.given, out ? std::optional(nb::cast(*out)) : std::nullopt);
 }
 
-std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const query::ReadRequest& request) {
+std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const Question& request) {
   const FieldDescription field = FieldOf(self.description(), request.field);
   return std::make_unique<Feed<Streamed>>(
       [dataset = self.share(), request, field](const CancelToken& cancel, const auto& deliver) {
         CallOptions options;
         options.cancel = cancel;
+        options.transfer = request.transfer;
         return dataset->ReadLevels(
             request,
             [&](LevelSamples* samples, const client::ReadCost&) -> Status {

@@ -22,7 +22,7 @@ Answer ToAnswer(client::LevelSamples samples, GivenType given, const std::option
 
 /// @param mark  missing samples of floats become NaN
 /// @param out   memory for the samples; none: a new array
-Answer Read(const Dataset& self, const query::ReadRequest& request, bool mark,
+Answer Read(const Dataset& self, const Question& request, bool mark,
             std::optional<nanobind::ndarray<nanobind::c_contig, nanobind::device::cpu>> out);
 
 /// A level on its way to Python.
@@ -31,6 +31,6 @@ struct Streamed {
   GivenType given = GivenType::kStored;
 };
 
-std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const query::ReadRequest& request);
+std::unique_ptr<Feed<Streamed>> Stream(const Dataset& self, const Question& request);
 
 }  // namespace quarry::python

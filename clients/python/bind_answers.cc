@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <variant>
+
 #include "clients/python/answer.h"
 #include "clients/python/bind.h"
 #include "clients/python/translate.h"
@@ -9,15 +13,28 @@ using namespace nb::literals;
 namespace quarry::python {
 namespace {
 
-/// @throws nb::value_error: more than one of level, max_error, max_bytes and stride
-query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> step,
-                                std::optional<ZyxBox> box, std::optional<int> level,
-                                std::optional<double> max_error, std::optional<std::uint64_t> max_bytes,
-                                std::optional<Zyx<std::int64_t>> stride, std::optional<int> first_level,
-                                std::optional<Zyx<double>> focus,
-                                std::optional<std::pair<double, double>> values, bool strict,
-                                std::optional<int> layer, std::optional<int> first_layer) {
-  query::ReadRequest question;
+using Recode = std::variant<double, std::string>;
+
+/// @throws nb::value_error: no such encoding, or an error that it cannot add
+client::Transfer MakeTransfer(const std::string& encoding, const std::optional<Recode>& recode,
+                              const query::Target& target) {
+  std::string text;
+  if (recode) text = std::visit([](const auto& given) { return fmt::format("{}", given); }, *recode);
+  const Result<client::Transfer> transfer = client::ParseTransfer(encoding, text);
+  CheckArgument(transfer.status());
+  CheckArgument(query::CheckRecode(transfer->recode, target));
+  return *transfer;
+}
+
+/// @throws nb::value_error: more than one of level, max_error, max_bytes and stride; those of MakeTransfer
+Question MakeQuestion(std::string field, std::optional<std::uint64_t> step, std::optional<ZyxBox> box,
+                      std::optional<int> level, std::optional<double> max_error,
+                      std::optional<std::uint64_t> max_bytes, std::optional<Zyx<std::int64_t>> stride,
+                      std::optional<int> first_level, std::optional<Zyx<double>> focus,
+                      std::optional<std::pair<double, double>> values, bool strict, std::optional<int> layer,
+                      std::optional<int> first_layer, const std::optional<std::string>& encoding,
+                      const std::optional<Recode>& recode) {
+  Question question;
   question.layer = layer;
   question.first_layer = first_layer;
   question.field = std::move(field);
@@ -27,8 +44,9 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
   if (stride) given.stride = ToXyz(*stride);
   const Result<query::Target> target =
       query::MakeTarget(given, {"level", "max_error", "max_bytes", "stride"});
-  if (!target.ok()) throw nb::value_error(target.status().message().c_str());
+  CheckArgument(target.status());
   question.target = *target;
+  if (encoding || recode) question.transfer = MakeTransfer(encoding.value_or("auto"), recode, *target);
   question.first_level = first_level;
   if (focus) question.focus = ToXyz(*focus);
   if (values) question.values = query::Bounds{values->first, values->second};
@@ -39,11 +57,12 @@ query::ReadRequest MakeQuestion(std::string field, std::optional<std::uint64_t> 
 }  // namespace
 
 void BindAnswers(nb::module_& m) {
-  nb::class_<query::ReadRequest>(m, "Question")
+  nb::class_<Question>(m, "Question")
       .def(nb::new_(&MakeQuestion), "field"_a, nb::kw_only(), "step"_a = nb::none(), "box"_a = nb::none(),
            "level"_a = nb::none(), "max_error"_a = nb::none(), "max_bytes"_a = nb::none(),
            "stride"_a = nb::none(), "first_level"_a = nb::none(), "focus"_a = nb::none(),
-           "values"_a = nb::none(), "strict"_a = true, "layer"_a = nb::none(), "first_layer"_a = nb::none());
+           "values"_a = nb::none(), "strict"_a = true, "layer"_a = nb::none(), "first_layer"_a = nb::none(),
+           "encoding"_a = nb::none(), "recode"_a = nb::none());
   nb::class_<Answer>(m, "Answer")
       .def_ro("array", &Answer::array)
       .def_prop_ro("field", [](const Answer& answer) { return answer.samples.field; })

@@ -235,7 +235,7 @@ void BindDataset(nb::module_& m) {
           },
           "fields"_a)
       .def("plan",
-           [](const Dataset& self, const query::ReadRequest& question) {
+           [](const Dataset& self, const Question& question) {
              return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {
                return dataset.PlanRead(question, options);
              }));
@@ -245,7 +245,7 @@ void BindDataset(nb::module_& m) {
       .def("watch", &Watch, "after"_a.none(), "patience"_a)
       .def(
           "statistics",
-          [](const Dataset& self, const query::ReadRequest& question, std::vector<double> percentiles,
+          [](const Dataset& self, const Question& question, std::vector<double> percentiles,
              int bins, std::optional<std::pair<double, double>> range, const std::string& scale) {
             const query::StatisticsRequest request{question, std::move(percentiles), bins, range,
                                                    Take(query::ParseHistogramScale(scale))};

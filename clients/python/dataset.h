@@ -41,6 +41,11 @@ class OfProcess {
   const pid_t process_ = getpid();
 };
 
+/// A question, and how its answer is sent.
+struct Question : query::ReadRequest {
+  std::optional<client::Transfer> transfer;  ///< left out: that of the dataset
+};
+
 /// A dataset of this process.
 class Dataset {
  public:

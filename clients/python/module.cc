@@ -30,16 +30,22 @@ using namespace nb::literals;
 namespace quarry::python {
 namespace {
 
+/// The message of a status in the words of Python.
+nb::object TextOf(const Status& status) {
+  const std::string& message = status.message();
+  const nb::object said =
+      nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+  return nb::module_::import_("quarry._words").attr("in_python")(said);
+}
+
 void RaiseStatus(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const ArgumentError& error) {
+    PyErr_SetObject(PyExc_ValueError, TextOf(error.status).ptr());
   } catch (const StatusError& error) {
     const nb::object type = nb::module_::import_("quarry._errors").attr("Error");
-    const std::string& message = error.status.message();
-    const nb::object said =
-        nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
-    const nb::object text = nb::module_::import_("quarry._words").attr("in_python")(said);
-    const nb::object raised = type(static_cast<int>(error.status.code()), text);
+    const nb::object raised = type(static_cast<int>(error.status.code()), TextOf(error.status));
     PyErr_SetObject(type.ptr(), raised.ptr());
   }
 }
@@ -136,12 +142,11 @@ void BindOptions(nb::module_& m) {
           [](client::Options* self, int threads, const std::string& encoding, int retries, double timeout,
              std::string ca, std::string certificate, std::string key, std::string token,
              std::uint64_t memory) {
-            client::Encoding chosen = client::Encoding::kAuto;
-            if (encoding == "samples") chosen = client::Encoding::kSamples;
-            if (encoding == "patches") chosen = client::Encoding::kPatches;
+            const Result<client::Transfer> transfer = client::ParseTransfer(encoding, "");
+            CheckArgument(transfer.status());
             new (self) client::Options{
                 .threads = threads,
-                .encoding = chosen,
+                .encoding = transfer->encoding,
                 .retries = retries,
                 .timeout_ms = static_cast<std::int64_t>(std::ceil(timeout * 1000)),
                 .security = {std::move(ca), std::move(certificate), std::move(key), std::move(token)},

@@ -44,6 +44,16 @@ struct StatusError {
   Status status;
 };
 
+/// An argument that is not possible, on its way to Python: a ValueError.
+struct ArgumentError {
+  Status status;
+};
+
+/// @throws ArgumentError
+inline void CheckArgument(Status status) {
+  if (!status.ok()) throw ArgumentError{std::move(status)};
+}
+
 /// @throws std::bad_alloc, StatusError
 inline void Check(Status status) {
   if (status.code() == StatusCode::kInternal && status.message() == "no memory") throw std::bad_alloc();

@@ -93,10 +93,33 @@ struct ReadCost {
 using BufferCallback =
     std::function<Result<std::span<std::byte>>(const LevelSamples& level, std::size_t bytes)>;
 
+/// Encoding of the answers of a server.
+enum class Encoding {
+  kAuto,     ///< the server chooses what is complete first, over the path that the connection has seen
+  kSamples,  ///< decoded by the server, which shares decoded patches between its clients
+  kPatches,  ///< as stored: fewer bytes, decoded here
+  kCoded,    ///< coded by the server for the question: fewest bytes of thin boxes, and of samples that need
+             ///< not be exact, see Transfer::recode. Where the target is an error, kAuto may come to it as well
+};
+
+/// How a server sends an answer.
+struct Transfer {
+  Encoding encoding = Encoding::kAuto;
+  query::Recode recode;  ///< error that kCoded may add, unless the target is an error
+};
+
+/// The transfer that options or arguments describe.
+/// @param encoding  "auto", "samples", "patches" or "coded"
+/// @param recode    a factor, "2x", or an error in the unit of the field, "0.01"; empty: no error is added
+/// @errors kInvalidArgument: none of these; an error without "coded"
+Result<Transfer> ParseTransfer(const std::string& encoding, const std::string& recode);
+
 /// Options of one call.
 struct CallOptions {
   CancelToken cancel;     ///< set by another thread or a signal handler, it ends the call with kCancelled
   BufferCallback buffer;  ///< for reads; left out: the library's own memory
+  /// for reads from a server; left out: encoding and recode of Options
+  std::optional<Transfer> transfer;
 };
 
 /// Called when a level is complete, with the cost so far; an error ends the read. The callback may move the
@@ -119,15 +142,6 @@ struct WatchRequest {
 
 /// Called with each published step; false ends the watch.
 using StepCallback = std::function<bool(const StepDescription& step)>;
-
-/// Encoding of the answers of a server.
-enum class Encoding {
-  kAuto,     ///< the server chooses what is complete first, over the path that the connection has seen
-  kSamples,  ///< decoded by the server, which shares decoded patches between its clients
-  kPatches,  ///< as stored: fewer bytes, decoded here
-  kCoded,    ///< coded by the server for the question: fewest bytes of thin boxes, and of samples that need
-           ///< not be exact, see Options::recode. Where the target is an error, kAuto may come to it as well
-};
 
 /// How to reach and read datasets.
 struct Options {

@@ -45,20 +45,6 @@ Result<Index3> ParseStride(const std::string& text) {
   return stride;
 }
 
-/// "2x", or an error in the unit of the field.
-Result<query::Recode> ParseRecode(const std::string& text) {
-  const bool factor = text.ends_with('x');
-  const Result<double> number =
-      ParseNumber<double>(std::string_view(text).substr(0, text.size() - (factor ? 1 : 0)));
-  if (!number.ok() || *number < (factor ? 1 : 0)) {
-    return InvalidArgument(
-        "--recode \"{}\" is neither a factor from 1x on, like 2x, nor an error from 0 on, like 0.01", text);
-  }
-  query::Recode recode;
-  (factor ? recode.factor : recode.error) = *number;
-  return recode;
-}
-
 /// "BEGIN:END" or "BEGIN:END:STRIDE"; sides may be left out.
 Result<query::StepRange> ParseSteps(const std::string& text) {
   const Status wrong = InvalidArgument(
@@ -106,15 +92,9 @@ Result<client::Options> ServerOptions::Resolve() const {
   client::Options options;
   options.timeout_ms = static_cast<std::int64_t>(std::ceil(timeout_seconds * 1000));
   options.security = security;
-  options.encoding = encoding == "samples"   ? client::Encoding::kSamples
-                     : encoding == "patches" ? client::Encoding::kPatches
-                     : encoding == "coded"   ? client::Encoding::kCoded
-                                             : client::Encoding::kAuto;
-  if (!recode.empty()) {
-    if (options.encoding != client::Encoding::kCoded)
-      return InvalidArgument("--recode is for --encoding coded; give both");
-    QUARRY_ASSIGN_OR_RETURN(options.recode, ParseRecode(recode));
-  }
+  QUARRY_ASSIGN_OR_RETURN(const client::Transfer transfer, client::ParseTransfer(encoding, recode));
+  options.encoding = transfer.encoding;
+  options.recode = transfer.recode;
   // Never an option itself: everybody on the machine can see command lines.
   if (!token_file.empty()) {
     constexpr std::uint64_t kLargestFile = 64 << 10;

@@ -179,8 +179,8 @@ std::unique_ptr<grpc::ClientContext> Connection::NewContext() const {
   return context;
 }
 
-std::optional<query::Path> Connection::PathNow(const CancelToken& cancel) const {
-  if (options_.encoding != Encoding::kAuto) return std::nullopt;
+std::optional<query::Path> Connection::PathFor(Encoding encoding, const CancelToken& cancel) const {
+  if (encoding != Encoding::kAuto) return std::nullopt;
   if (!path_->path()) Connect(cancel);
   std::optional<query::Path> path = path_->path();
   if (path) path->threads = options_.threads > 0 ? options_.threads : UsableProcessors();
@@ -216,7 +216,7 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
                             google::protobuf::MessageLite* response) const {
   Status asked_to_end(StatusCode::kCancelled, "the call was cancelled");
   if (cancel.cancelled()) return asked_to_end;
-  (void)PathNow(cancel);  // the first call would hide how long a round trip takes
+  (void)PathFor(options_.encoding, cancel);  // the first call would hide how long a round trip takes
   RemoteCall call = Start(method, question, NewContext(), cancel);
   CallTimes times(path_.get());
   grpc::ByteBuffer message;
@@ -238,6 +238,12 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
 bool Connection::WaitBeforeRetry(int failures, const CancelToken& cancel) const {
   constexpr auto kFirst = std::chrono::milliseconds(50);
   return failures <= options_.retries && Pause(kFirst * (1 << std::min(failures, 6)), cancel);
+}
+
+Transfer Connection::TransferOf(const std::optional<Transfer>& wanted) const {
+  Transfer transfer = wanted.value_or(Transfer{options_.encoding, options_.recode});
+  if (transfer.encoding != Encoding::kCoded) transfer.recode = {};
+  return transfer;
 }
 
 }  // namespace quarry::client::internal

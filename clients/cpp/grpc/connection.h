@@ -61,12 +61,13 @@ class Connection {
 
   const ServerAddress& server() const { return server_; }
   int threads() const { return options_.threads; }
-  Encoding encoding() const { return options_.encoding; }
-  /// The path to the server, for answers whose encoding is open; connects first. Nothing if no server is
-  /// reached.
-  std::optional<query::Path> PathNow(const CancelToken& cancel) const;
+  /// How answers are sent: without an error of coding unless kCoded.
+  /// @param wanted  by the call; nothing: that of the options
+  Transfer TransferOf(const std::optional<Transfer>& wanted) const;
+  /// The path to the server, for answers in kAuto, whose encoding is open; connects first. Nothing for other
+  /// encodings, and if no server is reached.
+  std::optional<query::Path> PathFor(Encoding encoding, const CancelToken& cancel) const;
   SeenPath* seen() const { return path_.get(); }
-  const query::Recode& recode() const { return options_.recode; }
 
  private:
   Status CallOnce(const std::string& method, const google::protobuf::MessageLite& question,

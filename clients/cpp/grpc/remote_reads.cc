@@ -22,12 +22,13 @@ Result<SharedDescription> FetchDescription(const Connection& connection, const s
   return SharedDescription(std::make_shared<const DatasetDescription>(std::move(description)));
 }
 
+namespace {
+
 /// Samples instead of patches where a requested field does not go as patches. Of an unknown dataset the
 /// server decides that.
 /// @param path  of answers whose encoding is open; then this one is for older servers
-pb::Encoding RemoteReads::EncodingFor(const query::SeriesRequest& request, const DatasetDescription* known,
-                                      const std::optional<query::Path>& path) const {
-  const Encoding wanted = connection_->encoding();
+pb::Encoding EncodingFor(Encoding wanted, const query::SeriesRequest& request,
+                         const DatasetDescription* known, const std::optional<query::Path>& path) {
   if (wanted == Encoding::kCoded) return pb::ENCODING_CODED;
   const bool near = wanted == Encoding::kAuto && path && query::IsNear(*path);
   if (wanted == Encoding::kSamples || near) return pb::ENCODING_SAMPLES;
@@ -41,25 +42,26 @@ pb::Encoding RemoteReads::EncodingFor(const query::SeriesRequest& request, const
   return possible ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES;
 }
 
+}  // namespace
+
 Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescription& known,
                          const LevelCallback& on_level, const CallOptions& call) const {
   pb::ReadRequest message;
   *message.mutable_query() = wire::ToProto(name_, request);
-  const query::Recode recode =
-      connection_->encoding() == Encoding::kCoded ? connection_->recode() : query::Recode();
-  QUARRY_RETURN_IF_ERROR(query::CheckRecode(recode, request.read.target));
-  wire::SetRecode(recode, &message);
+  const Transfer transfer = connection_->TransferOf(call.transfer);
+  QUARRY_RETURN_IF_ERROR(query::CheckRecode(transfer.recode, request.read.target));
+  wire::SetRecode(transfer.recode, &message);
   message.set_describe(known == nullptr);
   const auto fetch = [&] { return FetchDescription(*connection_, name_, call.cancel); };
-  AnswerReceiver receiver({known, fetch}, request, recode, on_level, call.buffer, &pool_);
+  AnswerReceiver receiver({known, fetch}, request, transfer.recode, on_level, call.buffer, &pool_);
   int failures = 0;
   while (true) {
-    const std::optional<query::Path> path = connection_->PathNow(call.cancel);
+    const std::optional<query::Path> path = connection_->PathFor(transfer.encoding, call.cancel);
     if (path) *message.mutable_path() = wire::ToProto(*path);
     message.set_resume_after(receiver.position());
     // An answer goes on in the encoding in which it began.
     if (receiver.position().empty()) {
-      message.set_encoding(EncodingFor(request, known.get(), path));
+      message.set_encoding(EncodingFor(transfer.encoding, request, known.get(), path));
     } else if (receiver.choice()) {
       message.set_encoding(static_cast<pb::Encoding>(receiver.choice()->encoding));
     }

@@ -25,8 +25,6 @@ class RemoteReads {
               const LevelCallback& on_level, const CallOptions& call) const;
 
  private:
-  ::quarry::v1::Encoding EncodingFor(const query::SeriesRequest& request, const DatasetDescription* known,
-                                     const std::optional<query::Path>& path) const;
   Result<std::optional<Status>> ReadOnce(const ::quarry::v1::ReadRequest& request, AnswerReceiver* receiver,
                                          const CancelToken& cancel) const;
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "quarry/codec/tile.h"
 #include "tests/unit/server/fake_peer.h"
@@ -338,6 +339,36 @@ TEST_F(CodedTest, ShowDamageAsSamplesDoAndKeepNoneOfIt) {
     put(was);
   }
   EXPECT_GT(damaged, 5);
+}
+
+TEST_F(CodedTest, ACallChoosesItsTransfer) {
+  testing::MakeDataset(Path("d"), {.coder = CoderId::kInterpolate});
+  const query::ReadRequest request{.field = "pressure"};
+  const client::CallOptions twice{.transfer = client::Transfer{Encoding::kCoded, {.factor = 2}}};
+  const client::CallOptions samples{.transfer = client::Transfer{Encoding::kSamples, {}}};
+  const LevelSamples stored = *Local("d")->Read(request);
+
+  EXPECT_GT(Remote("d")->Read(request, twice)->max_error, stored.max_error);
+  const std::uint64_t coded = TilesCoded();
+  EXPECT_EQ(Coded("d", {.error = 0.5})->Read(request, samples)->data, stored.data);
+  EXPECT_EQ(TilesCoded(), coded);
+}
+
+TEST(ParseTransfer, TakesNamesAndErrors) {
+  const auto parsed = [](const std::string& encoding, const std::string& recode) {
+    const client::Transfer transfer = *client::ParseTransfer(encoding, recode);
+    return std::tuple(transfer.encoding, transfer.recode.factor, transfer.recode.error);
+  };
+  EXPECT_EQ(parsed("auto", ""), std::tuple(Encoding::kAuto, 1.0, 0.0));
+  EXPECT_EQ(parsed("samples", ""), std::tuple(Encoding::kSamples, 1.0, 0.0));
+  EXPECT_EQ(parsed("patches", ""), std::tuple(Encoding::kPatches, 1.0, 0.0));
+  EXPECT_EQ(parsed("coded", "1.5x"), std::tuple(Encoding::kCoded, 1.5, 0.0));
+  EXPECT_EQ(parsed("coded", "1e-3"), std::tuple(Encoding::kCoded, 1.0, 1e-3));
+  EXPECT_EQ(parsed("coded", "0"), std::tuple(Encoding::kCoded, 1.0, 0.0));
+  for (const char* none : {"x", "0.9x", "-1", "nan", "inf", "2y", "2 x"})
+    EXPECT_EQ(client::ParseTransfer("coded", none).status().code(), StatusCode::kInvalidArgument) << none;
+  EXPECT_FALSE(client::ParseTransfer("zip", "").ok());
+  EXPECT_FALSE(client::ParseTransfer("samples", "2x").ok());
 }
 
 TEST_F(CodedTest, CostLittleWhereTheyAreThin) {

@@ -16,6 +16,7 @@ from quarry._feeds import taken, taken_async
 from quarry._field import Field
 from quarry._grids import Box, ByAxis, Region, Triple, coords_of
 from quarry._info import Text, dataset_info
+from quarry._protocols import Encoding
 from quarry._words import check, explained
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def is_server(target: str) -> bool:
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
          threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
-         encoding: Literal["auto", "samples", "patches"] = "auto") -> Dataset:
+         encoding: Encoding = "auto") -> Dataset:
     """Opens a dataset.
 
     Args:
@@ -54,15 +55,15 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
             it; 0: 1 GiB
         timeout: [s] of each call to a server; 0: none
         retries: how often in a row a broken answer of a server is resumed
-        encoding: what a server sends: decoded "samples", or "patches" as they are stored, which are fewer bytes and are
-            decoded here; "auto": the server chooses what is complete first, coded samples too
+        encoding: what a server sends: decoded "samples"; "patches" as they are stored, which are fewer bytes and are
+            decoded here; or samples that it has "coded" for the question, the fewest bytes of planes and other thin
+            boxes. All give the same samples. "auto": the server chooses what is complete first
 
     Raises:
         Error: no dataset or server there (NOT_FOUND, UNAVAILABLE), another token is needed (UNAUTHENTICATED,
             PERMISSION_DENIED), or it is damaged (DATA_LOSS)
+        ValueError: no such encoding
     """
-    if encoding not in ("auto", "samples", "patches"):
-        raise ValueError(f"encoding {encoding!r} is none of \"auto\", \"samples\" and \"patches\"")
     check(memory=memory)
     options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
                "timeout": timeout, "retries": retries, "encoding": encoding}

@@ -171,4 +171,5 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     server("--key", default=os.environ.get("QUARRY_KEY", ""), help="private key of --cert, a PEM file")
     server("--token-file", default=os.environ.get("QUARRY_TOKEN_FILE"), help="file with the token; default: the "
            "variable QUARRY_TOKEN")
-    server("--encoding", choices=["auto", "samples", "patches"], default="auto", help="encoding of a server's answer")
+    server("--encoding", choices=["auto", "samples", "patches", "coded"], default="auto",
+           help="encoding of a server's answer")

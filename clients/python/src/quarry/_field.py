@@ -12,7 +12,7 @@ from quarry._errors import Error
 from quarry._feeds import taken, taken_async
 from quarry._grids import Box, Region, Triple, box_of
 from quarry._info import Text, field_info, titled
-from quarry._protocols import Answer
+from quarry._protocols import Answer, Encoding
 from quarry._samples import Samples
 from quarry._selection import Run, boxes, in_order, ordered, put, select
 from quarry._series import Series, Steps, numbers_of, points_of_steps, read_series
@@ -105,9 +105,12 @@ class Field(_protocols.Field):
         return ma.asarray(array) if fill is None else ma.masked_equal(array, array.dtype.type(fill), copy=False)
 
     def _question(self, *, box: Box | Region | None = None, stride: int | Triple | None = None,
+                  encoding: Encoding | None = None, recode: str | float | None = None,
                   **question: Any) -> _quarry.Question:
         if isinstance(stride, int):
             stride = (stride, stride, stride)
+        if encoding is not None or recode is not None:
+            question |= {"encoding": encoding or self.dataset._options["encoding"], "recode": recode}
         return explained(_quarry.Question, self.name, box=box_of(self.grid, box), stride=stride, **question)
 
     def _samples(self, answer: Answer, masked: bool | None) -> Samples:
@@ -120,20 +123,23 @@ class Field(_protocols.Field):
     def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
-             progress: bool = False, layer: int | None = None, steps: None = None) -> Samples:
+             progress: bool = False, layer: int | None = None, steps: None = None,
+             encoding: Encoding | None = None, recode: str | float | None = None) -> Samples:
         ...
 
     @overload
     def read(self, *, box: Box | Region | None = None, step: None = None, level: int | None = None,
              max_error: None = None, max_bytes: None = None, stride: int | Triple | None = None, values: None = None,
              strict: bool = True, masked: bool | None = None, progress: Literal[False] = False,
-             layer: int | None = None, steps: Steps) -> Series:
+             layer: int | None = None, steps: Steps, encoding: Encoding | None = None,
+             recode: str | float | None = None) -> Series:
         ...
 
     def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
              max_error: float | None = None, max_bytes: int | None = None, stride: int | Triple | None = None,
              values: tuple[float, float] | None = None, strict: bool = True, masked: bool | None = None,
-             progress: bool = False, layer: int | None = None, steps: Steps | None = None) -> Samples | Series:
+             progress: bool = False, layer: int | None = None, steps: Steps | None = None,
+             encoding: Encoding | None = None, recode: str | float | None = None) -> Samples | Series:
         """Reads a box of one step, or of several.
 
         Args:
@@ -152,18 +158,25 @@ class Field(_protocols.Field):
             progress: shows a bar; needs tqdm, and does not go with `stride` and `values`
             layer: of accuracy, 0 the roughest; the last if left out, and the best for `max_error` and `max_bytes`
             steps: instead of a step: the numbers of several, or "all" that hold the field; with `level` or `stride`
+            encoding: of a server's answer, see `quarry.open`; that of the dataset if left out. A directory has no use
+                for it
+            recode: with the encoding "coded": the error that a server may add to that of the stored samples: "2x", at
+                most so much that it doubles, or a number, at most so much, in the field's unit. `Samples.max_error`
+                includes it. If left out, nothing is added, but `max_error` leaves coding what the stored samples do not
+                need of it
 
         Returns:
             Samples [z, y, x]; with `steps`, a Series [step, z, y, x]
 
         Raises:
-            ValueError: arguments that exclude each other; no step at all
+            ValueError: arguments that exclude each other; no step at all; no such encoding
             Error: no such step (NOT_FOUND), box or level outside, no such axis, no sample between positions
                 (INVALID_ARGUMENT), damage (DATA_LOSS), and those of
                 the server
         """
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
-                                  stride=stride, values=values, strict=strict, layer=layer)
+                                  stride=stride, values=values, strict=strict, layer=layer, encoding=encoding,
+                                  recode=recode)
         if steps is not None:
             given = {"step": step, "max_error": max_error, "max_bytes": max_bytes, "values": values,
                      "progress": progress or None}
@@ -171,20 +184,23 @@ class Field(_protocols.Field):
                 raise ValueError(f"{other[0]}={given[other[0]]!r} does not go with steps, of which all are read alike; "
                                  "read one step after the other, or leave one of the two out")
             return read_series(self, steps, masked, lambda number: self._question(
-                step=number, box=box, level=level, stride=stride, strict=strict, layer=layer))
+                step=number, box=box, level=level, stride=stride, strict=strict, layer=layer, encoding=encoding,
+                recode=recode))
         if progress:
             if stride is not None or values is not None:
                 raise ValueError("progress does not go with stride and values; leave it out")
             from quarry._progress import read_with_bar
             return self._samples(read_with_bar(self, box=box, step=step, level=level, max_error=max_error,
-                                               max_bytes=max_bytes, strict=strict, layer=layer), masked)
+                                               max_bytes=max_bytes, strict=strict, layer=layer, encoding=encoding,
+                                               recode=recode), masked)
         return self._samples(self.dataset.native.read(question), masked)
 
     def stream(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
                max_error: float | None = None, max_bytes: int | None = None, first_level: int | None = None,
                focus: tuple[float, float, float] | None = None, values: tuple[float, float] | None = None,
                strict: bool = True, masked: bool | None = None, layer: int | None = None,
-               first_layer: int | None = None) -> Iterator[Samples]:
+               first_layer: int | None = None, encoding: Encoding | None = None, recode: str | float | None = None
+               ) -> Iterator[Samples]:
         """Reads a box level by level, the coarsest first. Of a field in layers of accuracy, levels come in the roughest
         layer, and then the last one again in each further layer. The next is read while this one is looked at. Close
         the generator, or leave its loop and drop it, to end the read.
@@ -198,7 +214,8 @@ class Field(_protocols.Field):
         """
         return (self._samples(answer, masked) for answer in taken(self._stream(
             box=box, step=step, level=level, max_error=max_error, max_bytes=max_bytes, first_level=first_level,
-            focus=focus, values=values, strict=strict, layer=layer, first_layer=first_layer)))
+            focus=focus, values=values, strict=strict, layer=layer, first_layer=first_layer, encoding=encoding,
+            recode=recode)))
 
     def _stream(self, *, first_level: int | None = None, first_layer: int | None = None,
                 **question: Any) -> _quarry.Stream:
@@ -210,10 +227,12 @@ class Field(_protocols.Field):
     async def aread(self, *, masked: bool | None = None, step: int | None = None, box: Box | Region | None = None,
                     level: int | None = None, max_error: float | None = None, max_bytes: int | None = None,
                     stride: int | Triple | None = None, values: tuple[float, float] | None = None,
-                    strict: bool = True, layer: int | None = None) -> Samples:
+                    strict: bool = True, layer: int | None = None, encoding: Encoding | None = None,
+                    recode: str | float | None = None) -> Samples:
         """`read` for `await`. A task that is cancelled ends the read."""
         question = self._question(step=step, box=box, level=level, max_error=max_error, max_bytes=max_bytes,
-                                  stride=stride, values=values, strict=strict, layer=layer)
+                                  stride=stride, values=values, strict=strict, layer=layer, encoding=encoding,
+                                  recode=recode)
         async for answer in taken_async(self.dataset.native.stream(question)):
             return self._samples(answer, masked)
         raise Error("INTERNAL", "the answer has no level")

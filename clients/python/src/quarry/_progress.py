@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quarry._grids import Box, Region, box_of
-from quarry._protocols import Answer, Field
+from quarry._protocols import Answer, Encoding, Field
 
 
 @contextlib.contextmanager
@@ -32,7 +32,8 @@ def progress_bar(size: int, text: str, *, shown: bool = True) -> Iterator[Callab
 
 
 def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, level: int | None,
-                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None) -> Answer:
+                  max_error: float | None, max_bytes: int | None, strict: bool, layer: int | None,
+                  encoding: Encoding | None, recode: str | float | None) -> Answer:
     """Reads a box slab by slab of patches, and shows how far it is. An answer like that of one read."""
     import numpy as np
     box = box_of(field.grid, box)
@@ -48,7 +49,7 @@ def read_with_bar(field: Field, *, box: Box | Region | None, step: int | None, l
             if begin == end:
                 continue
             part = field.read(box=slab, step=plan.step, level=target.level, layer=plan.layer, strict=strict,
-                              masked=False)
+                              masked=False, encoding=encoding, recode=recode)
             whole[begin:end] = part.array
             errors.append(part.max_error)
             damaged += part.damaged

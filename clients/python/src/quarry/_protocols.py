@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from quarry import _quarry
 from quarry._edit import Attributes, Owner
@@ -18,6 +18,10 @@ from quarry._grids import Box, ByAxis, Region, Triple, coords_of
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+Encoding = Literal["auto", "samples", "patches", "coded"]
+"""How a server sends samples, see `quarry.open`."""
 
 
 class Shown(Protocol):
@@ -256,7 +260,8 @@ class Field:
             ...
 
         def read(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,
-                 strict: bool = True, masked: bool | None = None, layer: int | None = None) -> Samples:
+                 strict: bool = True, masked: bool | None = None, layer: int | None = None,
+                 encoding: Encoding | None = None, recode: str | float | None = None) -> Samples:
             """Reads a box of one step."""
 
         def plan(self, *, box: Box | Region | None = None, step: int | None = None, level: int | None = None,

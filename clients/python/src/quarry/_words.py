@@ -23,6 +23,7 @@ _SENTENCES = {
     "give --break-lock": "give break_lock=True",
     "run \"quarry info\" for the": "Dataset.steps has the",
     "list the names with \"quarry ls\"": "quarry.list has the names",
+    "--recode is for --encoding coded; give both": "recode is for encoding=\"coded\"; give both",
     "level-0 samples": "samples of full resolution",
     " (x fastest)": "",
 }
@@ -60,6 +61,8 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
     "pair": (lambda value: _quarry.Question("", values=value), "two numbers: (low, high)"),
     "integers": (lambda value: _quarry.Question("", stride=value), "a whole number, or three: (z, y, x)"),
     "numbers": (lambda value: _quarry.Question("", focus=value), "three numbers: (z, y, x)"),
+    "recode": (lambda value: _quarry.Question("", encoding="coded", recode=value),
+               "a number, or a factor as a text, like \"2x\""),
     "box": (lambda value: _quarry.Question("", box=value), "((z0, z1), (y0, y1), (x0, x1)), whole numbers"),
 }
 """What takes a value of this kind, and how it is called. The library says what it takes: nobody else has a rule."""
@@ -73,7 +76,7 @@ _ARGUMENTS = {
     **dict.fromkeys(("max_error", "patience", "tolerance", "relative", "pointwise_relative", "fill", "time", "timeout"),
                     "number"),
     **dict.fromkeys(("values", "range"), "pair"), **dict.fromkeys(("stride", "patch"), "integers"),
-    **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box",
+    **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box", "recode": "recode",
 }
 _NEVER_NONE = {"memory", "bins", "threads", "retries", "patience", "timeout"}
 """Of the kinds that a question may leave out."""
