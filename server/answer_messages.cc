@@ -44,20 +44,20 @@ Result<AnswerSink::Taker> AnswerMessages::Begin(const AnswerStart& start) {
   if (is_coded()) {
     const std::vector<query::CodedError> errors = query::CodedErrors(start.plan, recode_);
     QUARRY_RETURN_IF_ERROR(stream_.Begin(start, choice_, errors));
-    coded_.emplace(&stream_, message_bytes_, store_, call_, start, errors);
+    coded_.emplace(&stream_, store_, call_, start, errors);
     return Taker(&*coded_);
   }
   QUARRY_RETURN_IF_ERROR(stream_.Begin(start, choice_));
   if (takes_payload()) {
     constexpr std::uint64_t kMarkBytes = 256;
     if (choice_)
-      (void)store_->Share(MarkOf(start.plan), call_->client(), []() -> Result<PatchStore::Loaded> {
+      (void)store_->Share(MarkOf(start.plan), RequesterOf(call_), []() -> Result<PatchStore::Loaded> {
         return PatchStore::Loaded{std::make_shared<const bool>(true), kMarkBytes};
       });
-    payloads_.emplace(&stream_, message_bytes_, start.plan, start.from);
+    payloads_.emplace(&stream_, start.plan, start.from);
     return Taker(&*payloads_);
   }
-  samples_.emplace(&stream_, message_bytes_, start.plan, start.from);
+  samples_.emplace(&stream_, start.plan, start.from);
   return Taker(&*samples_);
 }
 

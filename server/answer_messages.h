@@ -17,7 +17,8 @@ class AnswerMessages final : public AnswerSink {
   /// @param session  its memory decides the size of messages, and keeps coded tiles
   AnswerMessages(MessageStream* stream, Call* call, const ::quarry::v1::ReadRequest& request,
                  const std::optional<query::Path>& path, const ReadSession& session)
-      : stream_(stream, call, request.describe()),
+      : message_bytes_(MessageBytesFor(session.store()->state().total)),
+        stream_(stream, call, request.describe(), message_bytes_),
         call_(call),
         path_(path),
         wanted_(static_cast<query::AnswerEncoding>(request.encoding())),
@@ -26,7 +27,6 @@ class AnswerMessages final : public AnswerSink {
         describes_(request.describe()),
         store_(session.store()),
         threads_(session.threads()),
-        message_bytes_(MessageBytesFor(store_->state().total)),
         kept_(stream->kept()) {}
 
   Result<Taker> Begin(const AnswerStart& start) override;
@@ -45,6 +45,7 @@ class AnswerMessages final : public AnswerSink {
  private:
   bool is_coded() const { return encoding_ == query::AnswerEncoding::kCoded; }
 
+  const std::size_t message_bytes_;
   AnswerStream stream_;
   Call* const call_;
   const std::optional<query::Path> path_;
@@ -56,7 +57,6 @@ class AnswerMessages final : public AnswerSink {
   const bool describes_;  ///< the client does not know the dataset
   PatchStore* const store_;
   const int threads_;
-  const std::size_t message_bytes_;
   const std::uint64_t kept_;
   std::optional<SampleSink> samples_;
   std::optional<PayloadStreamSink> payloads_;

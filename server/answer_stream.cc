@@ -18,6 +18,8 @@ using google::protobuf::io::CodedOutputStream;
 
 /// Upper bound of the extent of a block in a message: six numbers, a level, and their frames.
 constexpr std::size_t kBytesPerBlock = 64;
+/// Smallest limit of a message: a slow client takes one of this size in 50 ms at 10 Mbit/s.
+constexpr std::size_t kLeastMessage = 64 << 10;
 /// Below this size a copy is cheaper than a separate piece.
 constexpr std::size_t kSmallBlock = 16 << 10;
 
@@ -55,6 +57,12 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   // Room for four parts with their extents: a patch of 64^3 samples of float32.
   constexpr std::uint64_t kLargest = 4 * (kPartBytes + kBytesPerBlock);
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
+}
+
+std::size_t NextMessageBytes(std::size_t bytes, std::chrono::nanoseconds took, std::size_t most) {
+  constexpr std::chrono::duration<double> kTime = std::chrono::milliseconds(50);
+  const double taken = kTime / std::max(took, std::chrono::nanoseconds(1)) * static_cast<double>(bytes);
+  return static_cast<std::size_t>(std::clamp<double>(taken, kLeastMessage, static_cast<double>(most)));
 }
 
 Status AnswerStream::Begin(const AnswerStart& start, const std::optional<query::EncodingChoice>& choice,
@@ -125,7 +133,12 @@ Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadRespons
   message.push_back(OwnBytes(rest.SerializeAsString()));  // a message's fields may come one after the other
   ended_ = rest.has_read_end();
   const bool waits = ended_ && !shares && data_bytes < kSmallBlock;
-  return call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
+  const auto begin = std::chrono::steady_clock::now();
+  Status sent = call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
+  // The time of a smaller one says more about the way than about the rate.
+  if (data_bytes >= kLeastMessage)
+    message_bytes_ = NextMessageBytes(data_bytes, std::chrono::steady_clock::now() - begin, most_bytes_);
+  return sent;
 }
 
 ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
@@ -181,7 +194,8 @@ Status SampleSink::DeliverPart(const SampleBlock& block, const Box& extent, Byte
     ++parts_;
     return Status::Ok();
   }
-  if (pending_bytes_ > 0 && pending_bytes_ + samples.size() > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
+  if (pending_bytes_ > 0 && pending_bytes_ + samples.size() > stream_->message_bytes())
+    QUARRY_RETURN_IF_ERROR(Flush());
   Add(block, extent, samples);
   ++parts_;
   return Status::Ok();
@@ -239,7 +253,8 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
     bytes += level.mask.size();
     for (const ByteSpan part : level.payloads()) bytes += part.size();
   }
-  if (pending_bytes_ > 0 && pending_bytes_ + bytes > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
+  if (pending_bytes_ > 0 && pending_bytes_ + bytes > stream_->message_bytes())
+    QUARRY_RETURN_IF_ERROR(Flush());
   const query::PlannedPatch& patch = plan_.patches[payload.patch];
   pending_.set_level(static_cast<std::uint32_t>(payload.level));
   pb::PatchPayload* described = pending_.add_patches();

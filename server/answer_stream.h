@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@ inline constexpr std::size_t kPartBytes = 256 << 10;
 /// @param memory  [bytes] of the server
 std::size_t MessageBytesFor(std::uint64_t memory);
 
+/// Size of the next message: what the client takes in 50 ms, at least 64 KiB. The answer to another call of
+/// its connection waits for no more than a message, and of a cancelled answer no more is sent.
+/// @param bytes, took  of the message before
+/// @param most         [bytes] see MessageBytesFor
+std::size_t NextMessageBytes(std::size_t bytes, std::chrono::nanoseconds took, std::size_t most);
+
 /// A resume point as the opaque text that clients hand back.
 std::string ToToken(const ResumePoint& point);
 /// @errors kInvalidArgument: not such a text
@@ -42,9 +49,17 @@ struct AnswerPart {
 /// own read only.
 class AnswerStream {
  public:
-  /// @param describes  headers describe the field of their answer
-  AnswerStream(MessageStream* stream, Call* call, bool describes)
-      : stream_(stream), call_(call), describes_(describes) {}
+  /// @param describes   headers describe the field of their answer
+  /// @param most_bytes  approximate size of the largest messages
+  AnswerStream(MessageStream* stream, Call* call, bool describes, std::size_t most_bytes)
+      : stream_(stream),
+        call_(call),
+        describes_(describes),
+        most_bytes_(most_bytes),
+        message_bytes_(most_bytes) {}
+
+  /// Approximate size of the next message.
+  std::size_t message_bytes() const { return message_bytes_; }
 
   /// Sends the header of an answer. Later positions are in this answer.
   /// @param coded   errors of the levels of a coded answer
@@ -69,6 +84,8 @@ class AnswerStream {
   MessageStream* const stream_;
   Call* const call_;
   const bool describes_;
+  const std::size_t most_bytes_;
+  std::size_t message_bytes_;
   query::Cost cost_;
   std::uint64_t number_ = 0;       ///< number of the answer
   std::uint64_t fingerprint_ = 0;  ///< fingerprint of its plan
@@ -82,10 +99,8 @@ class AnswerStream {
 class SampleSink final : public BlockSink {
  public:
   /// @param from  where the answer resumes; skips the first `parts` parts of its first patch
-  SampleSink(AnswerStream* stream, std::size_t message_bytes, const query::ReadPlan& plan,
-             const ResumePoint& from)
+  SampleSink(AnswerStream* stream, const query::ReadPlan& plan, const ResumePoint& from)
       : stream_(stream),
-        message_bytes_(message_bytes),
         sample_size_(SizeOf(plan.type)),
         levels_(plan.levels),
         level_index_(from.position.pass),
@@ -103,7 +118,6 @@ class SampleSink final : public BlockSink {
   std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
-  const std::size_t message_bytes_;
   const std::size_t sample_size_;
   const std::vector<query::LevelExtent> levels_;  ///< levels of the answer
   std::size_t level_index_;                       ///< index of the current level
@@ -120,9 +134,8 @@ class SampleSink final : public BlockSink {
 /// Packs stored payload into messages.
 class PayloadStreamSink final : public PayloadSink {
  public:
-  PayloadStreamSink(AnswerStream* stream, std::size_t message_bytes, const query::ReadPlan& plan,
-                    const ResumePoint& from)
-      : stream_(stream), message_bytes_(message_bytes), plan_(plan), level_index_(from.position.pass) {}
+  PayloadStreamSink(AnswerStream* stream, const query::ReadPlan& plan, const ResumePoint& from)
+      : stream_(stream), plan_(plan), level_index_(from.position.pass) {}
 
   Status Deliver(const StoredPayload& payload) override;
   Status LevelEnd(const query::LevelExtent& level) override;
@@ -133,7 +146,6 @@ class PayloadStreamSink final : public PayloadSink {
   std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
-  const std::size_t message_bytes_;
   const query::ReadPlan& plan_;
   std::size_t level_index_;
   std::size_t patches_ = 0;  ///< patches of the level that are added so far

@@ -38,10 +38,9 @@ std::int64_t LargestTile(const query::ReadPlan& plan) {
 
 }  // namespace
 
-CodedSink::CodedSink(AnswerStream* stream, std::size_t message_bytes, PatchStore* store, Call* call,
-                     const AnswerStart& start, const std::vector<query::CodedError>& errors)
+CodedSink::CodedSink(AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
+                     const std::vector<query::CodedError>& errors)
     : stream_(stream),
-      message_bytes_(std::min(message_bytes, kMostMessage)),
       store_(store),
       call_(call),
       plan_(start.plan),
@@ -172,7 +171,8 @@ PatchKey CodedSink::KeyOf(const OpenTile& tile) const {
 }
 
 Status CodedSink::Add(const OpenTile& tile, Coded coded, const ResumePoint& after) {
-  if (pending_bytes_ > 0 && pending_bytes_ + coded->size() > message_bytes_) QUARRY_RETURN_IF_ERROR(Flush());
+  const std::size_t most = std::min(stream_->message_bytes(), kMostMessage);
+  if (pending_bytes_ > 0 && pending_bytes_ + coded->size() > most) QUARRY_RETURN_IF_ERROR(Flush());
   pending_.set_level(static_cast<std::uint32_t>(levels_[level_index_].level));
   pb::CodedTile* const described = pending_.add_tiles();
   wire::SetExtent(tile.extent, described);

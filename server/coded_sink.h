@@ -19,8 +19,8 @@ class CodedSink final : public BlockSink {
  public:
   /// @param start   its plan, dataset and computation outlive the sink
   /// @param errors  of the levels of the plan
-  CodedSink(AnswerStream* stream, std::size_t message_bytes, PatchStore* store, Call* call,
-            const AnswerStart& start, const std::vector<query::CodedError>& errors);
+  CodedSink(AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
+            const std::vector<query::CodedError>& errors);
 
   Status Deliver(const SampleBlock& block) override;
   Status LevelEnd(const query::LevelExtent& level) override;
@@ -52,7 +52,6 @@ class CodedSink final : public BlockSink {
   std::optional<AnswerPart> TakePart();
 
   AnswerStream* const stream_;
-  const std::size_t message_bytes_;
   PatchStore* const store_;
   Call* const call_;
   const query::ReadPlan& plan_;

@@ -3,16 +3,19 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <sstream>
+#include <thread>
 
 #include "quarry/base/utf8.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/wire/convert.h"
+#include "server/answer_stream.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
 #include "tests/testing/memory_storage.h"
@@ -223,6 +226,40 @@ TEST_F(CoreTest, AReadOfADatasetThatTheTokenIsNotForIsRefused) {
           << method << " " << dataset << ": " << status.message();
       EXPECT_EQ(peer.messages.empty(), !allowed);
     }
+  }
+}
+
+TEST(NextMessageBytes, AreWhatTheClientTakesIn50Milliseconds) {
+  using std::chrono::milliseconds;
+  constexpr std::size_t kMost = 1 << 20;
+  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(100), kMost), 512u << 10);
+  EXPECT_EQ(NextMessageBytes(300 << 10, milliseconds(100), kMost), 150u << 10);
+  EXPECT_EQ(NextMessageBytes(100 << 10, milliseconds(10), kMost), 500u << 10) << "it grows again";
+  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(10), kMost), kMost);
+  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(0), kMost), kMost);
+  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(10'000), kMost), 64u << 10) << "the least";
+}
+
+/// 64 patches of 16 KiB, and messages of 256 KiB for clients that take them at once. Noise at every level:
+/// the payload is nearly as large as the samples.
+TEST_F(CoreTest, ASlowClientGetsSmallMessages) {
+  testing::MakeDataset(
+      folder_.path() / "s.quarry",
+      {.dims = {64, 64, 64}, .patch = {16, 16, 16}, .tolerance = 1e-9, .coder = CoderId::kInterpolate});
+  for (const pb::Encoding encoding : {pb::ENCODING_SAMPLES, pb::ENCODING_PATCHES}) {
+    pb::ReadRequest request = ReadOf("s");
+    request.set_encoding(encoding);
+    FakePeer peer(request.SerializeAsString());
+    peer.on_message = [&peer] {
+      // The client takes its first samples in a quarter of a second.
+      if (peer.messages.size() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    };
+
+    ASSERT_TRUE(Ask(&service_, "Read", &peer).ok());
+
+    ASSERT_GT(peer.messages.size(), 3u);
+    EXPECT_GT(peer.messages[1].size(), 128u << 10);
+    EXPECT_LT(peer.messages[2].size(), 80u << 10);
   }
 }
 
