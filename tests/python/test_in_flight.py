@@ -92,7 +92,7 @@ class InFlight(qt.QuarryTest):
 
 
 class Windows(qt.QuarryTest):
-    """What a client offers with its first frames, before it knows anything of the path."""
+    """The windows that a client offers with its first frames, before it knows anything of the path."""
 
     DATA, SETTINGS, PING, WINDOW_UPDATE = 0, 4, 6, 8
     INITIAL_WINDOW = 4
