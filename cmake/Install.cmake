@@ -197,6 +197,9 @@ function(_quarry_install_programs)
       install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${package})
     endif()
   endforeach()
+  if(TARGET quarry-verify)
+    install(TARGETS quarry-verify RUNTIME DESTINATION libexec/quarry COMPONENT quarry)
+  endif()
 endfunction()
 
 # Man pages and completion from each program's --help-json: the target "man", a part of "all".

@@ -41,6 +41,7 @@ set(QUARRY_LAYER_server_grpc server proto_grpc ${QUARRY_LAYER_server})
 set(QUARRY_LAYER_server_http server zarr ${QUARRY_LAYER_server})
 set(QUARRY_LAYER_client session base storage geometry codec store format query dataset proto)
 set(QUARRY_LAYER_client_grpc client wire proto_grpc ${QUARRY_LAYER_client})
+set(QUARRY_LAYER_commands client_grpc input_common command_line picture ${QUARRY_LAYER_client_grpc})
 set(QUARRY_LAYER_spectrum pipeline client session redistribute mapping distribution base storage geometry codec store format query dataset proto)
 
 # Dependencies that a room must never reach, even if its own list allows them.
@@ -60,6 +61,7 @@ set(QUARRY_FORBIDDEN_zarr "gRPC::;MPI::;LMDB;OpenSSL")
 set(QUARRY_FORBIDDEN_server_http "gRPC::;MPI::;hdf5;netcdf;TIFF")
 set(QUARRY_FORBIDDEN_client "gRPC::;MPI::;LMDB")
 set(QUARRY_FORBIDDEN_client_grpc "MPI::;LMDB")
+set(QUARRY_FORBIDDEN_commands "MPI::;LMDB;hdf5;netcdf;TIFF")
 set(QUARRY_FORBIDDEN_session "gRPC::;MPI::;LMDB")
 set(QUARRY_FORBIDDEN_dataset "gRPC::;MPI::;LMDB")
 

@@ -115,6 +115,10 @@ class Input {
 /// numbers; kUnavailable: this build has no reader for the format, with the missing library
 Result<std::vector<std::unique_ptr<Input>>> OpenInputs(const std::string& path, const InputOptions& options);
 
+/// Opens an array of NumPy, for programs without the readers of other formats.
+/// @errors kNotFound: no such file; kInvalidArgument: it is no such array
+Result<std::vector<std::unique_ptr<Input>>> OpenNumpyArray(const std::string& path);
+
 /// Whether a dimension of this name is never an axis of a grid: "member", "channel", "mode", ...
 bool IsNoAxis(const std::string& name);
 

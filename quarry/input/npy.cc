@@ -353,3 +353,7 @@ Result<Inputs> OpenNpy(const InputName& input, const InputOptions& options) {
 }
 
 }  // namespace quarry::input::internal
+
+quarry::Result<quarry::input::internal::Inputs> quarry::input::OpenNumpyArray(const std::string& path) {
+  return internal::OpenNpy(internal::ParseInputName(path), {});
+}

@@ -50,7 +50,7 @@ Result<std::vector<query::Point>> ReadTextPoints(const std::string& path) {
 
 /// An array of shape [points, 3].
 Result<std::vector<query::Point>> ReadNumpyPoints(const std::string& path) {
-  QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, {}));
+  QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenNumpyArray(path));
   const input::Input& input = *inputs.front();
   const Index3& dims = input.info().dims;
   if (input.info().complex)
