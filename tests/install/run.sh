@@ -49,6 +49,7 @@ lacks() {
     ! grep -q "$library" <<<"$loaded" || fail "$file loads $library"
   done
 }
+lacks "$prefix/bin/quarry" libmpi libgrpc libabsl libprotobuf libhdf5 libnetcdf libtiff
 lacks "$prefix/bin/quarry-write" libmpi libgrpc
 lacks "$prefix/bin/quarry-server" libmpi libhdf5 libnetcdf libtiff
 lacks "$libdir/libquarry_base.so" libprotobuf libgrpc libmpi
