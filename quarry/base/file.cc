@@ -200,7 +200,7 @@ Status MappedFile::Publish() {
       return ErrnoStatus(errno, "create", temporary_.string());
     named_ = true;
   }
-  QUARRY_RETURN_IF_ERROR(RenameDurably(temporary_, path_));
+  QUARRY_RETURN_IF_ERROR(Rename(temporary_, path_));
   named_ = false;
   return Status::Ok();
 }

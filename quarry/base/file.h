@@ -106,7 +106,8 @@ class MappedFile {
 
   std::span<std::byte> bytes() const { return bytes_; }
 
-  /// Syncs, and renames over `path`, as ReplaceFile. The memory is then gone.
+  /// Syncs, and renames over `path`: a power cut leaves the old file or the new one. The directory is not
+  /// synced, which would take longer than a small file. The memory is then gone.
   Status Publish();
 
  private:
