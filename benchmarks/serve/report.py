@@ -38,9 +38,9 @@ class Results:
                  if (r["question"], r["contestant"], r["read"]) == (question, contestant, read)]
         return statistics.median(found) if found else None
 
-    def got(self, contestant, what="seconds"):
-        """Median [s] over turns of what `quarry get` prints, or of the whole `command`; None if not measured."""
-        found = [r[what] for r in self.part("get") if r["contestant"] == contestant]
+    def got(self, question, contestant, what="seconds"):
+        """Median [s] over turns and boxes of what `quarry get` prints, or of the whole `command`; None if not measured."""
+        found = [r[what] for r in self.part("get") if (r["question"], r["contestant"]) == (question, contestant)]
         return statistics.median(found) if found else None
 
     def over_coder(self, contestant):
@@ -128,7 +128,7 @@ def against_h5py(results, question, contestant, wanted):
 
 def get_against_h5py(results, contestant, wanted):
     title = f"`quarry get` of the {results.titles['box']} to .npy, {place(contestant)}: of h5py + zfp into memory"
-    ours, before = (results.got(name) for name in (contestant, contestant + "-before"))
+    ours, before = (results.got("box", name) for name in (contestant, contestant + "-before"))
     return over_h5py(title, results.seconds("box", "h5py"), ours, before, wanted)
 
 
@@ -195,16 +195,18 @@ def times(results):
 
 GET = """## quarry get
 
-A {title} to a .npy file, page cache warm, server just started: medians of the seconds that the command prints, and of
+Boxes to a .npy file, page cache warm, server just started: medians of the seconds that the command prints, and of
 those from its start to its end. Releases print different parts of their work.
 
 """
 
 
 def get(results):
-    rows = [[NAMES[name], duration(results.got(name)), duration(results.got(name, "command"))]
+    rows = [[results.titles[question], NAMES[name]] +
+            [duration(results.got(question, name, what)) for what in ("seconds", "command")]
+            for question in dict.fromkeys(r["question"] for r in results.part("get"))
             for name in results.contestants("get")]
-    return GET.format(title=results.titles["box"]) + table(["", "printed", "whole command"], rows)
+    return GET + table(["", "", "printed", "whole command"], rows)
 
 
 ACCURACY = """## Layers of accuracy

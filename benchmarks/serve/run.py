@@ -40,6 +40,7 @@ NEEDED = ["numpy", "scipy", "matplotlib"]
 # Packages that a peer requires.
 PEERS = {
     "memmap": [], "h5py": ["h5py", "hdf5plugin"], "zarr": ["zarr", "zfpy"], "openvisus": ["openvisusnogui"]}
+GET_QUESTIONS = ["box", "unaligned"]
 PARTS = ["questions", "get", "coder", "accuracy", "clients", "wire", "first-picture", "memory"]
 PROGRAMS = ["quarry", "quarry-server", "quarry-write", "quarry-index", "client_bench", "codec_bench", "raw_stream"]
 MIB = 1 << 20
@@ -269,14 +270,17 @@ def measure_questions(args, contestants, questions):
     return results
 
 
-def measure_get(args, contestants, question):
-    """`quarry get` of the box to a .npy file, from programs that start and connect first."""
-    results, box, output = [], question["boxes"][0], args.out / "box.npy"
+def measure_get(args, contestants, questions):
+    """`quarry get` of boxes to a .npy file, from programs that start and connect first."""
+    results, output = [], args.out / "box.npy"
     for repeat in range(args.repeat):
-        say(f"turn {repeat + 1} of {args.repeat}: quarry get")
-        for contestant in contestants:
-            touch_memory(64 * MIB + 3 * question["answer_bytes"][0])
-            results.append({"contestant": contestant.name, "repeat": repeat} | contestant.get(box, output))
+        for key in GET_QUESTIONS:
+            question = questions[key]
+            say(f"turn {repeat + 1} of {args.repeat}: quarry get of {question['title']}")
+            for contestant in contestants:
+                touch_memory(64 * MIB + 3 * question["answer_bytes"][0])
+                turn = {"question": key, "contestant": contestant.name, "repeat": repeat}
+                results += [turn | contestant.get(box, output) for box in question["boxes"]]
     output.unlink()
     return results
 
@@ -485,7 +489,7 @@ def main():
         together = [contestant for contestant in contestants if contestant.name in ("quarry", "grpc", "h5py")]
         measure = {
             "questions": lambda: measure_questions(args, contestants, questions),
-            "get": lambda: measure_get(args, ways, questions["box"]),
+            "get": lambda: measure_get(args, ways, questions),
             "coder": lambda: measure_coder(args, directories, field, tolerance),
             "accuracy": lambda: measure_accuracy(args, field, tolerance),
             "clients": lambda: measure_clients(args, together),
