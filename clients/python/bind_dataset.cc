@@ -245,8 +245,8 @@ void BindDataset(nb::module_& m) {
       .def("watch", &Watch, "after"_a.none(), "patience"_a)
       .def(
           "statistics",
-          [](const Dataset& self, const Question& question, std::vector<double> percentiles,
-             int bins, std::optional<std::pair<double, double>> range, const std::string& scale) {
+          [](const Dataset& self, const Question& question, std::vector<double> percentiles, int bins,
+             std::optional<std::pair<double, double>> range, const std::string& scale) {
             const query::StatisticsRequest request{question, std::move(percentiles), bins, range,
                                                    Take(query::ParseHistogramScale(scale))};
             return Take(self.Run(false, [&](const client::Dataset& dataset, const CallOptions& options) {

@@ -99,7 +99,7 @@ enum class Encoding {
   kSamples,  ///< decoded by the server, which shares decoded patches between its clients
   kPatches,  ///< as stored: fewer bytes, decoded here
   kCoded,    ///< coded by the server for the question: fewest bytes of thin boxes, and of samples that need
-             ///< not be exact, see Transfer::recode. Where the target is an error, kAuto may come to it as well
+           ///< not be exact, see Transfer::recode. Where the target is an error, kAuto may come to it as well
 };
 
 /// How a server sends an answer.

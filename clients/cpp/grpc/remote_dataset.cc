@@ -89,7 +89,8 @@ class RemoteDataset final : public Dataset {
     QUARRY_RETURN_IF_ERROR(CheckRequest(request));
     pb::PlanReadRequest message;
     *message.mutable_query() = wire::ToProto(name_, request);
-    if (const auto path = connection_->PathFor(connection_->TransferOf(call.transfer).encoding, call.cancel)) *message.mutable_path() = wire::ToProto(*path);
+    if (const auto path = connection_->PathFor(connection_->TransferOf(call.transfer).encoding, call.cancel))
+      *message.mutable_path() = wire::ToProto(*path);
     QUARRY_ASSIGN_OR_RETURN(const pb::PlanReadResponse response,
                             connection_->Call<pb::PlanReadResponse>("PlanRead", message, call.cancel));
     QUARRY_ASSIGN_OR_RETURN(const auto described, DescriptionFor(request, call.cancel));
