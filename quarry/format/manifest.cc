@@ -145,20 +145,6 @@ Status Parse(std::string_view text, const Cancelled& cancelled, google::protobuf
   return Status::Ok();
 }
 
-/// Checks a manifest's own checksum, computed with zeros in its place.
-/// @returns the text for the parser
-Result<std::string> CheckText(std::string text) {
-  const std::size_t position = ChecksumPosition(text);
-  if (position == std::string::npos)
-    return DataLoss("the checksum at its end is missing; the file is damaged");
-  const std::string stored = text.substr(position, kChecksumDigits);
-  text.replace(position, kChecksumDigits, kChecksumDigits, '0');
-  const std::string computed = ChecksumText(TextChecksum(text));
-  if (stored != computed)
-    return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
-  return WithNegativeZeros(text);
-}
-
 /// Gives negative zeros a form that the parser keeps: it takes "-0" as an integer, which has no sign. Numbers
 /// end their line, and no string contains the end of one.
 std::string WithNegativeZeros(std::string_view text) {
@@ -171,6 +157,20 @@ std::string WithNegativeZeros(std::string_view text) {
     text = rest;
   }
   return kept.append(text);
+}
+
+/// Checks a manifest's own checksum, computed with zeros in its place.
+/// @returns the text for the parser
+Result<std::string> CheckText(std::string text) {
+  const std::size_t position = ChecksumPosition(text);
+  if (position == std::string::npos)
+    return DataLoss("the checksum at its end is missing; the file is damaged");
+  const std::string stored = text.substr(position, kChecksumDigits);
+  text.replace(position, kChecksumDigits, kChecksumDigits, '0');
+  const std::string computed = ChecksumText(TextChecksum(text));
+  if (stored != computed)
+    return DataLoss("checksum {} stored, {} computed; the file is damaged", stored, computed);
+  return WithNegativeZeros(text);
 }
 
 /// Puts the grid of a dataset.json from before there were several into the list.
