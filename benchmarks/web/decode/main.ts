@@ -16,7 +16,7 @@ async function jobsOf(dataset: string): Promise<DecodeJob[]> {
   const field = info.fields[0]!;
   const grid = gridOf(info, field.name);
   const query = {
-    selection: { dataset, field: field.name, step: steps[0]!.step }, grid, field, encoding: "patches" as const,
+    selection: { dataset, field: field.name, step: steps[0]!.step }, grid, field, encoding: "patches" as const, recode: 0,
     box: { begin: [0, 0, 0] as const, end: grid.dims }, first: grid.levels - 1, level: 0, focus: [0, 0, 0] as const, priority: 0,
   };
   const payloads = new Map<number, LevelPayload[]>();

@@ -1,5 +1,5 @@
 /** Boxes, patches and levels, and the samples of a level that are those of another one. */
-import type { Axis, Box, Brick, GridInfo, SampleType, Samples, Vec3 } from "./model";
+import type { Axis, Box, Brick, GridInfo, SampleType, Samples, Slice, Vec3 } from "./model";
 
 export const kAxes = [0, 1, 2] as const;
 
@@ -40,6 +40,16 @@ export function contains(outer: Box, inner: Box): boolean {
 export function levelBox(box: Box, level: number): Box {
   const scale = 2 ** level;
   return { begin: mapVec((a) => Math.ceil(box.begin[a] / scale)), end: mapVec((a) => Math.ceil(box.end[a] / scale)) };
+}
+
+/** The samples of a slice at a level: those in its plane, or the two planes around it. */
+export function sliceBox(grid: Pick<GridInfo, "dims">, { axis, index }: Slice, clip: Box, level: number): Box {
+  const step = 2 ** level;
+  const begin: [number, number, number] = [...clip.begin];
+  const end: [number, number, number] = [...clip.end];
+  begin[axis] = Math.floor(index / step) * step;
+  end[axis] = Math.min(grid.dims[axis], index % step === 0 ? index + 1 : begin[axis] + step + 1);
+  return { begin, end };
 }
 
 export function boxText(box: Box): string {

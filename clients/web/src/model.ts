@@ -155,7 +155,14 @@ export class ViewerError extends Error {
 
 // ---- Bricks: what is drawn
 
-/** The samples of one patch at one level. Never changes. */
+/** A plane across an axis. */
+export interface Slice {
+  readonly axis: Axis;
+  /** Level-0 sample, on which it lies. */
+  readonly index: number;
+}
+
+/** The samples of one patch at one level, or of a part of it. Never changes. */
 export interface Brick {
   readonly patch: number;
   readonly level: number;
@@ -163,10 +170,15 @@ export interface Brick {
   readonly box: Box;
   /** Payload is damaged: the samples are of a coarser level, or of a rougher layer. */
   readonly damaged: boolean;
-  /** Dense, x fastest, of the shape of `box`, as stored: what the cursor shows. */
+  /** Dense, x fastest, of the shape of `box`. */
   readonly samples: Samples;
   /** Validity of the samples, 1 or 0; null where none is missing. */
   readonly validity: Uint8Array | null;
+  /**
+   * Left out: the whole patch, as stored. Otherwise the samples around a slice, which a server has coded for it: its number in
+   * place of that of the patch, and the largest error of storing and coding together.
+   */
+  readonly part?: { readonly cell: number; readonly maxError: number };
 }
 
 /** The needs of a view, in the order of their importance; the store decides how to get them. */
@@ -178,6 +190,8 @@ export interface Want {
   /** Patches near this point come first. In level-0 samples. */
   readonly focus: Vec3;
   readonly tier: "visible" | "prefetch";
+  /** The box is that of this slice, whose samples may be wrong by this much more than as stored; 0: by nothing. */
+  readonly slice?: Slice & { readonly error: number };
 }
 
 /** A field at a step. */
@@ -218,8 +232,11 @@ export interface BrickSource {
   readonly step: FieldStepInfo;
   /** Patches along each axis. Patch (px, py, pz) has the number px + nx (py + ny pz). */
   readonly patches: Vec3;
-  /** The finest brick of a patch that is in memory and not finer than `finest`. */
-  best(patch: number, finest: number): Brick | null;
+  /**
+   * The finest brick of a patch that is in memory and not finer than `finest`: a whole one, or for a slice that of the part
+   * around it if that is finer.
+   */
+  best(patch: number, finest: number, slice?: Slice): Brick | null;
   /** Replaces the wants. Requests that no want needs any more are aborted. */
   want(wants: readonly Want[]): void;
   readonly status: LoadStatus;

@@ -3,7 +3,7 @@ import type { Box, FieldInfo, GridInfo, Samples, SampleType, Selection, Vec3 } f
 
 // ---- Questions, and what servers answer
 
-export type ReadEncoding = "patches" | "samples";
+export type ReadEncoding = "patches" | "samples" | "coded";
 
 export interface ReadQuery {
   readonly selection: Selection;
@@ -16,6 +16,8 @@ export interface ReadQuery {
   readonly level: number;
   readonly focus: Vec3 | null;
   readonly encoding: ReadEncoding;
+  /** The largest error that coding may add, in the unit of the field; 0: none. */
+  readonly recode: number;
   /** Among the streams of the page; smaller is sooner. */
   readonly priority: number;
 }
@@ -24,6 +26,7 @@ export interface HeaderLevel {
   readonly level: number;
   /** In samples of the level. */
   readonly box: Box;
+  /** The largest error of storing and coding together. */
   readonly maxError: number;
   readonly coverage: number;
   /** Payload that the level adds to those before. */
@@ -57,16 +60,16 @@ export interface PatchPayload {
 export interface SampleBlock {
   /** In samples of the level. */
   readonly box: Box;
-  /** Where payload is damaged: a coarser level, or this one in a rougher layer. */
-  readonly shown: number | null;
-  /** Little-endian, x fastest. A view of the message. */
+  /** Parts of it that show a coarser level or a rougher layer, for damaged payload. */
+  readonly damaged: readonly Box[];
+  /** Little-endian, x fastest, or coded. A view of the message. */
   readonly data: Uint8Array;
 }
 
 export type ReadEvent =
   | { readonly kind: "header"; readonly header: ReadHeader }
   | { readonly kind: "patches"; readonly level: number; readonly patches: readonly PatchPayload[] }
-  | { readonly kind: "samples"; readonly level: number; readonly blocks: readonly SampleBlock[] }
+  | { readonly kind: "samples" | "coded"; readonly level: number; readonly blocks: readonly SampleBlock[] }
   /** All of a level has come. */
   | { readonly kind: "level"; readonly level: number }
   | { readonly kind: "end" };
@@ -76,11 +79,14 @@ export type Reader = (query: ReadQuery, signal: AbortSignal) => AsyncIterable<Re
 
 // ---- Payload to samples
 
+/** The coder of a job whose only payload is a tile of a coded answer. */
+export const kTile = "tile";
+
 export interface DecodeJob {
   /** A number of the caller's choice. Levels of a patch continue only within an answer. */
   readonly answer: number;
   readonly patch: number;
-  /** Name of the coder, as in the manifest. */
+  /** Name of the coder, as in the manifest, or kTile. */
   readonly coder: string;
   readonly type: SampleType;
   /** The shape of the patch at level 0; patches at the far ends of the grid are smaller than others. */

@@ -10,6 +10,7 @@
 
 #include "quarry/base/checked_math.h"
 #include "quarry/codec/patch_reader.h"
+#include "quarry/codec/tile.h"
 #include "quarry/geometry/patch_grid.h"
 #include "xxhash.h"
 
@@ -115,6 +116,17 @@ QUARRY_EXPORT std::size_t quarry_reader_memory(const PatchReader* reader) {
   return static_cast<std::size_t>(reader->memory());
 }
 QUARRY_EXPORT void quarry_reader_close(PatchReader* reader) { delete reader; }
+
+/// Decodes a tile. 0, or a code of quarry::StatusCode.
+/// @param samples  nx ny nz of the type: at most kMaxTileSamples of 8 bytes
+QUARRY_EXPORT int quarry_tile_decode(int type, int nx, int ny, int nz, const std::byte* coded,
+                                     std::size_t size, std::byte* samples) {
+  const TileLayout layout{static_cast<DataType>(type), {nx, ny, nz}};
+  const Status status =
+      DecodeTile(layout, ByteSpan(coded, size),
+                 SamplePlace::Dense(samples, layout.shape, static_cast<std::size_t>(SizeOf(layout.type))));
+  return status.ok() ? 0 : Fail(status);
+}
 
 /// Text of the last error.
 QUARRY_EXPORT const char* quarry_error() { return error_text; }

@@ -51,6 +51,7 @@ interface Exports {
   readonly quarry_reader_validity: (reader: number) => number;
   readonly quarry_reader_memory: (reader: number) => number;
   readonly quarry_reader_close: (reader: number) => void;
+  readonly quarry_tile_decode: (type: number, nx: number, ny: number, nz: number, coded: number, size: number, samples: number) => number;
   readonly quarry_error: () => number;
 }
 
@@ -112,10 +113,19 @@ export class Decoder {
   advance(reader: Reader, level: LevelBytes): void {
     const code = this.withBytes([level.payload, level.mask], ([payload, mask]) =>
       this.exports.quarry_reader_advance(reader, payload!, level.payload.length, mask!, level.mask.length));
-    if (code === 0) return;
-    const text = this.errorText();
-    if (text.startsWith(OUT_OF_MEMORY)) throw tooLarge();
-    throw new ViewerError(code === DATA_LOSS ? "data_loss" : "internal", text);
+    this.check(code);
+  }
+
+  /** The samples of a tile of a coded answer. */
+  tile({ type, shape: [x, y, z] }: Pick<PatchLayout, "type" | "shape">, coded: Uint8Array): ArrayBuffer {
+    const room = new Uint8Array(x * y * z * (isWide(type) ? 8 : ARRAYS[type].BYTES_PER_ELEMENT));
+    // Room for samples comes first, where it is aligned.
+    const { code, samples } = this.withBytes([room, coded], ([to, from]) => ({
+      code: this.exports.quarry_tile_decode(TYPES[type], x, y, z, from!, coded.length, to!),
+      samples: this.exports.memory.buffer.slice(to, to! + room.length),
+    }));
+    this.check(code);
+    return samples;
   }
 
   /** A copy of the samples of the last level. */
@@ -188,6 +198,13 @@ export class Decoder {
     const result = this.call(() => use(begins));
     this.call(() => { this.exports.quarry_release(begin); });
     return result;
+  }
+
+  private check(code: number): void {
+    if (code === 0) return;
+    const text = this.errorText();
+    if (text.startsWith(OUT_OF_MEMORY)) throw tooLarge();
+    throw new ViewerError(code === DATA_LOSS ? "data_loss" : "internal", text);
   }
 
   private errorText(): string {

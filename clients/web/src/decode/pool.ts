@@ -1,7 +1,7 @@
 /** Decoding workers: the queue, by priority, and the running jobs. */
 
 import { ViewerError } from "../model";
-import type { DecodedPatch, DecodeJob, PatchDecoder } from "../reading";
+import { type DecodedPatch, type DecodeJob, kTile, type PatchDecoder } from "../reading";
 import { canDecode, samplesOf } from "./decoder";
 import type { DecodeReply, DecodeRequest, Reply, Request } from "./messages";
 
@@ -233,7 +233,7 @@ export class DecoderPool implements PatchDecoder {
 
 function check(job: DecodeJob): void {
   const count = job.payloads.length;
-  if (!canDecode(job.coder, job.type)) {
+  if (job.coder !== kTile && !canDecode(job.coder, job.type)) {
     throw new ViewerError("unimplemented",
       `this page does not decode ${job.type} of the coder "${job.coder}"; reload it for a newer one`);
   }

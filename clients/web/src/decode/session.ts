@@ -1,6 +1,7 @@
 /** Session of a worker: decodes patches one after the other, and keeps those whose finer levels will come. */
 
 import { ViewerError } from "../model";
+import { kTile } from "../reading";
 import { Decoder, type LevelBytes, type Reader } from "./decoder";
 import type { DecodeReply, DecodeRequest } from "./messages";
 
@@ -44,6 +45,7 @@ export class DecodeSession {
 
   /** @throws ViewerError about this patch alone */
   decode(request: DecodeRequest): DecodeReply {
+    if (request.coder === kTile) return this.tile(request);
     const key = `${request.answer}/${request.patch}`;
     const patch = this.take(key, request);
     try {
@@ -55,6 +57,16 @@ export class DecodeSession {
       throw patch.damage;
     } finally {
       this.putBack(key, patch, request.keep);
+    }
+  }
+
+  private tile(request: DecodeRequest): DecodeReply {
+    try {
+      const samples = this.decoder.tile(request, new Uint8Array(request.bytes));
+      return { kind: "decoded", id: request.id, level: 0, samples, validity: null, damage: null };
+    } finally {
+      if (this.decoder.broken) this.renew();
+      this.enforceLimits();
     }
   }
 

@@ -1,19 +1,44 @@
 /** Checks that the messages of an answer fit its question: a page must not trust other sizes. */
-import type { BlockExtent, LevelEnd, LevelExtent, PatchPayload as PatchMessage, PatchPayloads, ReadHeader as HeaderMessage,
-              SampleBlocks } from "../../build/proto/quarry/v1/service_pb";
+import type { BlockExtent, CodedTile, CodedTiles, LevelEnd, LevelExtent, PatchPayload as PatchMessage, PatchPayloads,
+              ReadHeader as HeaderMessage, SampleBlocks } from "../../build/proto/quarry/v1/service_pb";
 import { CallError } from "../errors";
-import { boxText, contains, intersect, isEmpty, levelBox, mapVec, patchBox, patchCounts, patchesMeeting, sameBox,
+import { boxText, contains, intersect, isEmpty, kAxes, levelBox, mapVec, patchBox, patchCounts, patchesMeeting, sameBox,
          shapeOf, sizeOf, volume } from "../geometry";
-import type { Box } from "../model";
+import type { Axis, Box } from "../model";
 import type { HeaderLevel, LevelPayload, PatchPayload, ReadHeader, ReadQuery, SampleBlock } from "../reading";
 import { count, integers, share } from "./convert";
 import { badAnswer } from "./errors";
 import { sampleType } from "./types";
 
-function extent(message: LevelExtent | BlockExtent): Box {
+/** Most samples of a tile of a coded answer: docs/protocol.md. */
+const kMostTileSamples = 2 ** 18;
+
+function extent(message: LevelExtent | BlockExtent | CodedTile): Box {
   const begin = integers(message.begin, "the begin of an extent", 0);
   const shape = integers(message.shape, "the shape of an extent", 0);
   return { begin, end: mapVec((a) => begin[a] + shape[a]) };
+}
+
+/**
+ * The sum of boxes that should not overlap: each corner with its sign, but for those that cancel. Boxes that together are
+ * another one, once each, have its corners.
+ */
+class Corners {
+  private readonly signs = new Map<string, number>();
+
+  add(box: Box, by: number): void {
+    for (let i = 0; i < 8; ++i) {
+      const ends = kAxes.map((a) => (i >> a) & 1);
+      const key = ends.map((end, a) => (end ? box.end : box.begin)[a as Axis]).join();
+      const sign = (this.signs.get(key) ?? 0) + (ends.filter((end) => end === 1).length % 2 === 0 ? by : -by);
+      if (sign === 0) this.signs.delete(key);
+      else this.signs.set(key, sign);
+    }
+  }
+
+  get cancel(): boolean {
+    return this.signs.size === 0;
+  }
 }
 
 /** XXH3 of nothing. */
@@ -32,6 +57,8 @@ export class AnswerCheck {
   private done = 0;
   /** Samples, or patches, of the current level that are still to come. */
   private left = 0;
+  /** Blocks of the current level, without those that are still to come. */
+  private corners = new Corners();
   private readonly seen = new Set<number>();
   private readonly damaged = new Set<number>();
   private readonly patchTotal: number;
@@ -61,6 +88,7 @@ export class AnswerCheck {
       throw badAnswer(`it announces levels ${levels.map((one) => one.level).join(", ")}`);
     }
     const resumed = this.levels !== null;
+    if (levels.some((one, i) => one.maxError > (this.levels?.[i]?.maxError ?? Infinity))) throw badAnswer("it goes on with larger errors");
     this.levels = levels;
     if (resumed) return null;
     this.startLevel();
@@ -91,25 +119,50 @@ export class AnswerCheck {
   samples(message: SampleBlocks): SampleBlock[] {
     const level = this.expect(message.level, "samples");
     const size = sizeOf(this.query.field.type);
+    return this.blocks(message.blocks, level, message.data, (samples) => samples * size,
+                       (one, box) => (this.isDamaged(one, message.level) ? [box] : []));
+  }
+
+  coded(message: CodedTiles): SampleBlock[] {
+    const level = this.expect(message.level, "coded");
+    return this.blocks(message.tiles, level, message.data, (samples, tile) => {
+      if (samples > kMostTileSamples) throw badAnswer(`a tile has ${samples} samples, more than ${kMostTileSamples}`);
+      return tile.size;
+    }, (tile, box) => tile.damaged.map((one) => {
+      const part = extent(one);
+      if (isEmpty(part) || !contains(box, part) || !this.isDamaged(one, message.level)) {
+        throw badAnswer(`a tile ${boxText(box)} of level ${message.level} has the damaged box ${boxText(part)}`);
+      }
+      return part;
+    }));
+  }
+
+  /** Blocks with their parts of the data, of which there are as many as `bytesOf` says. */
+  private blocks<T extends BlockExtent | CodedTile>(messages: readonly T[], { level, box: whole }: HeaderLevel, data: Uint8Array,
+                                                    bytesOf: (samples: number, message: T) => number,
+                                                    damaged: (message: T, box: Box) => readonly Box[]): SampleBlock[] {
     let offset = 0;
-    const out = message.blocks.map((one): SampleBlock => {
+    const out = messages.map((one): SampleBlock => {
       const box = extent(one);
       const samples = volume(shapeOf(box));
-      if (isEmpty(box) || !contains(level.box, box) || samples > this.left) {
-        throw badAnswer(`a block ${boxText(box)} of level ${message.level} does not fit into ${boxText(level.box)}`);
+      if (isEmpty(box) || !contains(whole, box) || samples > this.left) {
+        throw badAnswer(`a block ${boxText(box)} of level ${level} does not fit into ${boxText(whole)}`);
       }
-      if (samples * size > message.data.length - offset) throw badAnswer(`samples of ${boxText(box)} are too few`);
+      const bytes = bytesOf(samples, one);
+      if (bytes > data.length - offset) throw badAnswer(`the bytes of ${boxText(box)} are too few`);
       this.left -= samples;
-      offset += samples * size;
-      return { box, shown: this.shown(one, message.level), data: message.data.subarray(offset - samples * size, offset) };
+      this.corners.add(box, 1);
+      offset += bytes;
+      return { box, damaged: damaged(one, box), data: data.subarray(offset - bytes, offset) };
     });
-    if (offset !== message.data.length) throw badAnswer(`samples have ${message.data.length - offset} bytes too many`);
+    if (offset !== data.length) throw badAnswer(`a message has ${data.length - offset} bytes too many`);
     return out;
   }
 
   levelEnd({ level }: LevelEnd): void {
     this.expect(level, null);
-    if (this.left !== 0) throw badAnswer(`level ${level} ends with ${this.left} ${this.query.encoding} to come`);
+    if (this.left !== 0) throw badAnswer(`level ${level} ends with ${this.left} ${this.query.encoding === "patches" ? "patches" : "samples"} to come`);
+    if (!this.corners.cancel) throw badAnswer(`samples of level ${level} come twice, and others are missing`);
     ++this.done;
     this.startLevel();
   }
@@ -136,6 +189,9 @@ export class AnswerCheck {
       throw badAnswer(`it announces ${boxText(box)} of level ${message.level}, which was not asked for`);
     }
     if (!(message.maxError >= 0)) throw badAnswer(`it announces an error of ${message.maxError}`);
+    const { codingError } = message;
+    const most = this.query.encoding === "coded" ? this.query.recode : 0;
+    if (!(codingError >= 0 && codingError <= most)) throw badAnswer(`it is coded within ${codingError} instead of ${most}`);
     return { level: message.level, box, maxError: message.maxError, coverage: share(message.coverage, "a coverage"),
              bytes: count(message.bytes, "the bytes of a level") };
   }
@@ -143,8 +199,11 @@ export class AnswerCheck {
   private startLevel(): void {
     const next = this.levels?.[this.done];
     this.seen.clear();
-    if (next === undefined) this.left = 0;
-    else this.left = this.query.encoding === "patches" ? this.patchTotal : volume(shapeOf(next.box));
+    this.left = 0;
+    this.corners = new Corners();
+    if (next === undefined) return;
+    this.left = this.query.encoding === "patches" ? this.patchTotal : volume(shapeOf(next.box));
+    if (this.query.encoding !== "patches" && this.left > 0) this.corners.add(next.box, -1);
   }
 
   private expect(level: number, encoding: string | null): HeaderLevel {
@@ -155,15 +214,16 @@ export class AnswerCheck {
     return due;
   }
 
-  private shown(block: BlockExtent, level: number): number | null {
-    if (block.shownLevel === undefined && block.shownLayer === undefined) return null;
+  /** Whether a block shows something else, which must be rougher. */
+  private isDamaged(block: BlockExtent, level: number): boolean {
+    if (block.shownLevel === undefined && block.shownLayer === undefined) return false;
     const wanted = this.query.field.layer;
     const [shown, layer] = [block.shownLevel ?? level, block.shownLayer ?? wanted];
     const first = layer < wanted ? level : level + 1;
     if (layer > wanted || shown < first || shown >= this.query.grid.levels) {
       throw badAnswer(`it shows layer ${layer} of level ${shown} for level ${level}`);
     }
-    return shown;
+    return true;
   }
 
   private patchOf(message: PatchMessage): number {

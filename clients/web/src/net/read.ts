@@ -13,6 +13,8 @@ export interface ReadOptions {
   readonly sleep: Sleep;
 }
 
+const kEncodings = { patches: Encoding.PATCHES, samples: Encoding.SAMPLES, coded: Encoding.CODED } as const;
+
 function request(query: ReadQuery, resumeAfter: Uint8Array): Parameters<Client<typeof QuarryService>["read"]>[0] {
   const { selection, box, field } = query;
   return {
@@ -24,7 +26,8 @@ function request(query: ReadQuery, resumeAfter: Uint8Array): Parameters<Client<t
       focus: query.focus === null ? [] : [...query.focus],
       strict: false,
     },
-    encoding: query.encoding === "patches" ? Encoding.PATCHES : Encoding.SAMPLES,
+    encoding: kEncodings[query.encoding],
+    recode: query.recode > 0 ? { case: "recodeError", value: query.recode } : { case: undefined },
     resumeAfter,
   };
 }
@@ -41,6 +44,7 @@ function eventsOf(message: ReadResponse, check: AnswerCheck): ReadEvent[] {
     }
     case "patches": events.push({ kind: "patches", level: part.value.level, patches: check.patches(part.value) }); break;
     case "samples": events.push({ kind: "samples", level: part.value.level, blocks: check.samples(part.value) }); break;
+    case "coded": events.push({ kind: "coded", level: part.value.level, blocks: check.coded(part.value) }); break;
     default: if (levelEnd === undefined && readEnd === undefined) throw badAnswer("a message of the answer is empty");
   }
   if (levelEnd !== undefined) {

@@ -4,7 +4,7 @@
  * of the next, the samples of both are mixed: there are no seams.
  */
 import { levelBox, patchBox, patchNumber, sampleIndex } from "../geometry";
-import type { Axis, Box, Brick, GridInfo, Vec3 } from "../model";
+import type { Axis, Box, Brick, GridInfo, Slice, Vec3 } from "../model";
 import { planeAxes, pointOn } from "./layout";
 
 /** In composed slices, for a sample that is missing. */
@@ -18,7 +18,8 @@ export interface Bricks {
   readonly patches: Vec3;
   /** Numbers of damaged patches. */
   readonly damaged?: ReadonlySet<number>;
-  best(patch: number, finest: number): Brick | null;
+  /** The brick of a whole patch; for a slice perhaps that of the part around it. */
+  best(patch: number, finest: number, slice?: Slice): Brick | null;
 }
 
 /** Values as they are drawn: 0 is the least of the step, 1 the largest. So large numbers keep their digits. */
@@ -46,16 +47,18 @@ export function mix(a: number, b: number, share: number): number {
 export class Lattice {
   private readonly found = new Map<number, Brick | null>();
 
+  /** @param slice  that samples are for; others are not looked for in parts of patches */
   constructor(
     private readonly bricks: Bricks,
     private readonly finest: number,
     private readonly scale: Scale,
+    private readonly slice?: Slice,
   ) {}
 
   brick(patch: number): Brick | null {
     let brick = this.found.get(patch);
     if (brick === undefined) {
-      brick = this.bricks.best(patch, this.finest);
+      brick = this.bricks.best(patch, this.finest, this.slice);
       this.found.set(patch, brick);
     }
     return brick;
@@ -74,11 +77,20 @@ export class Lattice {
       Math.floor((iy * step) / patch[1]),
       Math.floor((iz * step) / patch[2]),
     );
-    const brick = this.brick(number);
+    let brick = this.brick(number);
+    // Next to patches that stay coarse, planes count that the part around the slice does not have.
+    if (brick?.part && !this.reaches(brick, level, [ix, iy, iz])) brick = this.bricks.best(number, this.finest);
     if (!brick) return kAbsent;
     if (brick.level > level) return this.between(brick.level, 2 ** (brick.level - level), ix, iy, iz);
     const finer = 2 ** (level - brick.level);
     return this.stored(brick, ix * finer, iy * finer, iz * finer);
+  }
+
+  /** Whether the part of a patch has what a sample of a level is made of. */
+  private reaches({ box, level: own }: Brick, level: number, at: Vec3): boolean {
+    const axis = this.slice!.axis;
+    const place = at[axis] * 2 ** (level - own);
+    return Math.floor(place) >= box.begin[axis] && Math.ceil(place) < box.end[axis];
   }
 
   private between(level: number, ratio: number, x: number, y: number, z: number): number {

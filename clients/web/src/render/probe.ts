@@ -1,23 +1,33 @@
-import { mapVec, patchNumber, sampleIndex } from "../geometry";
-import type { Axis, Vec3 } from "../model";
+import { kAxes, mapVec, patchNumber, sampleIndex } from "../geometry";
+import type { Axis, Brick, Vec3 } from "../model";
 import type { Bricks } from "./compose";
 
-/** The sample nearest to a point, as it is in memory. */
+/** The sample nearest to a point, as it is in memory: as stored, or as coded for a slice. */
 export interface Reading {
   readonly value: number;
   readonly missing: boolean;
   readonly level: number;
   readonly damaged: boolean;
+  /** The largest error of storing and coding together, where it was coded for a slice; null: it is as stored. */
+  readonly codedWithin: number | null;
   /** Level-0 index of the sample. */
   readonly sample: Vec3;
 }
 
-/** The nearest sample of the finest brick there; null where no brick is, or outside of the grid. */
-export function readingAt(bricks: Bricks, index: Vec3, finest = 0): Reading | null {
+/**
+ * The nearest sample of the finest brick there; null where no brick is, or outside of the grid.
+ * @param slices  those through the point count as well
+ */
+export function readingAt(bricks: Bricks, index: Vec3, finest = 0, slices = false): Reading | null {
   const { dims, patch } = bricks.grid;
   const whole = mapVec((a) => Math.min(dims[a] - 1, Math.round(index[a])));
   if (whole.some((i) => i < 0)) return null;
-  const brick = bricks.best(patchNumber(bricks.patches, ...mapVec((a) => Math.floor(whole[a] / patch[a]))), finest);
+  const number = patchNumber(bricks.patches, ...mapVec((a) => Math.floor(whole[a] / patch[a])));
+  let brick: Brick | null = null;
+  for (const slice of [undefined, ...(slices ? kAxes.map((axis) => ({ axis, index: whole[axis] })) : [])]) {
+    const other = bricks.best(number, finest, slice);
+    if (other && !(brick && brick.level <= other.level)) brick = other;
+  }
   if (!brick) return null;
   const step = 2 ** brick.level;
   const { begin, end } = brick.box;
@@ -25,7 +35,8 @@ export function readingAt(bricks: Bricks, index: Vec3, finest = 0): Reading | nu
   const place = sampleIndex(brick.box, ...at);
   const value = brick.samples[place]!;
   const missing = brick.validity?.[place] === 0 || !Number.isFinite(value);
-  return { value, missing, level: brick.level, damaged: brick.damaged, sample: mapVec((a) => at[a] * step) };
+  const codedWithin = brick.part?.maxError ?? null;
+  return { value, missing, level: brick.level, damaged: brick.damaged, codedWithin, sample: mapVec((a) => at[a] * step) };
 }
 
 export interface LinePoint {

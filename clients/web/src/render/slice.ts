@@ -67,7 +67,7 @@ export class SlicePicture {
     let finest = wish.bricks.grid.levels - 1;
     for (let v = 0; v < frame.patchCount[1]; ++v)
       for (let u = 0; u < frame.patchCount[0] && finest > wish.level; ++u)
-        finest = Math.min(finest, wish.bricks.best(slicePatch(wish.bricks, frame, u, v), wish.level)?.level ?? finest);
+        finest = Math.min(finest, wish.bricks.best(slicePatch(wish.bricks, frame, u, v), wish.level, frame)?.level ?? finest);
     return sliceFrame(wish.bricks, wish.axis, wish.index, wish.clip, finest);
   }
 
@@ -125,7 +125,7 @@ export class SlicePicture {
     const { wish, frame } = this;
     if (!wish || !frame || this.dirty.size === 0) return false;
     const { bricks } = wish;
-    const lattice = new Lattice(bricks, frame.level, wish.scale);
+    const lattice = new Lattice(bricks, frame.level, wish.scale, frame);
     const done: number[] = [];
     for (const i of this.dirty) {
       const [u, v] = [i % frame.patchCount[0], Math.floor(i / frame.patchCount[0])];

@@ -108,7 +108,7 @@ export class VolumePicture {
     if (!this.wish) return;
     for (const brick of bricks) {
       const place = this.placeOf(brick.patch);
-      if (place < 0 || brick.level < this.wish.level || brick.level - this.wish.level >= this.levels.length) continue;
+      if (brick.part || place < 0 || brick.level < this.wish.level || brick.level - this.wish.level >= this.levels.length) continue;
       const waiting = this.queue.get(place);
       if ((waiting?.level ?? 255) < brick.level || this.residency.levels[place]! < brick.level - this.wish.level) continue;
       this.queue.set(place, brick);

@@ -1,9 +1,15 @@
-/** Blocks of samples to bricks of whole patches. Blocks may be parts of a patch, or lie in several. */
+/** Blocks of samples to bricks: whole patches, as far as they lie in the box of the answer. Blocks may be parts of a patch, or lie in several. */
 import { intersect, isEmpty, levelBox, mapVec, newSamples, patchBox, patchCounts, patchNumbers, shapeOf,
          volume } from "../geometry";
 import type { Box, Brick, FieldInfo, GridInfo, Samples } from "../model";
-import type { SampleBlock } from "../reading";
-import { copyBox, samplesFrom, validityOf } from "./samples";
+import { copyBox, validityOf } from "./samples";
+
+/** Samples of a box of a level, and parts of it that show something rougher, for damaged payload. */
+export interface Block {
+  readonly box: Box;
+  readonly damaged: readonly Box[];
+  readonly samples: Samples;
+}
 
 interface Part {
   readonly box: Box;
@@ -15,15 +21,13 @@ interface Part {
 export class Assembler {
   private readonly parts = new Map<number, Part>();
 
-  constructor(private readonly grid: GridInfo, private readonly field: FieldInfo) {}
+  /** @param box  of the answer, in level-0 samples */
+  constructor(private readonly grid: GridInfo, private readonly field: FieldInfo, private readonly box: Box) {}
 
   /** Returns the bricks that are now whole. The blocks lie in the grid. */
-  add(level: number, blocks: readonly SampleBlock[]): Brick[] {
+  add(level: number, block: Block): Brick[] {
     const done: Brick[] = [];
-    for (const block of blocks) {
-      const samples = samplesFrom(this.field.type, block.data);
-      for (const patch of this.patchesOf(block.box, level)) this.fill(patch, level, block, samples, done);
-    }
+    for (const patch of this.patchesOf(block.box, level)) this.fill(patch, level, block, done);
     return done;
   }
 
@@ -35,8 +39,8 @@ export class Assembler {
     });
   }
 
-  private fill(patch: number, level: number, block: SampleBlock, samples: Samples, done: Brick[]): void {
-    const box = this.parts.get(patch)?.box ?? levelBox(patchBox(this.grid, patch), level);
+  private fill(patch: number, level: number, block: Block, done: Brick[]): void {
+    const box = this.parts.get(patch)?.box ?? levelBox(intersect(patchBox(this.grid, patch), this.box), level);
     if (isEmpty(intersect(box, block.box))) return;
     let part = this.parts.get(patch);
     if (part === undefined) {
@@ -44,8 +48,8 @@ export class Assembler {
       part = { box, samples: newSamples(this.field.type, count), left: count, damaged: false };
       this.parts.set(patch, part);
     }
-    part.left -= copyBox(samples, block.box, part.samples, box);
-    part.damaged ||= block.shown !== null;
+    part.left -= copyBox(block.samples, block.box, part.samples, box);
+    part.damaged ||= block.damaged.some((one) => !isEmpty(intersect(one, box)));
     if (part.left > 0) return;
     this.parts.delete(patch);
     const validity = validityOf(part.samples, this.field.fill);

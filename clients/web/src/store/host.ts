@@ -34,6 +34,8 @@ export interface Opened {
   readonly selection: Selection;
   readonly holdings: Holdings;
   readonly encoding: ReadEncoding;
+  /** Whether slices may come coded. */
+  readonly codes: boolean;
   /** No later step was known. */
   readonly isNewest: boolean;
 }

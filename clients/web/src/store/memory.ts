@@ -1,5 +1,6 @@
 /** The bricks in memory, under one budget for all fields and steps of the page. */
 import type { Brick, Selection } from "../model";
+import type { Cells } from "./cells";
 
 export interface Entry {
   readonly brick: Brick;
@@ -13,13 +14,18 @@ export interface Entry {
   used: number;
 }
 
+/** The whole patch, or its part: see Cells. */
+export function cellOf(brick: Brick): number {
+  return brick.part?.cell ?? brick.patch;
+}
+
 /** Rank of an entry for its current users. */
 export type Rank = "recent" | "prefetch" | "visible";
 
 /** Somebody who uses bricks. */
 export interface Holder {
-  rank(patch: number, level: number): Rank;
-  /** A patch has another brick, or one less. */
+  rank(cell: number, level: number): Rank;
+  /** A cell has another brick, or one less. */
   changed(entry: Entry, added: boolean): void;
 }
 
@@ -28,17 +34,19 @@ const kRanks: readonly Rank[] = ["recent", "prefetch", "visible"];
 /** The bricks of a field at a step. They outlive their holders. */
 export class Holdings {
   readonly holders = new Set<Holder>();
-  private readonly patches = new Map<number, (Entry | undefined)[]>();
+  /** The cells of the grid of the field, once somebody holds it. */
+  cells: Cells | null = null;
+  private readonly cellEntries = new Map<number, (Entry | undefined)[]>();
 
   constructor(readonly selection: Selection, readonly stamp: string) {}
 
-  get(patch: number, level: number): Entry | null {
-    return this.patches.get(patch)?.[level] ?? null;
+  get(cell: number, level: number): Entry | null {
+    return this.cellEntries.get(cell)?.[level] ?? null;
   }
 
   /** The finest that is not finer than `finest`. */
-  best(patch: number, finest: number): Entry | null {
-    const entries = this.patches.get(patch);
+  best(cell: number, finest: number): Entry | null {
+    const entries = this.cellEntries.get(cell);
     for (let level = finest; level < (entries?.length ?? 0); ++level) {
       const entry = entries![level];
       if (entry !== undefined) return entry;
@@ -47,8 +55,8 @@ export class Holdings {
   }
 
   /** The coarsest that is finer than `level`. */
-  finer(patch: number, level: number): Entry | null {
-    const entries = this.patches.get(patch);
+  finer(cell: number, level: number): Entry | null {
+    const entries = this.cellEntries.get(cell);
     for (let l = Math.min(level, entries?.length ?? 0) - 1; l >= 0; --l) {
       const entry = entries![l];
       if (entry !== undefined) return entry;
@@ -57,32 +65,32 @@ export class Holdings {
   }
 
   get isEmpty(): boolean {
-    return this.patches.size === 0;
+    return this.cellEntries.size === 0;
   }
 
   *all(): Generator<Entry> {
-    for (const entries of this.patches.values()) for (const entry of entries) if (entry !== undefined) yield entry;
+    for (const entries of this.cellEntries.values()) for (const entry of entries) if (entry !== undefined) yield entry;
   }
 
   rank(entry: Entry): number {
     let rank = 0;
-    for (const holder of this.holders) rank = Math.max(rank, kRanks.indexOf(holder.rank(entry.brick.patch, entry.brick.level)));
+    for (const holder of this.holders) rank = Math.max(rank, kRanks.indexOf(holder.rank(cellOf(entry.brick), entry.brick.level)));
     return rank;
   }
 
   set(entry: Entry): void {
-    const { patch, level } = entry.brick;
-    const entries = this.patches.get(patch) ?? [];
-    entries[level] = entry;
-    this.patches.set(patch, entries);
+    const cell = cellOf(entry.brick);
+    const entries = this.cellEntries.get(cell) ?? [];
+    entries[entry.brick.level] = entry;
+    this.cellEntries.set(cell, entries);
   }
 
   remove(entry: Entry): void {
-    const { patch, level } = entry.brick;
-    const entries = this.patches.get(patch);
-    if (entries?.[level] !== entry) return;
-    entries[level] = undefined;
-    if (entries.every((one) => one === undefined)) this.patches.delete(patch);
+    const cell = cellOf(entry.brick);
+    const entries = this.cellEntries.get(cell);
+    if (entries?.[entry.brick.level] !== entry) return;
+    entries[entry.brick.level] = undefined;
+    if (entries.every((one) => one === undefined)) this.cellEntries.delete(cell);
   }
 }
 
@@ -129,8 +137,7 @@ export class Memory {
 
   /** Keeps the brick, and evicts less valuable ones for it. False: all others are more valuable. */
   add(holdings: Holdings, entry: Entry): boolean {
-    const { patch, level } = entry.brick;
-    const old = holdings.get(patch, level);
+    const old = holdings.get(cellOf(entry.brick), entry.brick.level);
     if (old !== null && (!old.brick.damaged || entry.brick.damaged)) return true;
     if (old !== null) this.remove(holdings, old);
     const rank = holdings.rank(entry);

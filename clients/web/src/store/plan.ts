@@ -1,15 +1,18 @@
 /** From needs to questions: which boxes, which levels, in which order. Pure. */
-import { mapVec, samplesOf, shapeOf, volume } from "../geometry";
+import { intersect, mapVec, samplesOf, shapeOf, volume } from "../geometry";
 import type { Box, GridInfo, Vec3 } from "../model";
+import type { Cells, Window } from "./cells";
 import type { Need } from "./needs";
 
 export interface Question {
-  /** Level-0 samples: whole patches. */
+  /** Level-0 samples: whole patches, or their parts in a window. */
   readonly box: Box;
+  /** The window whose samples a server codes; null: whole patches, as stored. */
+  readonly window: Window | null;
   /** Coarsest level and the finest. */
   readonly first: number;
   readonly level: number;
-  /** Patches to ask for; the box may have others, which are there already. */
+  /** Patches or parts of them to ask for; the box may have others, which are there already. */
   readonly patches: readonly number[];
   readonly focus: Vec3;
   /** Number of the want that it serves first. */
@@ -125,17 +128,37 @@ function layersOf(needs: readonly Need[], levels: number, has: (patch: number, l
   return layers;
 }
 
+/** The needs of whole patches, and of each window. */
+function byWindow(needs: Iterable<Need>, cells: Cells | null): Map<Window | null, Need[]> {
+  const groups = new Map<Window | null, Need[]>();
+  for (const need of needs) {
+    const window = need.samples === undefined ? null : cells!.windowOf(need.patch);
+    const some = groups.get(window);
+    if (some === undefined) groups.set(window, [need]);
+    else some.push(need);
+  }
+  return groups;
+}
+
+/** The samples of patches at some positions, or of their parts. */
+function boxIn(grid: Pick<GridInfo, "dims" | "patch">, positions: Box, window: Window | null): Box {
+  const box = samplesOf(grid, positions);
+  return window === null ? box : intersect(box, window.box);
+}
+
 /**
  * Coarse layers come first; within a layer, the boxes of earlier wants.
- * @param has  whether a patch's level is in memory or on its way
+ * @param has    whether a cell's level is in memory or on its way
+ * @param cells  null: all needs are of whole patches
  */
 export function plan(grid: Pick<GridInfo, "dims" | "patch" | "levels">, needs: Iterable<Need>,
-                     has: (patch: number, level: number) => boolean): Question[] {
-  const layers = layersOf([...needs], grid.levels, has);
-  return layers.flatMap(({ first, level, needs: missing }) => boxesOf(missing).map((one): Question => {
-    const { focus, want } = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
-    return { box: samplesOf(grid, one.box), first, level, patches: one.needs.map((need) => need.patch), focus, want };
-  }).sort((a, b) => a.want - b.want));
+                     has: (patch: number, level: number) => boolean, cells: Cells | null = null): Question[] {
+  const questions = [...byWindow(needs, cells)].flatMap(([window, some]) => layersOf(some, grid.levels, has).flatMap(
+    ({ first, level, needs: missing }) => boxesOf(missing).map((one): Question => {
+      const { focus, want } = one.needs.reduce((a, b) => (b.want < a.want ? b : a));
+      return { box: boxIn(grid, one.box, window), window, first, level, patches: one.needs.map((need) => need.patch), focus, want };
+    })));
+  return questions.sort((a, b) => b.first - a.first || a.want - b.want);
 }
 
 /** Two halves of a question about several patches, to find the one that cannot be answered. */
@@ -146,6 +169,6 @@ export function halves(grid: Pick<GridInfo, "dims" | "patch">, question: Questio
   const at = box.begin[axis] + Math.ceil(shape[axis] / 2);
   const sides = [needs.filter((one) => one.position[axis] < at), needs.filter((one) => one.position[axis] >= at)];
   return sides.filter((side) => side.length > 0).map((side) => ({
-    ...question, box: samplesOf(grid, bounding(side)), patches: side.map((need) => need.patch),
+    ...question, box: boxIn(grid, bounding(side), question.window), patches: side.map((need) => need.patch),
   }));
 }

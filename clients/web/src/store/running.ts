@@ -1,12 +1,15 @@
 /** One question while it is answered: from events to bricks. */
-import { levelBox, levelBytes, patchBox, shapeOf } from "../geometry";
+import { asViewerError } from "../errors";
+import { levelBox, levelBytes, patchBox, shapeOf, sizeOf, volume } from "../geometry";
 import type { Brick, FieldInfo, GridInfo } from "../model";
 import { ViewerError } from "../model";
-import type { DecodedPatch, HeaderLevel, PatchDecoder, PatchPayload, ReadEvent, ReadHeader } from "../reading";
-import { Assembler } from "./assemble";
+import { type DecodedPatch, type HeaderLevel, kTile, type PatchDecoder, type PatchPayload, type ReadEvent, type ReadHeader,
+         type SampleBlock } from "../reading";
+import { Assembler, type Block } from "./assemble";
+import { cellOf } from "./memory";
 import type { Tier } from "./needs";
 import type { Question } from "./plan";
-import { spread } from "./samples";
+import { samplesFrom, spread } from "./samples";
 
 /** Most samples that wait for decoding; the stream waits then. [bytes] */
 const kMostDecoding = 48 * 2 ** 20;
@@ -14,6 +17,8 @@ const kMostDecoding = 48 * 2 ** 20;
 export interface Receiver {
   readonly grid: GridInfo;
   readonly field: FieldInfo;
+  /** The patch of a cell. */
+  patchOf(cell: number): number;
   header(running: Running, header: ReadHeader): void;
   brick(brick: Brick, level: HeaderLevel, payload: number): void;
   /** A level was sent. */
@@ -26,6 +31,11 @@ export interface Receiver {
   undecodable(reason: string): void;
   /** No level of a patch can be read. */
   lost(patch: number): void;
+}
+
+/** Errors of a decoder that will decode nothing. */
+function isGone(code: string): boolean {
+  return code === "unavailable" || code === "unimplemented";
 }
 
 let answers = 0;
@@ -43,6 +53,10 @@ export class Running {
   private readonly damaged = new Set<number>();
   /** For each patch: its last job. */
   private readonly last = new Map<number, Promise<void>>();
+  private readonly assembler: Assembler;
+  private tiles = 0;
+  /** The first cell of the parts of patches that come. */
+  private readonly firstCell: number;
   private levels: readonly HeaderLevel[] = [];
   private decoding = new Set<Promise<void>>();
   private decodingBytes = 0;
@@ -50,6 +64,8 @@ export class Running {
 
   constructor(readonly question: Question, private readonly receiver: Receiver, private readonly decoder: PatchDecoder | null) {
     this.next = new Map(question.patches.map((patch) => [patch, question.first]));
+    this.assembler = new Assembler(receiver.grid, receiver.field, question.box);
+    this.firstCell = question.patches[0]! - receiver.patchOf(question.patches[0]!);
   }
 
   get aborted(): boolean {
@@ -68,12 +84,12 @@ export class Running {
   }
 
   async run(events: AsyncIterable<ReadEvent>): Promise<void> {
-    const assembler = new Assembler(this.receiver.grid, this.receiver.field);
     try {
       for await (const event of events) {
         if (this.aborted) return;
         if (event.kind === "header") this.header(event.header);
-        else if (event.kind === "samples") this.samples(assembler, event.level, event.blocks);
+        else if (event.kind === "samples") this.samples(event.level, event.blocks);
+        else if (event.kind === "coded") await this.coded(event.level, event.blocks);
         else if (event.kind === "patches") await this.patches(event.level, event.patches);
         else if (event.kind === "level") this.levelEnd();
         if (this.failure !== null) throw this.failure;
@@ -100,28 +116,79 @@ export class Running {
   }
 
   private deliver(brick: Brick, payload: number): void {
-    if (this.aborted || !this.next.has(brick.patch)) return;
-    this.next.set(brick.patch, brick.level - 1);
+    const cell = cellOf(brick);
+    if (this.aborted || !this.next.has(cell)) return;
+    this.next.set(cell, brick.level - 1);
     this.receiver.brick(brick, this.at(brick.level), payload);
   }
 
-  private samples(assembler: Assembler, level: number, blocks: Parameters<Assembler["add"]>[1]): void {
-    for (const brick of assembler.add(level, blocks)) this.deliver(brick, brick.samples.byteLength);
+  private samples(level: number, blocks: readonly SampleBlock[]): void {
+    for (const block of blocks) this.assemble(level, { ...block, samples: samplesFrom(this.receiver.field.type, block.data) }, null);
+  }
+
+  /** @param coded  [bytes] of the block where it was coded: its bricks are parts of patches */
+  private assemble(level: number, block: Block, coded: number | null): void {
+    for (const brick of this.assembler.add(level, block)) {
+      if (coded === null) this.deliver(brick, brick.samples.byteLength);
+      else {
+        const part = { cell: this.firstCell + brick.patch, maxError: this.at(level).maxError };
+        this.deliver({ ...brick, part }, Math.round((coded * brick.samples.length) / block.samples.length));
+      }
+    }
+  }
+
+  private async coded(level: number, blocks: readonly SampleBlock[]): Promise<void> {
+    for (const block of blocks) {
+      const bytes = volume(shapeOf(block.box)) * sizeOf(this.receiver.field.type);
+      await this.room(bytes);
+      void this.track(bytes, this.decodeTile(level, block));
+    }
+  }
+
+  /** Never rejects. */
+  private async decodeTile(level: number, block: SampleBlock): Promise<void> {
+    const { type } = this.receiver.field;
+    try {
+      const { samples } = await this.decoder!.decode({
+        answer: this.answer, patch: this.tiles++, coder: kTile, type, shape: shapeOf(block.box), levels: 1, target: 0, keep: false,
+        payloads: [{ mask: new Uint8Array(0), maskChecksum: 0n, payload: block.data, checksum: 0n }], priority: this.priority(level),
+      }, this.abort.signal);
+      this.assemble(level, { ...block, samples }, block.data.length);
+    } catch (reason) {
+      if (this.aborted) return;
+      const { code, message } = asViewerError(reason);
+      // The server has coded it just now: damage came on the way, and asking again helps.
+      this.failure ??= new ViewerError(isGone(code) ? "unimplemented" : code === "data_loss" ? "internal" : code, `cannot decode a part of a slice: ${message}`);
+    }
+  }
+
+  /** Waits while too much is being decoded. */
+  private async room(bytes: number): Promise<void> {
+    while (this.decodingBytes > 0 && this.decodingBytes + bytes > kMostDecoding) await Promise.race(this.decoding);
+  }
+
+  private track(bytes: number, work: Promise<void>): Promise<void> {
+    this.decodingBytes += bytes;
+    const task: Promise<void> = work.finally(() => {
+      this.decodingBytes -= bytes;
+      this.decoding.delete(task);
+    });
+    this.decoding.add(task);
+    return task;
   }
 
   private async patches(level: number, patches: readonly PatchPayload[]): Promise<void> {
     for (const patch of patches) {
       if (!this.next.has(patch.patch)) continue;
       const bytes = levelBytes(patchBox(this.receiver.grid, patch.patch), level, this.receiver.field.type);
-      while (this.decodingBytes > 0 && this.decodingBytes + bytes > kMostDecoding) await Promise.race(this.decoding);
-      this.decodingBytes += bytes;
-      const task: Promise<void> = this.decode(patch, level, this.last.get(patch.patch)).finally(() => {
-        this.decodingBytes -= bytes;
-        this.decoding.delete(task);
-      });
-      this.last.set(patch.patch, task);
-      this.decoding.add(task);
+      await this.room(bytes);
+      this.last.set(patch.patch, this.track(bytes, this.decode(patch, level, this.last.get(patch.patch))));
     }
+  }
+
+  private priority(level: number): number {
+    const { levels } = this.receiver.grid;
+    return (this.tier === "prefetch" ? levels : 0) + levels - level;
   }
 
   /** Never rejects. */
@@ -157,7 +224,7 @@ export class Running {
     return {
       answer: this.answer, patch, coder: field.coder, type: field.type, shape: shapeOf(patchBox(grid, patch)),
       levels: grid.levels, target, payloads: levels, keep: level > this.question.level && !payload.damaged,
-      priority: (this.tier === "prefetch" ? grid.levels : 0) + grid.levels - level,
+      priority: this.priority(level),
     };
   }
 
@@ -198,8 +265,7 @@ export class Running {
       if (this.next.delete(patch)) this.receiver.refused(patch);
     } else {
       // Without a decoder, for any reason, servers decode.
-      const isGone = reason.code === "unavailable" || reason.code === "unimplemented";
-      this.failure ??= isGone ? new ViewerError("unimplemented", reason.message) : reason;
+      this.failure ??= isGone(reason.code) ? new ViewerError("unimplemented", reason.message) : reason;
     }
   }
 }

@@ -1,13 +1,15 @@
 /** The bricks of one field at one step, as a view sees them. */
 import { isTransient } from "../errors";
 import { levelBox, patchBox, patchCounts, sizeOf, thin, volume } from "../geometry";
-import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, LoadStatus, Selection, Vec3, Want } from "../model";
+import type { Brick, BrickSource, DatasetInfo, FieldInfo, FieldStepInfo, GridInfo, LoadStatus, Selection, Slice, Vec3,
+              Want } from "../model";
 import { ViewerError } from "../model";
 import type { HeaderLevel, ReadEncoding, ReadHeader } from "../reading";
 import { Announcer, type Listener } from "./announcer";
+import { Cells } from "./cells";
 import { type LoadEvent, messageOf } from "./load_state";
 import type { Host, MemoryUser, Opened } from "./host";
-import type { Entry, Holder, Holdings, Rank } from "./memory";
+import { cellOf, type Entry, type Holder, type Holdings, type Rank } from "./memory";
 import { brickBytes, type Need, type Needs, needsOf, sameWants, type Subject, type Tier } from "./needs";
 import { halves, plan, type Question } from "./plan";
 import { Progress } from "./progress";
@@ -15,7 +17,7 @@ import type { Receiver, Running } from "./running";
 import { canThin } from "./samples";
 import { Traffic } from "./traffic";
 
-const kNone: Needs = { patches: new Map(), bytes: 0, wished: 0, limited: false };
+const kNone: Needs = { patches: new Map(), windows: [], bytes: 0, wished: 0, limited: false };
 /** Times that the decoder may give a patch up. */
 const kMostRefusals = 3;
 
@@ -30,7 +32,8 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
   encoding: ReadEncoding;
   private readonly isNewest: boolean;
   private readonly holdings: Holdings;
-  private readonly subject: Subject;
+  private readonly cells: Cells;
+  private subject: Subject;
   private readonly announcer = new Announcer(() => this.status);
   private wants: readonly Want[] = [];
   private visible = kNone;
@@ -61,7 +64,11 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     ({ info: this.info, field: this.field, grid: this.grid, step: this.step, selection: this.selection } = opened);
     ({ holdings: this.holdings, encoding: this.encoding, isNewest: this.isNewest } = opened);
     const { dims, patch, levels } = this.grid;
-    this.subject = { dims, patch, levels, field: this.field, hasMissing: this.step.hasMissing };
+    this.cells = this.holdings.cells ??= new Cells(this.grid);
+    const has = (one: number, level: number): boolean =>
+      this.holdings.get(one, level) !== null || (canThin(this.field) && this.holdings.finer(one, level) !== null);
+    const slices = { cells: this.cells, has };
+    this.subject = { dims, patch, levels, field: this.field, hasMissing: this.step.hasMissing, slices: opened.codes ? slices : null };
     this.patches = patchCounts(this.grid);
     this.progress = new Progress(levels, this.visible.patches, this.shown);
     this.traffic = this.newTraffic();
@@ -71,11 +78,28 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
 
   // ---- For views
 
-  best(patch: number, finest: number): Brick | null {
-    const entry = this.holdings.best(patch, Math.max(0, Math.floor(finest)));
+  best(patch: number, finest: number, slice?: Slice): Brick | null {
+    const from = Math.max(0, Math.floor(finest));
+    const whole = this.holdings.best(patch, from);
+    const entry = slice === undefined ? whole : (this.partOf(patch, slice, from, whole?.brick.level ?? this.grid.levels) ?? whole);
     if (entry === null) return null;
     this.host.memory.touch(entry);
     return entry.brick;
+  }
+
+  /** The finest part of a patch around a slice, of levels before `end`. */
+  private partOf(patch: number, slice: Slice, finest: number, end: number): Entry | null {
+    for (let level = finest; level < end; ++level) {
+      for (const first of this.cells.around(slice, level)) {
+        const entry = this.holdings.get(first + patch, level);
+        if (entry !== null) return entry;
+      }
+    }
+    return null;
+  }
+
+  patchOf(cell: number): number {
+    return this.cells.patchOf(cell);
   }
 
   want(wants: readonly Want[]): void {
@@ -159,7 +183,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     const needs = tier === "visible" ? this.visible : this.prefetch;
     const has = (patch: number, level: number): boolean => this.has(patch, level, needs.patches.get(patch)!.target);
     const extra = this.extra.filter((one) => one.tier === tier).map((one) => one.question);
-    return [...extra, ...plan(this.grid, needs.patches.values(), has)];
+    return [...extra, ...plan(this.grid, needs.patches.values(), has, this.cells)];
   }
 
   start(running: Running): void {
@@ -212,9 +236,9 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     if (brick.damaged) this.damaged.add(brick.patch);
     const entry: Entry = {
       brick, payload, used: 0, maxError: level.maxError, coverage: level.coverage,
-      bytes: brickBytes(this.subject, brick.patch, brick.level),
+      bytes: brickBytes(this.subject, this.cells.boxOf(cellOf(brick)), brick.level),
     };
-    if (!this.host.memory.add(this.holdings, entry)) this.noRoom.add(`${brick.patch}/${brick.level}`);
+    if (!this.host.memory.add(this.holdings, entry)) this.noRoom.add(`${cellOf(brick)}/${brick.level}`);
   }
 
   level(): void {
@@ -238,12 +262,12 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     this.damage ??= reason;
   }
 
-  lost(patch: number): void {
-    const target = this.visible.patches.get(patch)?.target ?? 0;
-    const before = this.shown(patch, target);
-    this.damaged.add(patch);
-    this.lostPatches.add(patch);
-    this.progress.change(patch, before, this.shown(patch, target));
+  lost(cell: number): void {
+    const target = this.visible.patches.get(cell)?.target ?? 0;
+    const before = this.shown(cell, target);
+    this.damaged.add(this.patchOf(cell));
+    this.lostPatches.add(cell);
+    this.progress.change(cell, before, this.shown(cell, target));
     this.traffic.restart(this.visible.patches, this.holdings, this.shown);
     this.apply({ kind: this.progress.kind });
   }
@@ -257,13 +281,19 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
 
   changed(entry: Entry, added: boolean): void {
     if (this.refitting) return;
-    const { patch, level } = entry.brick;
-    const need = this.visible.patches.get(patch);
-    if (need !== undefined && level >= need.target) {
-      const after = this.shown(patch, need.target);
-      const other = this.shownWithout(entry, need.target);
-      this.progress.change(patch, added ? other : Math.min(level, other), after);
-      this.traffic.change(need, entry, added, added ? other : Math.min(level, other), after);
+    const { level } = entry.brick;
+    const cell = cellOf(entry.brick);
+    // Parts show the whole patch until they are there.
+    for (const one of [cell, ...(cell === entry.brick.patch ? this.visible.windows.map((first) => first + cell) : [])]) {
+      const need = this.visible.patches.get(one);
+      if (need === undefined || level < need.target) continue;
+      const other = this.shownWithout(one, need.target, entry);
+      const [before, after] = [added ? other : Math.min(level, other), this.shown(one, need.target)];
+      this.progress.change(one, before, after);
+      this.traffic.change(need, before, after);
+      if (one !== cell) continue;
+      if (added) this.traffic.take(entry);
+      else this.traffic.lose(entry);
     }
     if (added) this.apply({ kind: this.progress.kind }, [entry.brick]);
     else this.known = null;
@@ -271,17 +301,15 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
 
   // ---- Inside
 
-  private readonly shown = (patch: number, finest: number): number => {
-    if (this.lostPatches.has(patch)) return finest;
-    return this.holdings.best(patch, finest)?.brick.level ?? Infinity;
-  };
+  private readonly shown = (cell: number, finest: number): number => this.shownWithout(cell, finest, null);
 
-  /** The level that a patch shows without an entry that has just come, or gone. */
-  private shownWithout(entry: Entry, finest: number): number {
-    const best = this.holdings.best(entry.brick.patch, finest);
-    if (best === null || this.lostPatches.has(entry.brick.patch)) return this.shown(entry.brick.patch, finest);
-    if (best !== entry) return best.brick.level;
-    return this.holdings.best(entry.brick.patch, entry.brick.level + 1)?.brick.level ?? Infinity;
+  /** The level that a cell shows, without an entry that has just come, or gone. */
+  private shownWithout(cell: number, finest: number, entry: Entry | null): number {
+    if (this.lostPatches.has(cell)) return finest;
+    let best = this.holdings.best(cell, finest);
+    if (best !== null && best === entry) best = this.holdings.best(cell, entry.brick.level + 1);
+    const patch = this.patchOf(cell);
+    return Math.min(best?.brick.level ?? Infinity, patch === cell ? Infinity : this.shownWithout(patch, finest, entry));
   }
 
   private uses(need: Need | undefined, level: number): boolean {
@@ -315,7 +343,7 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
         if (finer === null || finer.brick.damaged) continue;
         const brick = thin(this.field.type, finer.brick, target, levelBox(patchBox(this.grid, patch), target));
         const { maxError, coverage } = this.step.levels[target]!;
-        const entry = { brick, payload: 0, used: 0, maxError, coverage, bytes: brickBytes(this.subject, patch, target) };
+        const entry = { brick, payload: 0, used: 0, maxError, coverage, bytes: brickBytes(this.subject, patchBox(this.grid, patch), target) };
         if (this.host.memory.add(this.holdings, entry)) made.push(brick);
       }
     }
@@ -332,7 +360,11 @@ export class PageBricks implements BrickSource, Holder, MemoryUser, Receiver {
     const due = [...running.due()];
     const tier = running.tier;
     const splits = error.code === "data_loss" || (error.code === "resource_exhausted" && !isTransient(error));
-    if (splits && due.length > 1) {
+    if (running.question.window !== null && (error.code === "unimplemented" || error.code === "invalid_argument")) {
+      // An older server, or no decoder: whole patches do.
+      this.subject = { ...this.subject, slices: null };
+      this.refit();
+    } else if (splits && due.length > 1) {
       const first = Math.max(...due.map(([, level]) => level));
       const { patches } = tier === "visible" ? this.visible : this.prefetch;
       const needs = due.map(([patch]) => patches.get(patch)).filter((one) => one !== undefined);

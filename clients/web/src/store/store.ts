@@ -57,7 +57,7 @@ export class BrickStore implements Host {
     const holdings = this.memory.holdings(selection, stamp);
     // A still field is never out of date.
     const isNewest = !field.still && opened.steps.at(-1)?.step === selection.step;
-    const source = new PageBricks({ info, field, grid, step, selection, holdings, encoding, isNewest }, this);
+    const source = new PageBricks({ info, field, grid, step, selection, holdings, encoding, codes: this.options.decoder !== null, isNewest }, this);
     this.sources.add(source);
     return source;
   }
@@ -167,10 +167,11 @@ export class BrickStore implements Host {
     const running = new Running(question, source, this.options.decoder);
     running.tier = tier;
     source.start(running);
-    const { selection, field, grid, encoding } = source;
+    const { selection, field, grid } = source;
+    const { window } = question;
     const events = this.options.reader({
-      selection, field, grid, encoding, box: question.box, first: question.first, level: question.level,
-      focus: question.focus, priority: (tier === "prefetch" ? 1e6 : 0) + ++this.turn,
+      selection, field, grid, box: question.box, first: question.first, level: question.level,
+      encoding: window === null ? source.encoding : "coded", recode: window?.error ?? 0, focus: window === null ? question.focus : null, priority: (tier === "prefetch" ? 1e6 : 0) + ++this.turn,
     }, running.abort.signal);
     running.run(events).then(() => null, asViewerError).then((error) => {
       source.ended(running, error);

@@ -12,6 +12,10 @@ export class Traffic {
   private readonly average: number[];
   /** For each level: patches that need it and do not show it. */
   private readonly open: Int32Array;
+  /** Samples of the parts of patches that are needed and not shown. */
+  private openSamples = 0;
+  /** Coded bytes and samples of the parts that came; half a byte a sample before any. */
+  private coded = { bytes: 1, samples: 2 };
   private got = 0;
   private qualities: ({ maxError: number; coverage: number } | undefined)[] = [];
 
@@ -27,7 +31,8 @@ export class Traffic {
   }
 
   get expected(): number {
-    return this.got + Math.ceil(this.average.reduce((sum, bytes, level) => sum + bytes * this.open[level]!, 0));
+    const parts = (this.openSamples * this.coded.bytes) / this.coded.samples;
+    return this.got + Math.ceil(this.average.reduce((sum, bytes, level) => sum + bytes * this.open[level]!, parts));
   }
 
   /** Quality of the undamaged bricks at a level. */
@@ -36,6 +41,7 @@ export class Traffic {
   }
 
   measure(levels: readonly HeaderLevel[], question: Question, grid: GridInfo): void {
+    if (question.window !== null) return;
     const patches = Math.max(1, volume(shapeOf(patchesMeeting(grid, question.box))));
     const whole = volume(grid.patch);
     for (const { level, bytes, box } of levels) {
@@ -46,7 +52,7 @@ export class Traffic {
 
   restart(needs: ReadonlyMap<number, Need>, holdings: Holdings, shown: Shown): void {
     this.open.fill(0);
-    this.got = 0;
+    this.got = this.openSamples = 0;
     this.qualities = [];
     for (const need of needs.values()) {
       this.count(need, shown(need.patch, need.target), 1);
@@ -57,16 +63,17 @@ export class Traffic {
     }
   }
 
-  change(need: Need, entry: Entry, added: boolean, before: number, after: number): void {
+  /** A need shows another level than before. */
+  change(need: Need, before: number, after: number): void {
     this.count(need, before, -1);
     this.count(need, after, 1);
-    if (added) this.take(entry);
-    else this.got -= entry.payload;
   }
 
-  private take(entry: Entry): void {
+  /** An entry of a need has come. */
+  take(entry: Entry): void {
     this.got += entry.payload;
-    const { level, damaged } = entry.brick;
+    const { level, damaged, part, samples } = entry.brick;
+    if (part !== undefined) this.coded = { bytes: this.coded.bytes + entry.payload, samples: this.coded.samples + samples.length };
     if (damaged) return;
     const old = this.qualities[level];
     this.qualities[level] = {
@@ -74,7 +81,16 @@ export class Traffic {
     };
   }
 
+  /** It is gone. */
+  lose(entry: Entry): void {
+    this.got -= entry.payload;
+  }
+
   private count(need: Need, shown: number, by: number): void {
+    if (need.samples !== undefined) {
+      if (shown > need.target) this.openSamples += by * need.samples;
+      return;
+    }
     for (let level = need.target; level <= need.start && level < this.open.length; ++level) {
       if (shown > level) this.open[level]! += by;
     }

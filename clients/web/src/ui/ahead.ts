@@ -2,7 +2,7 @@ import type { BrickSource, Opened, Selection, Source, Want } from "../model";
 import { isOf, patchesOf } from "./session";
 
 function isComplete(source: BrickSource, wants: readonly Want[]): boolean {
-  return wants.every(({ box, level }) => patchesOf(source, box).every((patch) => source.best(patch, level)?.level === level));
+  return wants.every(({ box, level, slice }) => patchesOf(source, box).every((patch) => source.best(patch, level, slice)?.level === level));
 }
 
 /** Prefetches the steps around the one on screen while steps are played, once everything on screen is complete. */

@@ -250,6 +250,11 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
     return opened && shown ? this.data.coordinates.at(this.data.source, opened, shown, index) : "";
   }
 
+  storedAt(side: "a" | "b", sample: Vec3): { readonly value: number; readonly error: number } | null {
+    const shown = this.feeds[side];
+    return shown ? this.data.storedAt(shown, sample) : null;
+  }
+
   // ---- What the user does
 
   set(change: Partial<ViewState>, moving = false): void {

@@ -3,13 +3,12 @@ import { errorText } from "../errors";
 import { clampPoint, mapVec } from "../geometry";
 import type { BrickSource, DatasetInfo, FieldInfo, GridInfo, Opened, Selection, Source, Vec3 } from "../model";
 import { longAxes } from "../render/layout";
+import { Resting } from "./resting";
 import { resolveStep } from "./session";
 import { withError, withUnit } from "./text";
 
 /** More have no room in a line. */
 const kMost = 4;
-/** Milliseconds that the pointer rests before the server is asked. */
-const kWait = 200;
 
 /** Whether samples of a grid have one place on another one: along each axis that the other has. Axes of one name are one axis. */
 function isAlong(of: GridInfo, to: GridInfo): boolean {
@@ -48,15 +47,14 @@ function sampleAt({ dims }: GridInfo, index: Vec3): Vec3 | null {
 
 /** Asks the server for the values at one sample, once it rests: no field is fetched for it. */
 export class CoordinateFeed {
-  private text = "";
-  private key = "";
-  private timer = 0;
-  private abort = new AbortController();
+  private readonly resting: Resting<string>;
   private opened: Opened | null = null;
   private shown: BrickSource | null = null;
   private subjects: readonly Subject[] = [];
 
-  constructor(private readonly onChange: () => void) {}
+  constructor(onChange: () => void) {
+    this.resting = new Resting(onChange);
+  }
 
   /** Description of a sample on screen; empty until then. */
   at(source: Source, opened: Opened, shown: BrickSource, index: Vec3): string {
@@ -64,41 +62,23 @@ export class CoordinateFeed {
       [this.opened, this.shown] = [opened, shown];
       this.subjects = opened.info === shown.info ? subjectsOf(opened, shown) : [];
     }
-    const sample = this.subjects.length === 0 ? null : sampleAt(shown.grid, index);
-    // The same sample on a grid that may lack some of the axes.
-    const places = sample === null ? [] : this.subjects.map(({ grid }) => clampPoint(grid, sample));
-    const key = places.length === 0 ? "" : JSON.stringify([this.subjects.map(({ selection }) => selection), places]);
-    if (key !== this.key) this.ask(source, key, places);
-    return this.text;
-  }
-
-  private ask(source: Source, key: string, places: readonly (readonly number[])[]): void {
-    this.key = key;
-    this.text = "";
-    window.clearTimeout(this.timer);
-    this.abort.abort();
-    if (key === "") return;
     const { subjects } = this;
-    this.timer = window.setTimeout(() => {
-      void this.fetch(source, subjects, places);
-    }, kWait);
+    const sample = subjects.length === 0 ? null : sampleAt(shown.grid, index);
+    // The same sample on a grid that may lack some of the axes.
+    const places = sample === null ? [] : subjects.map(({ grid }) => clampPoint(grid, sample));
+    const key = places.length === 0 ? "" : JSON.stringify([subjects.map(({ selection }) => selection), places]);
+    return this.resting.at(key, (signal) => describe(source, subjects, places, signal)) ?? "";
   }
+}
 
-  private async fetch(source: Source, subjects: readonly Subject[], places: readonly (readonly number[])[]): Promise<void> {
-    const { signal } = (this.abort = new AbortController());
-    const texts = subjects.map(async ({ selection, unit }, i) => {
+async function describe(source: Source, subjects: readonly Subject[], places: readonly Vec3[], signal: AbortSignal): Promise<string> {
+  try {
+    return (await Promise.all(subjects.map(async ({ selection, unit }, i) => {
       const { values, maxError } = await source.points(selection, places[i]!, signal);
       const value = values[0] ?? NaN;
       return `${selection.field} ${Number.isNaN(value) ? "missing" : withUnit(withError(value, maxError), unit)}`;
-    });
-    let text = "";
-    try {
-      text = (await Promise.all(texts)).join("   ");
-    } catch (error) {
-      text = `${subjects.map(({ selection }) => selection.field).join(", ")}: ${errorText(error)}`;
-    }
-    if (signal.aborted) return;
-    this.text = text;
-    this.onChange();
+    }))).join("   ");
+  } catch (error) {
+    return `${subjects.map(({ selection }) => selection.field).join(", ")}: ${errorText(error)}`;
   }
 }

@@ -1,10 +1,11 @@
 /** Open data of a server, and the consequences of the user's view: which fields, bricks and statistics to ask for. */
-import type { Brick, BrickSource, DatasetInfo, Opened, Selection, Source, ViewerError, ViewState } from "../model";
+import type { Brick, BrickSource, DatasetInfo, Opened, Selection, Source, Vec3, ViewerError, ViewState } from "../model";
 import { Ahead } from "./ahead";
 import { CoordinateFeed } from "./coordinates";
 import { fieldsInOrder } from "./fields";
 import { whyNotBeside } from "./otherfield";
 import { clipOf } from "./panes";
+import { Resting } from "./resting";
 import { Scenes } from "./scenes";
 import type { Feeds, StageInput } from "./scenes";
 import { Feed, OpenDataset, resolveStep } from "./session";
@@ -30,6 +31,7 @@ export class Data {
   readonly scenes = new Scenes();
   readonly statistics: StatisticsFeed;
   readonly coordinates: CoordinateFeed;
+  private readonly stored: Resting<{ readonly value: number; readonly error: number }>;
   readonly dataset: OpenDataset;
   error: ViewerError | null = null;
   private readonly other: OpenDataset;
@@ -58,6 +60,7 @@ export class Data {
     this.otherFeed = new Feed(source, events.arrived, events.status, events.swapped);
     this.statistics = new StatisticsFeed(events.status);
     this.coordinates = new CoordinateFeed(events.status);
+    this.stored = new Resting(events.status);
   }
 
   get feeds(): Feeds {
@@ -93,6 +96,14 @@ export class Data {
 
   otherOpened(state: ViewState | null): Opened | null {
     return state?.compare?.dataset === state?.dataset ? this.dataset.opened : this.other.opened;
+  }
+
+  /** A sample as stored at full resolution, and its error, once the place rests. */
+  storedAt({ selection }: BrickSource, sample: Vec3): { readonly value: number; readonly error: number } | null {
+    return this.stored.at(JSON.stringify([selection, sample]), async (signal) => {
+      const { values, maxError } = await this.source.points(selection, sample, signal);
+      return { value: values[0] ?? NaN, error: maxError };
+    });
   }
 
   open(name: string): void {

@@ -10,7 +10,7 @@ import { finestOf } from "./panes";
 import { kStateNames, placeText, short, statusText, withError, withUnit } from "./text";
 
 export type FooterNeeds = Pick<Viewed, "state"> & Shown & Pick<Loading, "opening" | "openError" | "latest">
-  & Pick<Pointed, "hovered" | "coordinatesAt">;
+  & Pick<Pointed, "hovered" | "coordinatesAt" | "storedAt">;
 
 export class Footer {
   readonly root: HTMLElement;
@@ -65,7 +65,10 @@ export class Footer {
     const index: Vec3 = this.page.hovered?.index ?? state.cursor;
     const { grid, field, step } = source;
     // With two levels side by side, the level of the picture under the pointer: the same bricks may be there finer.
-    const reading = readingAt(source, index, this.page.difference ? 0 : finestOf(state, side, grid));
+    const finest = this.page.difference ? 0 : finestOf(state, side, grid);
+    let reading = readingAt(source, index, finest, !this.page.difference);
+    const stored = reading?.codedWithin == null || reading.missing || finest > 0 ? null : this.page.storedAt(side, reading.sample);
+    if (reading && stored) reading = { ...reading, value: stored.value, level: 0, codedWithin: null };
     const axes = longAxes(grid).length > 0 ? longAxes(grid) : ([0] as const);
     const at = reading?.sample ?? index;
     const places = axes.map((a) => {
@@ -78,7 +81,7 @@ export class Footer {
     const error = !reading
       ? null
       : difference === null
-        ? (step.levels[reading.level]?.maxError ?? null)
+        ? (stored?.error ?? reading.codedWithin ?? step.levels[reading.level]?.maxError ?? null)
         : differenceError(this.page, reading.level);
     setText(
       this.value,
@@ -92,7 +95,8 @@ export class Footer {
       this.quality,
       !reading || reading.missing
         ? ""
-        : `± ${error === null ? "unknown" : short(error, 2)}   level ${reading.level}${reading.damaged ? "   damaged" : ""}`,
+        : [`± ${error === null ? "unknown" : short(error, 2)}`, `level ${reading.level}`, ...(reading.codedWithin === null ? [] : ["coded"]),
+            ...(reading.damaged ? ["damaged"] : [])].join("   "),
     );
   }
 }

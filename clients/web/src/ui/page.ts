@@ -107,6 +107,8 @@ export interface Pointed {
   hover(index: Vec3 | null, side?: "a" | "b"): void;
   /** The values of coordinate fields at a sample of one side, in a line. */
   coordinatesAt(side: "a" | "b", index: Vec3): string;
+  /** The sample of one side as stored at full resolution, and its largest error; null until the server has been asked. */
+  storedAt(side: "a" | "b", sample: Vec3): { readonly value: number; readonly error: number } | null;
 }
 
 /** Values between samples, from the server. */

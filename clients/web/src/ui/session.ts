@@ -75,7 +75,7 @@ export class Feed {
     const visible = this.wants.filter((want) => want.tier === "visible");
     return (
       visible.length > 0
-      && visible.every((want) => patchesOf(from, want.box).every((patch) => from.best(patch, want.level) !== null))
+      && visible.every((want) => patchesOf(from, want.box).every((patch) => from.best(patch, want.level, want.slice) !== null))
     );
   }
 

@@ -160,7 +160,9 @@ export class Stage {
     const mine = this.place(source, input.state).filter((pane) => pane.side === side || pane.side === "difference");
     if (mine.some((pane) => pane.kind === "line")) return [this.lineWant(source, side, input)];
     const views = mine.flatMap((pane) => this.viewOf({ ...pane, side }, { ...input, feeds }) ?? []);
-    return wantsOf(views, input.state.cursor, input.moving);
+    // A difference is one of samples as stored.
+    const compared = mine.some((pane) => pane.side === "difference");
+    return wantsOf(views, input.state.cursor, input.moving, compared ? null : source.field.type);
   }
 
   private lineWant(source: BrickSource, side: "a" | "b", { state }: StageInput): Want {

@@ -1,8 +1,9 @@
 /** The compiled modules, and what tests do with them. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { SampleType } from "../../src/model";
 import type { DecodeJob } from "../../src/reading";
-import type { Decoder, PatchLayout } from "../../src/decode/decoder";
+import type { Decoder, LevelBytes, PatchLayout } from "../../src/decode/decoder";
 import { type DecodeRequest } from "../../src/decode/messages";
 import type { StoredField, StoredPatch } from "./dataset";
 
@@ -52,6 +53,28 @@ export function decodeLevels(decoder: Decoder, field: StoredField, patch: Stored
   });
   decoder.close(reader);
   return decoded;
+}
+
+/** Numbers of types and coders in docs/format.md. */
+const kTypes: readonly SampleType[] = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"];
+const kCoders = ["wavelet-zfp", "interpolate", "lossless", "validity", "interpolate-zeros", "interpolate-signs", "interpolate-relative"];
+
+/** A tile by docs/protocol.md, with the checksum that its bytes should have. */
+export function tileWith(decoder: Decoder, { type, shape }: Pick<PatchLayout, "type" | "shape">, content: Uint8Array): Uint8Array {
+  const place = new DataView(new ArrayBuffer(25));
+  place.setUint8(0, kTypes.indexOf(type) + 1);
+  for (const [axis, n] of shape.entries()) place.setBigInt64(1 + 8 * axis, BigInt(n), true);
+  const checksum = new DataView(new ArrayBuffer(8));
+  checksum.setBigUint64(0, decoder.checksum(Buffer.concat([new Uint8Array(place.buffer), content])), true);
+  return new Uint8Array(Buffer.concat([content, new Uint8Array(checksum.buffer)]));
+}
+
+/** The content of a tile that holds the same as a patch of one level. */
+export function tileContent(coder: string, { mask, payload }: LevelBytes): Uint8Array {
+  const size: number[] = [];
+  let left = mask.length;
+  for (; left > 127; left = Math.floor(left / 128)) size.push(left % 128 + 128);
+  return Uint8Array.from([kCoders.indexOf(coder) + 1, ...size, left, ...mask, ...payload]);
 }
 
 let answers = 0;

@@ -8,7 +8,7 @@ import type { Samples, SampleType, Vec3 } from "../../src/model";
 import { Decoder, samplesOf } from "../../src/decode/decoder";
 import { isWide } from "../../src/wide_integers";
 import { Grid, readField, SAMPLE_BYTES } from "./dataset";
-import { decodeLevels, MODULES, ROOT } from "./modules";
+import { decodeLevels, layoutOf, MODULES, ROOT, tileContent, tileWith } from "./modules";
 import { random } from "./random";
 
 // quarry-write-single writes random fields, and "quarry get" says what the native decoder makes of them.
@@ -127,6 +127,25 @@ describe.skipIf(!BUILT && process.env.QUARRY_REQUIRE_DATA === undefined)(`equal 
             grid.put(patch, decodeLevels(decoder, field, patch)[field.levels - 1 - level]!.samples);
           expect(expected.equals(grid.bytes), `level ${level}, ${name}`).toBe(true);
         }
+      }
+    }, 0);
+
+  // The payload of a patch of one level is that of a tile.
+  it.each(cases().map((test, i) => ({ ...test, i, grid: test.dims.join("x"), bound: test.options.join(" ") })))(
+    "tiles of $coder $type $grid $bound, masked: $masked", async (test) => {
+      const whole = { ...test, options: [...test.options, "--levels", "1"] };
+      const dataset = await write(whole, `tile${test.i}`, samplesFor(test, seed + test.i));
+      const field = readField(dataset, 0, "f");
+      expect(field.levels).toBe(1);
+      const expected = Buffer.from(await nativeLevel(dataset, 0));
+      for (const { name, decoder } of decoders) {
+        const grid = new Grid(field, 0);
+        for (const patch of field.patches) {
+          const layout = layoutOf(field, patch);
+          const tile = tileWith(decoder, layout, tileContent(field.coder, patch.levels[0]!));
+          grid.put(patch, new Uint8Array(decoder.tile(layout, tile)));
+        }
+        expect(expected.equals(grid.bytes), name).toBe(true);
       }
     }, 0);
 });

@@ -5,7 +5,7 @@ import { DataType, type DatasetManifest, DatasetManifestSchema, type StepManifes
          StepManifestSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import { Encoding, LevelEndSchema, QuarryService, ReadEndSchema, type ReadRequest, type ReadResponse,
          ReadResponseSchema } from "../../build/proto/quarry/v1/service_pb";
-import type { DecodedPatch, DecodeJob, PatchDecoder } from "../../src/reading";
+import { type DecodedPatch, type DecodeJob, kTile, type PatchDecoder } from "../../src/reading";
 import { ViewerError } from "../../src/model";
 
 export type Three = [number, number, number];
@@ -34,12 +34,16 @@ interface ReadRecord {
   readonly first: number;
   readonly level: number;
   readonly layer: number;
-  readonly encoding: "patches" | "samples";
+  readonly encoding: "patches" | "samples" | "coded";
+  /** The error that coding may add. */
+  readonly recode: number;
   readonly resumed: boolean;
   sent: number;
   /** "open", "done", or "aborted" by the client. */
   state: string;
 }
+
+const kEncodings = { [Encoding.SAMPLES]: "samples", [Encoding.PATCHES]: "patches", [Encoding.CODED]: "coded" } as const;
 
 const three = (f: (a: number) => number): Three => [f(0), f(1), f(2)];
 const ceilShift = (n: number, level: number): number => Math.ceil(n / 2 ** level);
@@ -236,11 +240,12 @@ export class FakeServer {
     const record: ReadRecord = {
       dataset: query.dataset, layer: query.layer ?? this.rougher.length, step: Number(query.step ?? 0n), first: query.firstLevel ?? level, level, sent: 0, state: "open",
       begin: three((a) => query.box!.begin[a]!), end: three((a) => query.box!.end[a]!), resumed: request.resumeAfter.length > 0,
-      encoding: request.encoding === Encoding.PATCHES ? "patches" : "samples",
+      encoding: kEncodings[request.encoding],
+      recode: request.recode.case === "recodeError" ? request.recode.value : 0,
     };
     this.reads.push(record);
     context.signal.addEventListener("abort", () => { if (record.state === "open") record.state = "aborted"; }, { once: true });
-    const all = record.encoding === "patches" ? [...this.patchMessages(record)] : [...this.sampleMessages(record)];
+    const all = record.encoding === "patches" ? [...this.patchMessages(record)] : [...this.sampleMessages(record), ...this.tileMessages(record)];
     const header = all[0]!;
     const from = record.resumed ? new DataView(Uint8Array.from(request.resumeAfter).buffer).getUint32(0) + 1 : 1;
     try {
@@ -283,8 +288,8 @@ export class FakeServer {
     for (let level = record.first; level >= record.level; --level) {
       const begin = three((a) => ceilShift(record.begin[a]!, level));
       const bytes = patches.reduce((sum, patch) => sum + 4 * this.patchLevel(patch, level, 0).length, 0);
-      levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: this.tolerance(record.layer) * 4 ** level,
-                    bytes: BigInt(bytes), coverage: 1 });
+      levels.push({ level, begin, shape: three((a) => ceilShift(record.end[a]!, level) - begin[a]!), maxError: this.tolerance(record.layer) * 4 ** level + record.recode,
+                    codingError: record.recode, bytes: BigInt(bytes), coverage: 1 });
     }
     const value = { dtype: DataType.FLOAT32, step: BigInt(record.step), levels, field: "speed", number: 0n, count: 1n, layer: record.layer };
     return { header: create(ReadResponseSchema, { part: { case: "header", value } }).part, patches };
@@ -321,7 +326,7 @@ export class FakeServer {
   private *sampleMessages(record: ReadRecord): Generator<ReadResponse> {
     let index = 0;
     yield this.message(record, index++, this.outline(record).header);
-    for (let level = record.first; level >= record.level; --level) {
+    for (let level = record.first; level >= record.level && record.encoding === "samples"; --level) {
       const [begin, end] = [three((a) => ceilShift(record.begin[a]!, level)), three((a) => ceilShift(record.end[a]!, level))];
       for (let z = begin[2]; z < end[2]; ++z) {
         const samples = this.samples([begin[0], begin[1], z], [end[0], end[1], z + 1], level, record.step, record.layer);
@@ -334,6 +339,30 @@ export class FakeServer {
       }
     }
   }
+
+  /** Two tiles in each plane of samples, cut where no patch ends; their bytes are the samples. */
+  private *tileMessages(record: ReadRecord): Generator<ReadResponse> {
+    let index = 1;
+    for (let level = record.first; level >= record.level && record.encoding === "coded"; --level) {
+      const [begin, end] = [three((a) => ceilShift(record.begin[a]!, level)), three((a) => ceilShift(record.end[a]!, level))];
+      for (let z = begin[2]; z < end[2]; ++z) {
+        const middle = begin[0] + Math.ceil((end[0] - begin[0]) / 2) - 1;
+        const tiles = [[begin[0], middle] as const, [middle, end[0]] as const].filter(([from, to]) => from < to).map(([from, to]) => {
+          const samples = this.samples([from, begin[1], z], [to, end[1], z + 1], level, record.step, record.layer);
+          const bytes = new Uint8Array(Float32Array.from(samples, (one) => coded(one, record.recode)).buffer);
+          return { bytes, tile: { begin: [from, begin[1], z], shape: [to - from, end[1] - begin[1], 1], size: bytes.length } };
+        });
+        const data = Uint8Array.from(tiles.flatMap(({ bytes }) => [...bytes]));
+        const { part } = create(ReadResponseSchema, { part: { case: "coded", value: { level, tiles: tiles.map(({ tile }) => tile), data } } });
+        yield this.message(record, index++, part, z === end[2] - 1 ? level : null);
+      }
+    }
+  }
+}
+
+/** A sample after coding, which here rounds to multiples of twice the error. */
+export function coded(sample: number, error: number): number {
+  return error === 0 ? sample : Math.round(sample / (2 * error)) * 2 * error;
 }
 
 /** A message, with its ends in messages of their own. */
@@ -353,6 +382,11 @@ export class FakeDecoder implements PatchDecoder {
 
   async decode(job: DecodeJob, signal?: AbortSignal): Promise<DecodedPatch> {
     this.jobs.push(job);
+    if (job.coder === kTile) {
+      const samples = new Float32Array(Uint8Array.from(job.payloads[0]!.payload).buffer);
+      await this.before(job);
+      return { level: 0, samples, validity: null, damage: null };
+    }
     const name = `${job.answer}/${job.patch}`;
     const first = job.target + job.payloads.length - 1;
     const due = (this.kept.get(name) ?? job.levels) - 1;

@@ -2,16 +2,16 @@ import { clone, create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { BoxSchema } from "../../build/proto/quarry/v1/dataset_pb";
-import { type LevelEnd, ReadEndSchema, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
+import { type BlockExtent, BlockExtentSchema, type LevelEnd, ReadEndSchema, type ReadHeader, ReadResponseSchema, type ReadResponse } from "../../build/proto/quarry/v1/service_pb";
 import type { Box } from "../../src/model";
 import { QuarryClient } from "../../src/net/client";
 import type { ReadEncoding, ReadEvent, ReadQuery } from "../../src/reading";
-import { FakeServer } from "./fake_server";
+import { type FakeOptions, FakeServer } from "./fake_server";
 
 const kBox: Box = { begin: [0, 0, 0], end: [16, 4, 9] };
 
-function open(): { server: FakeServer; client: QuarryClient; waits: number[] } {
-  const server = new FakeServer();
+function open(options: FakeOptions = {}): { server: FakeServer; client: QuarryClient; waits: number[] } {
+  const server = new FakeServer(options);
   const waits: number[] = [];
   const sleep = (ms: number): Promise<void> => {
     waits.push(ms);
@@ -24,14 +24,18 @@ function open(): { server: FakeServer; client: QuarryClient; waits: number[] } {
 async function query(client: QuarryClient, encoding: ReadEncoding, box = kBox): Promise<ReadQuery> {
   const { info } = await client.open("run42");
   const selection = { dataset: "run42", field: "speed", step: 0 };
-  return { selection, field: info.fields[0]!, grid: info.grids[0]!, box, first: 2, level: 0, focus: null, encoding, priority: 0 };
+  return { selection, field: info.fields.find((one) => one.name === "speed")!, grid: info.grids[0]!, box, first: 2, level: 0, focus: null, encoding, recode: encoding === "coded" ? 0.25 : 0, priority: 0 };
+}
+
+async function eventsOf(client: QuarryClient, question: ReadQuery): Promise<ReadEvent[]> {
+  const events: ReadEvent[] = [];
+  const { signal } = new AbortController();
+  for await (const event of client.read(question, signal)) events.push(event);
+  return events;
 }
 
 async function readAll(client: QuarryClient, encoding: ReadEncoding): Promise<ReadEvent[]> {
-  const events: ReadEvent[] = [];
-  const { signal } = new AbortController();
-  for await (const event of client.read(await query(client, encoding), signal)) events.push(event);
-  return events;
+  return eventsOf(client, await query(client, encoding));
 }
 
 async function errorOf(promise: Promise<unknown>): Promise<{ code: string; message: string }> {
@@ -69,6 +73,28 @@ describe("an answer", () => {
     const [one, two] = first.patches;
     expect([...new Float32Array(one!.levels[0]!.payload.slice().buffer)]).toEqual(server.patchLevel(0, 2, 0));
     expect(one!.levels[0]!.payload.buffer).toBe(two!.levels[0]!.payload.buffer);
+  });
+
+  it("that is coded has tiles with their bytes, and the errors of storing and coding together", async () => {
+    const { client, server } = open();
+    const events = await readAll(client, "coded");
+
+    expect(server.reads[0]).toMatchObject({ encoding: "coded", recode: 0.25 });
+    expect(events[0]).toMatchObject({ kind: "header", header: { levels: [{ maxError: 0.16 + 0.25 }, { maxError: 0.29 }, { maxError: 0.26 }] } });
+    const [first] = events.flatMap((event) => (event.kind === "coded" ? event.blocks : []));
+    expect(first).toMatchObject({ box: { begin: [0, 0, 0], end: [1, 1, 1] }, damaged: [] });
+    expect(first!.data.length).toBe(4);
+    expect(events.at(-1)).toEqual({ kind: "end" });
+  });
+
+  it("that is coded lists the damaged boxes of its tiles", async () => {
+    const { client, server } = open({ rougher: [10] });
+    const rougher = create(BlockExtentSchema, { begin: [2, 0, 0], shape: [1, 1, 1], shownLayer: 0 });
+    server.tamper = changing("coded", ({ tiles }) => { tiles[1]!.damaged.push(rougher); });
+    const events = await readAll(client, "coded");
+
+    const blocks = events.flatMap((event) => (event.kind === "coded" ? event.blocks : []));
+    expect(blocks.slice(0, 3).map((block) => block.damaged)).toEqual([[], [{ begin: [2, 0, 0], end: [3, 1, 1] }], []]);
   });
 
   it("without masks has the checksum of nothing for them, which servers leave out", async () => {
@@ -166,6 +192,11 @@ function changingEnd(change: (message: ReadResponse, end: LevelEnd) => unknown):
   };
 }
 
+/** A sample of level 2 that would show level 3. */
+function damage(begin: number[]): BlockExtent {
+  return create(BlockExtentSchema, { begin, shape: [1, 1, 1], shownLevel: 3 });
+}
+
 describe("a hostile answer", () => {
   const cases: [string, ReadEncoding, Tamper][] = [
     ["another step", "samples", changing("header", (h) => { h.step = 5n; })],
@@ -221,6 +252,30 @@ describe("a hostile answer", () => {
       ? create(ReadResponseSchema, { part: { case: "header", value: {} } }) : m)],
     ["no header", "samples", (m) => (m.part.case === "header"
       ? create(ReadResponseSchema, { levelEnd: { level: 2 } }) : m)],
+    ["an error of coding that was not allowed", "coded", changing("header", (h) => { h.levels[2]!.codingError = 0.26; })],
+    ["a negative error of coding", "coded", changing("header", (h) => { h.levels[0]!.codingError = -1; })],
+    ["an error of coding that is no number", "coded", changing("header", (h) => { h.levels[0]!.codingError = NaN; })],
+    ["an error of coding without coding", "samples", changing("header", (h) => { h.levels[0]!.codingError = 0.1; })],
+    ["samples instead of tiles", "coded", (m) => (m.part.case === "coded"
+      ? create(ReadResponseSchema, { part: { case: "samples", value: { level: 2, blocks: [] } } }) : m)],
+    ["tiles instead of samples", "samples", (m) => (m.part.case === "samples"
+      ? create(ReadResponseSchema, { part: { case: "coded", value: { level: 2, tiles: [] } } }) : m)],
+    ["a tile outside", "coded", changing("coded", (c) => { c.tiles[1]!.begin = [2, 0, 0]; })],
+    ["a tile without samples", "coded", changing("coded", (c) => { c.tiles[0]!.shape = [0, 1, 1]; })],
+    ["a tile of 2^60 samples", "coded", changing("coded", (c) => { c.tiles[0]!.shape = [2 ** 20, 2 ** 20, 2 ** 20]; })],
+    ["a tile longer than its message", "coded", changing("coded", (c) => { c.tiles[1]!.size += 1; })],
+    ["bytes that no tile has", "coded", changing("coded", (c) => { c.tiles[1]!.size -= 1; })],
+    ["tiles that overlap, and others missing", "coded", changing("coded", (c) => { c.tiles[1]!.begin = [0, 0, 0]; })],
+    ["tiles that are missing", "coded", changing("coded", (c) => {
+      const [first] = c.tiles.splice(0, 1);
+      c.data = c.data.slice(first!.size);
+    })],
+    ["damage outside of its tile", "coded", changing("coded", (c) => { c.tiles[0]!.damaged = [damage([1, 0, 0])]; })],
+    ["damage of no samples", "coded", changing("coded", (c) => { c.tiles[0]!.damaged = [{ ...damage([0, 0, 0]), shape: [0, 0, 0] }]; })],
+    ["damage that shows nothing else", "coded", changing("coded", (c) => { c.tiles[0]!.damaged = [{ ...damage([0, 0, 0]), shownLevel: 2 }]; })],
+    ["blocks that overlap, and others missing", "samples", changing("samples", (s) => {
+      s.blocks = [[0, 3], [0, 1]].map(([from, n]) => create(BlockExtentSchema, { begin: [from!, 0, 0], shape: [n!, 1, 1] }));
+    })],
   ];
   for (const [what, encoding, tamper] of cases) {
     it(`with ${what} is refused`, async () => {
@@ -244,6 +299,30 @@ describe("a hostile answer", () => {
 
     expect((await errorOf(readAll(client, "samples"))).message).toContain("does not fit");
     expect(server.reads[0]!.sent).toBe(2);
+  });
+
+  it("with a tile of more samples than a tile may have is refused", async () => {
+    const { client, server } = open({ dims: [1024, 512, 1], patch: [512, 512, 1], levels: 1 });
+    const most = { ...await query(client, "coded", { begin: [0, 0, 0], end: [1024, 512, 1] }), first: 0 };
+
+    expect((await errorOf(eventsOf(client, most))).message).toContain("a tile has 262656 samples, more than 262144");
+    expect(server.reads.length).toBe(1);
+  });
+
+  it("that goes on with a larger error is refused", async () => {
+    const { client, server } = open();
+    server.beforeMessage = (read) => {
+      if (!read.resumed && read.sent === 4) throw new ConnectError("reset", Code.Unavailable);
+    };
+    let headers = 0;
+    server.tamper = (message) => {
+      if (message.part.case !== "header" || headers++ === 0) return message;
+      const changed = clone(ReadResponseSchema, message);
+      (changed.part.value as ReadHeader).levels[0]!.maxError *= 2;
+      return changed;
+    };
+
+    expect((await errorOf(readAll(client, "coded"))).message).toContain("goes on with larger errors");
   });
 
   it("that stops in good order before its end is taken up", async () => {

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
+import { intersect, levelBox, newSamples, shapeOf, sliceBox, volume } from "../../src/geometry";
 import type { Brick } from "../../src/model";
 import { composeTile, kAbsent, kMissing, Lattice, mix, normalise, sliceFrame, sliceLevelWithin } from "../../src/render/compose";
 import type { Bricks, SliceFrame } from "../../src/render/compose";
 import { planeAxes } from "../../src/render/layout";
+import { copyBox } from "../../src/store/samples";
 
 const kUnit = { low: 0, high: 1 };
 const kClip = (dataset: FakeDataset): { begin: readonly [number, number, number]; end: FakeDataset["dims"] } => ({
@@ -43,9 +45,28 @@ function bricksOf(dataset: FakeDataset, level: (patch: number) => number | null)
   };
 }
 
+/** As bricksOf, but for slices some patches have the planes around them alone, at a level of their own. */
+function partsOf(dataset: FakeDataset, whole: (patch: number) => number, part: (patch: number) => number | null): Bricks {
+  const bricks = bricksOf(dataset, whole);
+  return {
+    ...bricks,
+    best: (patch, finest, slice) => {
+      const coarse = bricks.best(patch, finest);
+      const level = slice === undefined ? null : part(patch);
+      if (level === null || slice === undefined || (coarse?.level ?? Infinity) <= level) return coarse;
+      const brick = makeBrick(dataset, dataset.fields[0]!, 0, patch, level);
+      const clip = { begin: [0, 0, 0], end: dataset.dims } as const;
+      const box = intersect(brick.box, levelBox(sliceBox(dataset, slice, clip, level), level));
+      const samples = newSamples("float32", volume(shapeOf(box)));
+      copyBox(brick.samples, brick.box, samples, box);
+      return { ...brick, box, samples, part: { cell: 1000 + patch, maxError: 0 } };
+    },
+  };
+}
+
 function compose(bricks: Bricks, frame: SliceFrame): Float32Array {
   const out = new Float32Array(frame.size[0] * frame.size[1]).fill(NaN);
-  const lattice = new Lattice(bricks, frame.level, kUnit);
+  const lattice = new Lattice(bricks, frame.level, kUnit, frame);
   for (let v = 0; v < frame.patchCount[1]; ++v)
     for (let u = 0; u < frame.patchCount[0]; ++u) composeTile(bricks, lattice, frame, u, v, out);
   return out;
@@ -67,6 +88,25 @@ describe("composeTile", () => {
 
         const [ua, va] = planeAxes(axis);
         const factors = [1, 3, -2];
+        for (let v = 0; v < frame.size[1]; ++v)
+          for (let u = 0; u < frame.size[0]; ++u) {
+            const expected = factors[ua]! * u * 2 ** level + factors[va]! * v * 2 ** level + factors[axis]! * index;
+            expect(out[u + frame.size[0] * v], `level ${level}, slice ${index}, sample ${u}, ${v}`).toBeCloseTo(expected, 3);
+          }
+      }
+  });
+
+  it.each([0, 1, 2] as const)("shows it exactly across axis %i where patches have parts alone beside coarse neighbours", (axis) => {
+    const dataset = linear(1, 3, -2);
+    const factors = [1, 3, -2];
+    const [ua, va] = planeAxes(axis);
+    for (const level of [0, 1, 2])
+      for (const index of [0, 7, 15, 16, 31]) {
+        const whole = (patch: number): number => 3 + scatter(patch, 2);
+        const bricks = partsOf(dataset, whole, (patch) => (scatter(patch, 3) === 0 ? null : level));
+        const frame = sliceFrame(bricks, axis, index, kClip(dataset), level);
+        const out = compose(bricks, frame);
+
         for (let v = 0; v < frame.size[1]; ++v)
           for (let u = 0; u < frame.size[0]; ++u) {
             const expected = factors[ua]! * u * 2 ** level + factors[va]! * v * 2 ** level + factors[axis]! * index;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fakeGrid, makeBrick } from "../fake/source";
 import type { FakeDataset } from "../fake/source";
 import { levelBox, patchesMeeting, samplesOf, wholeGrid } from "../../src/geometry";
-import type { Attributes, Box, Brick, GridInfo, Vec3 } from "../../src/model";
+import type { Attributes, Box, Brick, GridInfo, Slice, Vec3 } from "../../src/model";
 import { eyeOf, fittingDistance, project, turned, zoomed } from "../../src/render/camera";
 import { isDiverging, kColourMaps, mapColour, mapTable } from "../../src/render/colourmaps";
 import type { Bricks } from "../../src/render/compose";
@@ -296,6 +296,7 @@ describe("readings", () => {
       missing: false,
       level: 0,
       damaged: false,
+      codedWithin: null,
       sample: [17, 3, 39],
     });
     expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [17, 1, 39])).toMatchObject({
@@ -305,6 +306,20 @@ describe("readings", () => {
     });
     expect(readingAt(bricksOf(grid([40, 40, 40]), 2), [11, 0, 0])).toMatchObject({ value: 12, sample: [12, 0, 0] });
     expect(readingAt(bricksOf(grid([40, 40, 40])), [-1, 0, 0])).toBeNull();
+  });
+
+  it("are those of a slice through the point where its samples are finer, with their errors", () => {
+    const whole = bricksOf(grid([40, 40, 40]), 2);
+    const plane = makeBrick(grid([40, 40, 40]), grid([40, 40, 40]).fields[0]!, 0, 0, 0);
+    const samples = plane.samples.slice(16 * 16 * 5, 16 * 16 * 6);
+    const part = { ...plane, box: { begin: [0, 0, 5], end: [16, 16, 6] }, samples, part: { cell: 99, maxError: 0.5 } } as const;
+    const bricks = { ...whole, best: (patch: number, finest: number, slice?: Slice): Brick | null =>
+      patch === 0 && finest === 0 && slice?.axis === 2 && slice.index === 5 ? part : whole.best(patch, finest) };
+
+    expect(readingAt(bricks, [3.2, 2, 5], 0, true)).toMatchObject({ value: 3 + 200 + 50000, level: 0, codedWithin: 0.5, sample: [3, 2, 5] });
+    expect(readingAt(bricks, [3.2, 2, 6], 0, true)).toMatchObject({ level: 2, codedWithin: null });
+    expect(readingAt(bricks, [3.2, 2, 5])).toMatchObject({ level: 2, codedWithin: null });
+    expect(readingAt(bricks, [3.2, 2, 5], 1, true)).toMatchObject({ level: 2 });
   });
 
   it("run along lines", () => {

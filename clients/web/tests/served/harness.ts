@@ -62,6 +62,8 @@ export class Folder {
 
 export class Server {
   http = "";
+  /** The gRPC port. */
+  address = "";
   private metricsAddress = "";
   private process: ChildProcess | null = null;
 
@@ -75,7 +77,9 @@ export class Server {
     for await (const line of createInterface({ input: server.stdout })) {
       if (line.startsWith("http on ")) this.http = line.slice(8);
       if (line.startsWith("metrics on ")) this.metricsAddress = line.slice(11);
-      if (line.startsWith("listening on ")) return;
+      if (!line.startsWith("listening on ")) continue;
+      this.address = line.slice(13);
+      return;
     }
     throw new Error("the server ended before it was ready");
   }
@@ -87,8 +91,10 @@ export class Server {
   }
 
   /** Requests that are being answered. */
-  async running(): Promise<number> {
-    return Number((await this.metrics()).find((line) => line.startsWith("quarry_requests_running "))?.split(" ")[1]);
+  async running(): Promise<number> { return this.metric("quarry_requests_running"); }
+
+  async metric(name: string): Promise<number> {
+    return Number((await this.metrics()).find((line) => line.startsWith(`${name} `))?.split(" ")[1]);
   }
 
   /** Over a connection of its own: the server ends one that waits for a while, at the moment when it is used again. */
@@ -200,6 +206,11 @@ export class Viewer {
   async settled(): Promise<void> { await this.state("settled"); }
   async state(name: string): Promise<void> { await this.page.waitForSelector(`.load-state[data-state="${name}"]`, { timeout: 600_000 }); }
   async seen(): Promise<string[]> { return this.page.evaluate(() => (window as unknown as { seen: string[] }).seen); }
+  /** The value at the cursor in the footer, once it is a sample as stored. */
+  async value(): Promise<string> {
+    await this.page.waitForFunction(() => !(document.querySelector(".quality")?.textContent ?? "coded").includes("coded"), null, { timeout: 600_000 });
+    return (await this.text(".value")).replaceAll("−", "-");
+  }
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */
   async picture(): Promise<Buffer> { return this.page.locator(".stage").screenshot(); }

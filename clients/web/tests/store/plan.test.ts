@@ -5,7 +5,7 @@ import { halves, plan, type Question } from "../../src/store/plan";
 import { boxOf, wantOf } from "./harness";
 
 function subject(dims: Vec3, patch: Vec3, levels: number): Subject {
-  return { dims, patch, levels, field: { type: "float32" }, hasMissing: false };
+  return { dims, patch, levels, field: { type: "float32" }, hasMissing: false, slices: null };
 }
 
 /** Position of a patch, and the patches of a box of samples, by other means than the code's. */
@@ -60,7 +60,7 @@ describe("needs", () => {
   });
 
   it("keep patches around the focus where not even coarse ones fit", () => {
-    const one = brickBytes(kCube, 0, 6);
+    const one = brickBytes(kCube, boxOf([0, 0, 0], [64, 64, 64]), 6);
     const needs = needsOf(kCube, [wantOf(kWhole, 6, { focus: [500, 500, 500] })], "visible", 40 * one);
 
     expect(needs.limited).toBe(true);

@@ -72,15 +72,17 @@ describe("validity", () => {
 describe("blocks", () => {
   const grid = { dims: [6, 2, 1], patch: [4, 4, 4], levels: 1 } as unknown as GridInfo;
   const field = { name: "f", type: "uint16", unit: "", coder: "", fill: 7, layers: 1, layer: 0, stored: "f", refers: false, grid: 0, attributes: [], still: false, coordinate: false, complex: null } as const;
+  const kGrid = boxOf([0, 0, 0], [6, 2, 1]);
   const bytes = (...values: number[]): Uint8Array => new Uint8Array(Uint16Array.from(values).buffer);
 
   it("become bricks when these are whole, whatever the cut", () => {
-    const assembler = new Assembler(grid, field);
-    expect(assembler.add(0, [{ box: boxOf([0, 0, 0], [6, 1, 1]), shown: null, data: bytes(1, 2, 3, 4, 5, 6) }])).toEqual([]);
-    const bricks = assembler.add(0, [{ box: boxOf([0, 1, 0], [5, 2, 1]), shown: null, data: bytes(7, 8, 9, 10, 11) }]);
+    const assembler = new Assembler(grid, field, kGrid);
+    expect(assembler.add(0, { box: boxOf([0, 0, 0], [6, 1, 1]), damaged: [], samples: Uint16Array.of(1, 2, 3, 4, 5, 6) })).toEqual([]);
+    const bricks = assembler.add(0, { box: boxOf([0, 1, 0], [5, 2, 1]), damaged: [], samples: Uint16Array.of(7, 8, 9, 10, 11) });
     expect(bricks.map((brick) => [brick.patch, ...brick.samples])).toEqual([[0, 1, 2, 3, 4, 7, 8, 9, 10]]);
     expect([...bricks[0]!.validity!]).toEqual([1, 1, 1, 1, 0, 1, 1, 1]);
-    const last = assembler.add(0, [{ box: boxOf([5, 1, 0], [6, 2, 1]), shown: 0, data: bytes(12) }]);
+    const box = boxOf([5, 1, 0], [6, 2, 1]);
+    const last = assembler.add(0, { box, damaged: [box], samples: Uint16Array.of(12) });
 
     expect(last.map((brick) => [brick.patch, brick.damaged, ...brick.samples])).toEqual([[1, true, 5, 6, 11, 12]]);
   });
@@ -88,9 +90,17 @@ describe("blocks", () => {
   it("may begin at any byte of a message", () => {
     const message = new Uint8Array(25);
     message.set(bytes(...Array.from({ length: 12 }, (_, i) => i)), 1);
-    const block = { box: boxOf([0, 0, 0], [6, 2, 1]), shown: null, data: message.subarray(1) };
-    const [one] = new Assembler(grid, field).add(0, [block]);
 
-    expect([...one!.samples]).toEqual([0, 1, 2, 3, 6, 7, 8, 9]);
+    expect([...samplesFrom("uint16", message.subarray(1))]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  });
+
+  it("are damaged where they say so, and parts of patches where the answer is one", () => {
+    const assembler = new Assembler(grid, field, boxOf([0, 1, 0], [6, 2, 1]));
+    const samples = Uint16Array.of(1, 2, 3, 4, 5, 6);
+    const bricks = assembler.add(0, { box: boxOf([0, 1, 0], [6, 2, 1]), damaged: [boxOf([4, 1, 0], [5, 2, 1])], samples });
+
+    expect(bricks.map((brick) => [brick.box, brick.damaged, ...brick.samples])).toEqual([
+      [boxOf([0, 1, 0], [4, 2, 1]), false, 1, 2, 3, 4], [boxOf([4, 1, 0], [6, 2, 1]), true, 5, 6],
+    ]);
   });
 });

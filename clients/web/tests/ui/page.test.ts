@@ -8,7 +8,7 @@ import { clampClip, clampCursor, clipOf, finestOf, layOut, moveBox, paneKinds, s
 import { fullRange, rangeOf } from "../../src/ui/scenes";
 import { Feed, initialState, isStill, resolveStep } from "../../src/ui/session";
 import { bytes, bytesOf, placeText, position, shapeText, short, statusText, timeText, withError } from "../../src/ui/text";
-import { sliceBox } from "../../src/ui/wants";
+import { sliceBox } from "../../src/geometry";
 import { withField } from "../../src/ui/otherfield";
 import { Player } from "../../src/ui/player";
 
@@ -184,9 +184,9 @@ describe("boxes", () => {
   });
 
   it("of a slice hold the two planes around it where it lies between samples", () => {
-    expect(sliceBox(kGrid, 2, 8, { begin: [0, 0, 0], end: [64, 32, 16] }, 3)).toEqual({ begin: [0, 0, 8], end: [64, 32, 9] });
-    expect(sliceBox(kGrid, 2, 5, { begin: [0, 0, 0], end: [64, 32, 16] }, 2)).toEqual({ begin: [0, 0, 4], end: [64, 32, 9] });
-    expect(sliceBox(kGrid, 2, 15, { begin: [0, 0, 0], end: [64, 32, 16] }, 2).end[2]).toBe(16);
+    expect(sliceBox(kGrid, { axis: 2, index: 8 }, { begin: [0, 0, 0], end: [64, 32, 16] }, 3)).toEqual({ begin: [0, 0, 8], end: [64, 32, 9] });
+    expect(sliceBox(kGrid, { axis: 2, index: 5 }, { begin: [0, 0, 0], end: [64, 32, 16] }, 2)).toEqual({ begin: [0, 0, 4], end: [64, 32, 9] });
+    expect(sliceBox(kGrid, { axis: 2, index: 15 }, { begin: [0, 0, 0], end: [64, 32, 16] }, 2).end[2]).toBe(16);
   });
 });
 
