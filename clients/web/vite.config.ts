@@ -1,4 +1,4 @@
-import { defineConfig, type Plugin } from "vite";
+import { defineConfig, type HtmlTagDescriptor, type Plugin } from "vite";
 
 /** Connect can speak JSON as well, a twentieth of the page. The page speaks binary messages alone: src/net/transport.ts. */
 const withoutJson: Plugin = {
@@ -11,9 +11,20 @@ const withoutJson: Plugin = {
   },
 };
 
+/** Decoder and worker are asked for with the program, not by it: their connections are open, and serve its calls too. */
+const preloads: Plugin = {
+  name: "preloads",
+  apply: "build",
+  transformIndexHtml: (_, { bundle = {} }) => Object.keys(bundle).flatMap((name): HtmlTagDescriptor[] => {
+    const href = `/${name}`;
+    if (/\/quarry_decoder-[^/]*\.wasm$/.test(name)) return [{ tag: "link", attrs: { rel: "preload", as: "fetch", crossorigin: true, href } }];
+    return /\/worker-[^/]*\.js$/.test(name) ? [{ tag: "link", attrs: { rel: "modulepreload", href } }] : [];
+  }),
+};
+
 // No inline script and no data: URLs, for the page's content security policy.
 export default defineConfig({
-  plugins: [withoutJson],
+  plugins: [withoutJson, preloads],
   build: { outDir: "build/page", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   worker: { format: "es" },
 });

@@ -214,7 +214,10 @@ export class Viewer {
   async text(selector: string): Promise<string> { return (await this.page.textContent(selector)) ?? ""; }
   /** The pictures, without text around them. */
   async picture(): Promise<Buffer> { return this.page.locator(".stage").screenshot(); }
-  /** The share of pixels that differ between two pictures, and the colours of the second. */
+  /**
+   * The share of pixels that differ between two pictures by more than the next colours do, as coded slices may, and the
+   * colours of the second.
+   */
   async compared(first: Buffer, second: Buffer): Promise<{ readonly different: number; readonly colours: number }> {
     return this.page.evaluate(async (files) => {
       const [one, other] = await Promise.all(files.map(async (file) => {
@@ -225,7 +228,9 @@ export class Viewer {
         context.drawImage(image, 0, 0);
         return new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
       }));
-      const different = one!.reduce((sum, pixel, i) => sum + (pixel === other![i] ? 0 : 1), 0) / one!.length;
+      const channel = (pixel: number, shift: number): number => (pixel >>> shift) & 255;
+      const far = (a: number, b: number): boolean => [0, 8, 16].some((shift) => Math.abs(channel(a, shift) - channel(b, shift)) > 8);
+      const different = one!.reduce((sum, pixel, i) => sum + (far(pixel, other![i]!) ? 1 : 0), 0) / one!.length;
       return { different, colours: new Set(other).size };
     }, [first.toString("base64"), second.toString("base64")]);
   }

@@ -97,6 +97,21 @@ describe("the page as the server serves it", () => {
     expect(size).toBeLessThan(300_000);
   });
 
+  it("asks for the decoder with the program, and once", async () => {
+    const viewer = await open("d=wave&f=f");
+    await viewer.settled();
+    const loaded = await viewer.page.evaluate(() => performance.getEntriesByType("resource").map((one) => ({
+      name: one.name, by: (one as PerformanceResourceTiming).initiatorType, begin: one.startTime, end: (one as PerformanceResourceTiming).responseEnd,
+    })));
+    const program = loaded.find(({ name }) => /\/index-.*\.js$/.test(name))!;
+    const decoders = loaded.filter(({ name }) => name.endsWith(".wasm"));
+    expect(decoders.map(({ by }) => by)).toEqual(["link"]);
+    const workers = loaded.filter(({ name }) => /\/worker-.*\.js$/.test(name));
+    for (const [first] of [decoders, workers]) expect(first!.begin).toBeLessThan(program.end);
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
   it("shows at the cursor what the command decodes", async () => {
     const viewer = await open("d=wave&f=count&level=0");
     for (const at of [[0, 0, 0], [69, 49, 39], [16, 15, 17], [33, 31, 8]] as const) {
