@@ -50,17 +50,18 @@ class CallTimes {
     const auto begin = Clock::now();
     if (!wait()) return false;
     last_ = Clock::now();
-    if (!first_) {
-      first_ = last_;
-      path_->Answered(Seconds(*first_ - asked_).count());
-    } else {
+    if (answered_) {
       waited_ += last_ - begin;
+    } else {
+      answered_ = true;
+      first_ = last_;
+      path_->Answered(Seconds(first_ - asked_).count());
     }
     return true;
   }
   /// @param bytes  of all messages
   void End(const query::EncodingChoice& choice, std::uint64_t bytes) const {
-    path_->Received(choice, bytes, Seconds(last_ - first_.value_or(last_)).count(), waited_.count());
+    path_->Received(choice, bytes, Seconds(last_ - first_).count(), waited_.count());
   }
 
  private:
@@ -69,7 +70,8 @@ class CallTimes {
 
   SeenPath* const path_;
   const Clock::time_point asked_ = Clock::now();
-  std::optional<Clock::time_point> first_;
+  bool answered_ = false;
+  Clock::time_point first_{};
   Clock::time_point last_{};
   Seconds waited_{};
 };
