@@ -23,7 +23,7 @@ PatchKey MarkOf(const query::ReadPlan& plan) {
 
 /// Patches leave nothing decoded at the server. So an answer that is asked for again, after it went as
 /// patches, is decoded for the readers after it: that work does not count.
-void AnswerMessages::Choose(const Dataset& dataset, const query::ReadPlan& plan) {
+void AnswerMessages::Choose(const Dataset& dataset, const query::ReadPlan& plan, std::uint64_t room) {
   const std::size_t field = plan.query.field_number;
   const bool as_patches =
       wire::GoesAsPatches(dataset.description().fields[field], dataset.description().GridOf(field));
@@ -32,7 +32,8 @@ void AnswerMessages::Choose(const Dataset& dataset, const query::ReadPlan& plan)
   if (path_ && !resumes_) {
     const bool again = store_->Has(std::array{MarkOf(plan)}).front();
     const double decoded = again ? 1 : StoredShare(dataset, plan, *store_);
-    choice_ = query::ChooseEncoding(plan, {*path_, threads_, decoded, as_patches});
+    const bool as_tiles = CodedSink::MemoryOf(plan) <= room;
+    choice_ = query::ChooseEncoding(plan, {*path_, threads_, decoded, as_patches, as_tiles});
     encoding_ = choice_->encoding;
   } else if (takes_payload() && describes_ && !as_patches) {
     encoding_ = query::AnswerEncoding::kSamples;

@@ -31,7 +31,7 @@ class AnswerMessages final : public AnswerSink {
 
   Result<Taker> Begin(const AnswerStart& start) override;
 
-  void Choose(const Dataset& dataset, const query::ReadPlan& plan) override;
+  void Choose(const Dataset& dataset, const query::ReadPlan& plan, std::uint64_t room) override;
   bool takes_payload() const override { return encoding_ == query::AnswerEncoding::kPatches; }
   /// One message being assembled, one on its way.
   std::uint64_t memory() const override { return 2 * message_bytes_ + kept_; }

@@ -164,7 +164,8 @@ struct DatasetSummary {
   std::uint64_t fields = 0;
 };
 
-/// A dataset, in a directory or behind a server: the same answers, byte for byte. Thread-safe.
+/// A dataset, in a directory or behind a server: the same answers, byte for byte, unless coding may add an
+/// error, see Encoding::kCoded. Thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;

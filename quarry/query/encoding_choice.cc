@@ -125,7 +125,7 @@ EncodingChoice ChooseEncoding(const ReadPlan& plan, const Ends& ends) {
     add(AnswerEncoding::kPatches,
         {cost.bytes, SecondsOf(decoded, decode_ns) / client, MessagesOf(cost.bytes)});
   // Tiles keep the order of the grid. One after the other is coded.
-  if (!plan.query.focus)
+  if (ends.as_tiles && !plan.query.focus)
     add(AnswerEncoding::kCoded,
         {cost.coded_bytes,
          serving + SecondsOf(samples, tile.encode_ns) + SecondsOf(samples, tile.decode_ns) / client,

@@ -22,6 +22,7 @@ struct Ends {
   int threads = 1;         ///< threads of the server that decode
   double decoded = 0;      ///< share of the work of decoding that the server need not do
   bool as_patches = true;  ///< whether the client can take stored patches
+  bool as_tiles = true;    ///< whether the server has the memory that coding takes
 };
 
 /// The encoding with which an answer is complete first, and the times of all that are possible. Another

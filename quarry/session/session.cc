@@ -144,7 +144,8 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
     if (takes.sink != nullptr) {
-      takes.sink->Choose(*opened.dataset, made);
+      const std::uint64_t most = store()->MostPinned();
+      takes.sink->Choose(*opened.dataset, made, most - std::min(most, bytes + query::DeliveryMemory(made)));
       bytes += takes.sink->memory_of(made);
       if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, store()->state().total);
     }

@@ -102,7 +102,8 @@ class AnswerSink {
   virtual Result<Taker> Begin(const AnswerStart& start) = 0;
   /// Decides how an answer goes, when it is planned, possibly more than once; what follows holds for the last
   /// decision.
-  virtual void Choose(const Dataset& /*dataset*/, const query::ReadPlan& /*plan*/) {}
+  /// @param room  [bytes] most that memory_of may be, as samples are delivered
+  virtual void Choose(const Dataset& /*dataset*/, const query::ReadPlan& /*plan*/, std::uint64_t /*room*/) {}
   /// Whether the answer goes to a PayloadSink.
   virtual bool takes_payload() const { return false; }
   /// [bytes] that the taker may keep from one call to the next.

@@ -340,8 +340,8 @@ class Question(NamedTuple):
 class Whole:
     """Answers of a dataset with the field "f" before it is damaged, and its permitted answers afterwards."""
 
-    def __init__(self, dataset, folder):
-        self.dataset, self._folder = Path(dataset), Path(folder)
+    def __init__(self, dataset, folder, encodings=("samples", "patches", "coded")):
+        self.dataset, self._folder, self._encodings = Path(dataset), Path(folder), encodings
         self.info = info(dataset)
         self.dims, self.steps = self.info["dims"], self.info["steps"]
         self.dtype = np.dtype(self.info["fields"][0]["dtype"]).newbyteorder("<")
@@ -386,7 +386,7 @@ class Whole:
         output.unlink(missing_ok=True)
         allow_damage = bool(random.integers(0, 2))
         outcome = run("quarry", "get", target, "--field", "f", "--output", output, *question.options, "--json",
-                      "--encoding", random.choice(["samples", "patches", "coded"]), *["--allow-damage"] * allow_damage)
+                      "--encoding", random.choice(self._encodings), *["--allow-damage"] * allow_damage)
         if outcome.code != DONE:
             if output.exists() and "--progressive" not in question.options:
                 raise AssertionError(f"an error, but a file as well: {outcome}")

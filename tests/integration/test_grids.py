@@ -399,8 +399,10 @@ class Questions(Grids):
                     plan = self.both("plan", self.server, name, *options)
                     level = plan["spacing"]
                     expected = whole[tuple(slice(None, None, s) for s in level[::-1])]
+                    # Without an encoding, a server may use the room that a largest error leaves.
                     for target in self.targets:
-                        self.assertEqual(self.read(target, self.tmp, name, 0, *options).tobytes(), expected.tobytes())
+                        answer = self.read(target, self.tmp, name, 0, *options, "--encoding", "samples")
+                        self.assertEqual(answer.tobytes(), expected.tobytes())
 
     def test_several_fields_have_one_plan(self):
         for names in (("temp", "ssh", "area"), [*VARIABLES]):

@@ -59,7 +59,8 @@ class LiveDamage(qt.QuarryTest):
         random = qt.random_numbers("questions")
         cls.questions, cls.wholes = [], {}  # dataset and step to the number of the question
         for dataset in cls.datasets:
-            whole = qt.Whole(dataset, cls.shared)
+            # Coding a tile takes more than MEMORY.
+            whole = qt.Whole(dataset, cls.shared, encodings=("samples", "patches"))
             for step in range(STEPS):
                 cls.wholes[dataset, step] = len(cls.questions)
                 cls.questions.append((whole, whole.ask(step)))

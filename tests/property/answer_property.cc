@@ -22,7 +22,6 @@
 #include "quarry/client.h"
 #include "quarry/client_grpc.h"
 #include "quarry/command_line/command_line.h"
-#include "quarry/query/question_rules.h"
 #include "server/grpc/listener.h"
 #include "tests/property/patch_check.h"
 #include "tests/property/random_dataset.h"
@@ -65,10 +64,12 @@ std::string Question::text() const {
     target = fmt::format("within {}", within->error);
   if (const auto* stride = std::get_if<query::AtStride>(&request.target))
     target = "stride " + quarry::ToString(stride->stride);
-  return fmt::format("box {}, {}, from level {}, layers {} to {}, recode {}x {}",
+  const std::string values =
+      request.values ? fmt::format(", values {} to {}", request.values->low, request.values->high) : "";
+  return fmt::format("box {}, {}, from level {}, layers {} to {}, recode {}x {}{}",
                      quarry::ToString(*request.box), target, request.first_level.value_or(-1),
                      request.first_layer.value_or(-1), request.layer.value_or(-1), recode.factor,
-                     recode.error);
+                     recode.error, values);
 }
 
 /// Volumes, planes, lines and samples.
@@ -193,7 +194,6 @@ Broken CheckSamples(const RandomDataset& dataset, bool exact, const LevelSamples
   const T* const originals = reinterpret_cast<const T*>(dataset.original.samples.data());
   const std::span<const T> read = stored.SamplesAs<T>();
   const std::span<const T> samples = answer.SamplesAs<T>();
-  const std::vector<Box> gaps = query::LeftOutAt(answer.left_out, answer.spacing);
   const bool lossless =
       field.lossless() && answer.layer + 1 == field.layers() && (exact || answer.max_error == 0);
   Broken broken;
@@ -201,7 +201,7 @@ Broken CheckSamples(const RandomDataset& dataset, bool exact, const LevelSamples
     const T sample = samples[i];
     const T original = originals[number];
     const Box here{place, {place[0] + 1, place[1] + 1, place[2] + 1}};
-    const bool left_out = std::ranges::any_of(gaps, [&](const Box& gap) { return gap.Contains(here); });
+    const bool left_out = std::ranges::any_of(answer.left_out, [&](const Box& gap) { return gap.Contains(here); });
     const bool missing = IsMissing(original, dataset.original.fill);
     const double error = std::abs(static_cast<double>(sample) - static_cast<double>(original));
     const char* what = nullptr;

@@ -5,6 +5,7 @@ import asyncio
 from python_testing import np, qt, quarry
 
 import xarray  # noqa: E402
+from quarry._xarray import QuarryBackendEntrypoint  # noqa: E402
 
 SHAPE = (2, 40, 72, 96)
 """[step, z, y, x]: several patches and tiles along each axis."""
@@ -111,7 +112,7 @@ class Coded(qt.QuarryTest):
             self.assertEqual(self.tiles(), before + 1, "what many ask for is coded once")
             self.assert_within("ocean", coded["ocean"].read(step=1, box=PLANE, recode="2x"))
             self.assertEqual(self.tiles(), before + 2)
-        with xarray.open_dataset(self.target, engine="quarry", encoding="coded", chunks={}) as opened:
+        with xarray.open_dataset(self.target, engine=QuarryBackendEntrypoint, encoding="coded", chunks={}) as opened:
             before = self.tiles()
             plane = opened["ocean"].isel(step=0, z=33)
             np.testing.assert_array_equal(plane.compute(), self.stored["ocean"][0, 33])

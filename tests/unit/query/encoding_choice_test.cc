@@ -10,7 +10,6 @@ namespace quarry::query {
 namespace {
 
 constexpr std::int64_t kSide = 64;
-constexpr std::uint64_t kPatchSamples = 64 * 64 * 64;
 /// [bytes] of a patch of a turbulence within 1e-4 of its range: 6.57 bits for each sample.
 constexpr std::uint32_t kPayload = 215'286;
 
@@ -174,6 +173,10 @@ TEST(ChooseEncoding, TakesOnlyWhatIsPossible) {
       ChooseEncoding(PlanOf(kCube, 1e-4), {.path = kSlowWorld, .threads = 2, .as_patches = false});
   EXPECT_EQ(SecondsOf(samples, AnswerEncoding::kPatches), -1);
   EXPECT_EQ(samples.encoding, AnswerEncoding::kCoded);
+  const EncodingChoice patches =
+      ChooseEncoding(PlanOf(kPlane, 1e-4), {.path = kSlowWorld, .threads = 2, .as_tiles = false});
+  EXPECT_EQ(SecondsOf(patches, AnswerEncoding::kCoded), -1);
+  EXPECT_NE(patches.encoding, AnswerEncoding::kCoded);
 
   ReadPlan near = PlanOf(kPlane, 1e-4);
   near.query.focus = {{0, 0, 0}};

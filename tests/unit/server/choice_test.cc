@@ -160,6 +160,16 @@ TEST_F(ChoiceTest, KeepsTheOrderThatIsAskedFor) {
   EXPECT_NE(choice.encoding(), pb::ENCODING_CODED);
 }
 
+TEST_F(ChoiceTest, IsOfNoTilesThatTheServerHasNoMemoryToCode) {
+  pb::ReadRequest request = Request(kFar, kSlow);
+  request.mutable_query()->set_max_error(0.004);
+  EXPECT_EQ(Answer(request).front().header().choice().encoding(), pb::ENCODING_CODED);
+  Start(std::uint64_t{2} << 20);
+  const pb::EncodingChoice choice = Answer(request).front().header().choice();
+  EXPECT_EQ(choice.prices_size(), 2);
+  EXPECT_NE(choice.encoding(), pb::ENCODING_CODED);
+}
+
 TEST_F(ChoiceTest, OfAPlanIsThatOfTheAnswer) {
   pb::PlanReadRequest question;
   const pb::ReadRequest request = Request(kFar, kSlow);

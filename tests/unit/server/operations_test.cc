@@ -123,7 +123,7 @@ TEST_F(OperationsTest, AnIdOfTheClientIsKeptIfItIsAWord) {
 
 TEST_F(OperationsTest, MetricsCountWhatWasDone) {
   Start();
-  const auto dataset = *client::Dataset::Open(Target("a"));
+  const auto dataset = *client::Dataset::Open(Target("a"), {.encoding = client::Encoding::kSamples});
   const std::uint64_t patches = dataset->PlanRead({.field = "pressure"})->cost.patches;
   ASSERT_TRUE(dataset->Read({.field = "pressure"}).ok());
   ASSERT_FALSE(dataset->Read({.field = "nothing"}).ok());
