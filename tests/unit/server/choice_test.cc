@@ -93,7 +93,8 @@ TEST_F(ChoiceTest, OfAnErrorMayBeCodedWithinIt) {
   EXPECT_GT(header.levels(0).coding_error(), 0);
   EXPECT_LE(header.levels(0).max_error(), 0.004);
   request.mutable_query()->set_level(0);
-  for (const pb::LevelExtent& level : Answer(request).front().header().levels())
+  const Messages exact = Answer(request);
+  for (const pb::LevelExtent& level : exact.front().header().levels())
     EXPECT_EQ(level.coding_error(), 0) << "nobody has allowed an error";
 }
 
