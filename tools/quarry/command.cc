@@ -320,8 +320,8 @@ std::string PricesText(const query::Cost& cost, const query::EncodingChoice& cho
     const std::uint64_t bytes = price.encoding == query::AnswerEncoding::kPatches ? cost.bytes
                                 : price.encoding == query::AnswerEncoding::kCoded ? cost.coded_bytes
                                                                                   : cost.reply_bytes;
-    text +=
-        fmt::format("{} {:.3f} s ({}), ", EncodingName(price.encoding), price.seconds, FormatBytes(bytes));
+    text += fmt::format("{} {:.1f} ms ({}), ", EncodingName(price.encoding), 1e3 * price.seconds,
+                        FormatBytes(bytes));
   }
   return fmt::format("{}over {:.1f} ms and {}/s", text, 1e3 * choice.path.round_trip,
                      FormatBytes(static_cast<std::uint64_t>(choice.path.rate)));
