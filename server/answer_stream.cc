@@ -135,8 +135,9 @@ Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadRespons
   const bool waits = ended_ && !shares && data_bytes < kSmallBlock;
   const auto begin = std::chrono::steady_clock::now();
   Status sent = call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
-  // The time of a smaller one says more about the way than about the rate.
-  if (data_bytes >= kLeastMessage)
+  // The time of a smaller one says more about the way than about the rate. A message is nearly full where the
+  // next block would not fit.
+  if (data_bytes >= kLeastMessage / 2)
     message_bytes_ = NextMessageBytes(data_bytes, std::chrono::steady_clock::now() - begin, most_bytes_);
   return sent;
 }

@@ -173,17 +173,20 @@ pb::EncodingChoice ToProto(const query::EncodingChoice& choice) {
 
 Result<query::EncodingChoice> FromProto(const pb::EncodingChoice& choice) {
   query::EncodingChoice out;
-  bool known = pb::Encoding_IsValid(choice.encoding()) && choice.prices_size() <= pb::Encoding_ARRAYSIZE;
-  for (const pb::EncodingPrice& price : choice.prices())
-    known = known && pb::Encoding_IsValid(price.encoding());
+  constexpr int kMostPrices = 16;
+  const bool known = pb::Encoding_IsValid(choice.encoding()) && choice.prices_size() <= kMostPrices;
   const Result<query::Path> path = FromProto(choice.path());
   if (!known || !path.ok())
     return InternalError("the server chooses among encodings or for a path that this program does not know");
   out.encoding = static_cast<query::AnswerEncoding>(choice.encoding());
   out.path = *path;
-  for (const pb::EncodingPrice& price : choice.prices())
-    out.prices.push_back(
-        {static_cast<query::AnswerEncoding>(price.encoding()), price.seconds(), price.work()});
+  for (const pb::EncodingPrice& price : choice.prices()) {
+    // A newer server may have other encodings to choose from.
+    if (pb::Encoding_IsValid(price.encoding()) && std::isfinite(price.seconds()) &&
+        std::isfinite(price.work()))
+      out.prices.push_back(
+          {static_cast<query::AnswerEncoding>(price.encoding()), price.seconds(), price.work()});
+  }
   return out;
 }
 

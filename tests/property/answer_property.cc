@@ -201,7 +201,8 @@ Broken CheckSamples(const RandomDataset& dataset, bool exact, const LevelSamples
     const T sample = samples[i];
     const T original = originals[number];
     const Box here{place, {place[0] + 1, place[1] + 1, place[2] + 1}};
-    const bool left_out = std::ranges::any_of(answer.left_out, [&](const Box& gap) { return gap.Contains(here); });
+    const bool left_out =
+        std::ranges::any_of(answer.left_out, [&](const Box& gap) { return gap.Contains(here); });
     const bool missing = IsMissing(original, dataset.original.fill);
     const double error = std::abs(static_cast<double>(sample) - static_cast<double>(original));
     const char* what = nullptr;

@@ -324,7 +324,7 @@ std::string PricesText(const query::Cost& cost, const query::EncodingChoice& cho
                         FormatBytes(bytes));
   }
   return fmt::format("{}over {:.1f} ms and {}/s", text, 1e3 * choice.path.round_trip,
-                     FormatBytes(static_cast<std::uint64_t>(choice.path.rate)));
+                     FormatBytes(static_cast<std::uint64_t>(std::min(choice.path.rate, 1e18))));
 }
 
 std::string LeftOutText(std::int64_t samples) {

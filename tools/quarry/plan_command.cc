@@ -62,11 +62,10 @@ nlohmann::ordered_json ToJson(const query::AnswerHeader& plan, bool verbose) {
 }
 
 void PrintCost(const query::Cost& cost) {
-  Print(
-      "  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}; "
-      "coded about {}\n",
-      cost.patches, FormatBytes(cost.bytes), FormatBytes(cost.bytes_read), cost.reads,
-      cost.reads == 1 ? "" : "s", FormatBytes(cost.reply_bytes), FormatBytes(cost.coded_bytes));
+  Print("  patches    {}\n  bytes      {} of payload; {} in {} read{} with a cold cache\n  reply      {}{}\n",
+        cost.patches, FormatBytes(cost.bytes), FormatBytes(cost.bytes_read), cost.reads,
+        cost.reads == 1 ? "" : "s", FormatBytes(cost.reply_bytes),
+        cost.coded_bytes > 0 ? "; coded about " + FormatBytes(cost.coded_bytes) : "");
 }
 
 /// Prints the total cost of the answers.

@@ -19,6 +19,8 @@ Result<int> VerifyAgainst(VerifyOptions /*options*/) {
   std::ifstream given("/proc/self/cmdline");
   std::vector<std::string> arguments;
   for (std::string argument; std::getline(given, argument, '\0');) arguments.push_back(argument);
+  if (error || arguments.empty())
+    return Unavailable("cannot find the program that compares with source files: /proc is not mounted");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);

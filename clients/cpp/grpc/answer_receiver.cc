@@ -240,6 +240,9 @@ Status AnswerReceiver::Coded(const pb::CodedTiles& part, MessageData* data) {
   for (const pb::CodedTile& tile : part.tiles()) {
     QUARRY_RETURN_IF_ERROR(tiles_->Add(level, tile, data, &*assembler_));
     QUARRY_ASSIGN_OR_RETURN(const Box whole, wire::GetExtent(tile));
+    if (tile.damaged_size() > whole.volume())
+      return InternalError("a tile {} of level {} has {} damaged boxes", ToString(whole), part.level(),
+                           tile.damaged_size());
     for (const pb::BlockExtent& damaged : tile.damaged()) {
       QUARRY_ASSIGN_OR_RETURN(const Box extent, wire::GetExtent(damaged));
       QUARRY_ASSIGN_OR_RETURN(const std::optional<query::LevelChoice> shown, Shown(damaged, part.level()));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 
 #include "clients/cpp/transport.h"
 #include "google/rpc/status_details.pb.h"
@@ -193,17 +194,23 @@ void Connection::Connect(const CancelToken& cancel) const {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kLongestMs = 2000;
   constexpr auto kLookEvery = std::chrono::milliseconds(20);
+  std::unique_lock lock(path_->connecting(), std::defer_lock);
+  while (!lock.try_lock_for(kLookEvery)) {
+    if (cancel.cancelled()) return;
+  }
+  if (path_->path()) return;
   const auto begin = Clock::now();
   const auto end =
       begin + std::chrono::milliseconds(options_.timeout_ms > 0 ? std::min(options_.timeout_ms, kLongestMs)
                                                                 : kLongestMs);
   grpc_connectivity_state state = channel_->GetState(true);
+  const bool begun = state != GRPC_CHANNEL_IDLE;
   while ((state == GRPC_CHANNEL_IDLE || state == GRPC_CHANNEL_CONNECTING) && Clock::now() < end &&
          !cancel.cancelled()) {
     (void)channel_->WaitForStateChange(state, std::chrono::system_clock::now() + kLookEvery);
     state = channel_->GetState(true);
   }
-  if (state != GRPC_CHANNEL_READY) return;
+  if (begun || state != GRPC_CHANNEL_READY) return;
   // TCP, TLS and the settings of HTTP/2; beside them, what all of it takes inside one machine.
   const double trips = server_.tls ? 3 : 2;
   const double starting = server_.tls ? 6e-3 : 1e-3;

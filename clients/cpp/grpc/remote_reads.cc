@@ -24,6 +24,27 @@ Result<SharedDescription> FetchDescription(const Connection& connection, const s
 
 namespace {
 
+bool IsRequested(const FieldDescription& field, const query::SeriesRequest& request) {
+  return request.fields.empty() ? request.read.field.empty() || field.name == request.read.field
+                                : std::ranges::find(request.fields, field.name) != request.fields.end();
+}
+
+/// With the coarsest level by its number, if all requested fields agree on it: older servers know no other
+/// form.
+query::SeriesRequest WithFirstLevel(query::SeriesRequest request, const DatasetDescription& known) {
+  std::optional<int> levels;
+  for (const FieldDescription& field : known.fields) {
+    if (!IsRequested(field, request)) continue;
+    const int of_field = known.GridOf(field).levels;
+    if (levels.value_or(of_field) != of_field) return request;
+    levels = of_field;
+  }
+  if (levels && request.read.first_level)
+    request.read.first_level = query::FirstLevelOn(*levels, request.read.first_level,
+                                                   query::NamedLevel(request.read.target).value_or(0));
+  return request;
+}
+
 /// Samples instead of patches where a requested field does not go as patches. Of an unknown dataset the
 /// server decides that.
 /// @param path  of answers whose encoding is open; then this one is for older servers
@@ -34,10 +55,7 @@ pb::Encoding EncodingFor(Encoding wanted, const query::SeriesRequest& request,
   if (wanted == Encoding::kSamples || near) return pb::ENCODING_SAMPLES;
   if (known == nullptr) return pb::ENCODING_PATCHES;
   const bool possible = std::ranges::all_of(known->fields, [&](const FieldDescription& field) {
-    const bool requested = request.fields.empty()
-                               ? request.read.field.empty() || field.name == request.read.field
-                               : std::ranges::find(request.fields, field.name) != request.fields.end();
-    return !requested || wire::GoesAsPatches(field, known->GridOf(field));
+    return !IsRequested(field, request) || wire::GoesAsPatches(field, known->GridOf(field));
   });
   return possible ? pb::ENCODING_PATCHES : pb::ENCODING_SAMPLES;
 }
@@ -47,7 +65,7 @@ pb::Encoding EncodingFor(Encoding wanted, const query::SeriesRequest& request,
 Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescription& known,
                          const LevelCallback& on_level, const CallOptions& call) const {
   pb::ReadRequest message;
-  *message.mutable_query() = wire::ToProto(name_, request);
+  *message.mutable_query() = wire::ToProto(name_, known ? WithFirstLevel(request, *known) : request);
   const Transfer transfer = connection_->TransferOf(call.transfer);
   QUARRY_RETURN_IF_ERROR(query::CheckRecode(transfer.recode, request.read.target));
   wire::SetRecode(transfer.recode, &message);

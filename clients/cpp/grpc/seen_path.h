@@ -22,6 +22,9 @@ class SeenPath {
 
   explicit SeenPath(bool here) : here_(here) {}
 
+  /// Held by whoever connects: a handshake that began before is no measure of the path.
+  std::timed_mutex& connecting() { return connecting_; }
+
   /// Without the threads of the client. Nothing until something has come from the server.
   std::optional<query::Path> path() const;
   /// @param seconds  of a call or a handshake, for each of its round trips
@@ -34,6 +37,7 @@ class SeenPath {
   query::Path Known() const;
 
   const bool here_;
+  std::timed_mutex connecting_;
   mutable std::mutex mutex_;
   query::Path path_;
   bool seen_ = false;

@@ -11,7 +11,7 @@ namespace quarry::client::internal {
 
 namespace {
 
-/// Most decoded samples, in bytes, that may wait for their turn.
+/// Most samples and tiles, in bytes, that may wait for their turn.
 constexpr std::size_t kMostTilesUnderWay = 64 << 20;
 
 }  // namespace
@@ -22,7 +22,7 @@ struct TileDecoder::Task {
   Box extent;
   Bytes coded;
   SamplePlace place;
-  std::size_t bytes = 0;  ///< bytes of the samples
+  std::size_t bytes = 0;  ///< bytes of samples and tile
   std::promise<Status> done;
   std::future<Status> result = done.get_future();
 
@@ -55,7 +55,7 @@ Status TileDecoder::Add(int level, const ::quarry::v1::CodedTile& tile, MessageD
     return InternalError("a tile {} of level {} came with {} of {} bytes", ToString(task->extent), level,
                          data->size(), tile.size());
   task->layout = {type_, task->extent.shape()};
-  task->bytes = static_cast<std::size_t>(task->extent.volume()) * SizeOf(type_);
+  task->bytes = static_cast<std::size_t>(task->extent.volume()) * SizeOf(type_) + tile.size();
   task->coded.resize(tile.size());
   if (!data->Read(task->coded.data(), task->coded.size()))
     return InternalError("a message of the server ends early");

@@ -201,14 +201,33 @@ TEST_F(HostileServerTest, AnOlderServerAnswersInTheEncodingOfTheRequest) {
   }
 }
 
+TEST_F(HostileServerTest, PricesOfUnknownEncodingsAreLeftOut) {
+  const Status status = ReadUnopened(Encoding::kSamples, [](int, Messages* messages) {
+    pb::EncodingChoice* const choice = messages->front().mutable_header()->mutable_choice();
+    choice->add_prices()->set_encoding(static_cast<pb::Encoding>(9));
+    choice->add_prices()->set_seconds(NAN);
+    return grpc::Status::OK;
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(levels_, 3u);
+}
+
+TEST_F(HostileServerTest, AnOpenDatasetAsksForTheCoarsestLevelByItsNumber) {
+  std::vector<std::uint32_t> asked;
+  spoiler_->question = [&](pb::ReadRequest* request) { asked.push_back(request->query().first_level()); };
+  question_.first_level = query::kCoarsestLevel;
+  const Status status = Read(Encoding::kSamples, [](int, Messages*) { return grpc::Status::OK; });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(asked, std::vector<std::uint32_t>{2}) << "older servers know no other form";
+}
+
 TEST_F(HostileServerTest, AChoiceOfUnknownEncodingsIsRefused) {
   using Change = std::function<void(pb::EncodingChoice*)>;
   const std::vector<std::pair<std::string, Change>> cases = {
       {"an encoding", [](auto* choice) { choice->set_encoding(static_cast<pb::Encoding>(9)); }},
-      {"a price", [](auto* choice) { choice->add_prices()->set_encoding(static_cast<pb::Encoding>(9)); }},
       {"many prices",
        [](auto* choice) {
-         for (int i = 0; i < 4; ++i) choice->add_prices();
+         for (int i = 0; i < 17; ++i) choice->add_prices();
        }},
       {"a path", [](auto* choice) { choice->mutable_path()->set_rate(-1); }},
   };
