@@ -143,10 +143,6 @@ Status Acceptor::Bind(const HostPort& address) {
     // Connections inherit it. Questions are short, and a flood fills it before its connection is cut.
     constexpr int kReceiveBytes = 128 << 10;
     SetOption(listener.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
-    // Bytes that TCP has not sent yet. They cannot be taken back when a call is cancelled, and the answer to
-    // the next call waits behind them: without a limit, seconds on a slow way.
-    constexpr int kUnsentBytes = 128 << 10;
-    SetOption(listener.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
     auto* const at = it->ai_addr;
     (at->sa_family == AF_INET ? reinterpret_cast<sockaddr_in*>(at)->sin_port
                               : reinterpret_cast<sockaddr_in6*>(at)->sin6_port) =

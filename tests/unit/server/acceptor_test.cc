@@ -1,12 +1,10 @@
 #include "server/guard/acceptor.h"
 
 #include <gtest/gtest.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,7 +12,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -228,28 +225,6 @@ TEST(Acceptor, LeavesClientsThatTakeNothingToTheStallLimit) {
   const FileDescriptor client = Connect(acceptor->address());
   while (timeout < 0) std::this_thread::yield();
   EXPECT_EQ(timeout, 0);
-  acceptor->Stop();
-}
-
-/// Without its limit, TCP takes four megabytes here.
-TEST(Acceptor, LittleOfAnAnswerWaitsInTcp) {
-  std::promise<int> unsent;
-  auto acceptor = *Acceptor::Listen("127.0.0.1:0", {});
-  acceptor->Start([&](int, int descriptor) {
-    const FileDescriptor socket(descriptor);
-    const std::string bytes(1 << 16, 'x');
-    while (::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
-    }
-    int waiting = -1;
-    EXPECT_EQ(::ioctl(descriptor, SIOCOUTQNSD, &waiting), 0);
-    unsent.set_value(waiting);
-  });
-  const FileDescriptor takes_nothing = Connect(acceptor->address());
-
-  const int waiting = unsent.get_future().get();
-
-  EXPECT_GE(waiting, 64 << 10) << "enough to go on with while the next message is made";
-  EXPECT_LE(waiting, 256 << 10);
   acceptor->Stop();
 }
 
