@@ -59,6 +59,14 @@ std::size_t MessageBytesFor(std::uint64_t memory) {
   return std::clamp<std::uint64_t>(memory / kPartOfMemory, kPartBytes, kLargest);
 }
 
+std::pair<Box, Box> Halves(const Box& extent) {
+  const Index3 shape = extent.shape();
+  const std::size_t axis = shape[2] > 1 ? 2 : shape[1] > 1 ? 1 : 0;
+  std::pair<Box, Box> halves(extent, extent);
+  halves.first.end[axis] = halves.second.begin[axis] = extent.begin[axis] + shape[axis] / 2;
+  return halves;
+}
+
 std::size_t NextMessageBytes(std::size_t bytes, std::chrono::nanoseconds took, std::size_t most) {
   constexpr std::chrono::duration<double> kTime = std::chrono::milliseconds(50);
   const double taken = kTime / std::max(took, std::chrono::nanoseconds(1)) * static_cast<double>(bytes);
@@ -178,15 +186,10 @@ Status SampleSink::Deliver(const SampleBlock& block) {
   return Status::Ok();
 }
 
-/// Halves along the slowest axis that can be cut are contiguous in memory. The parts depend on the block
-/// alone, so that a position can count them.
+/// The parts depend on the block alone, so that a position can count them.
 Status SampleSink::DeliverPart(const SampleBlock& block, const Box& extent, ByteSpan samples) {
   if (samples.size() > kPartBytes) {
-    const Index3 shape = extent.shape();
-    const std::size_t axis = shape[2] > 1 ? 2 : shape[1] > 1 ? 1 : 0;
-    Box first = extent;
-    Box second = extent;
-    first.end[axis] = second.begin[axis] = extent.begin[axis] + shape[axis] / 2;
+    const auto [first, second] = Halves(extent);
     const std::size_t bytes = static_cast<std::size_t>(first.volume()) * sample_size_;
     QUARRY_RETURN_IF_ERROR(DeliverPart(block, first, samples.first(bytes)));
     return DeliverPart(block, second, samples.subspan(bytes));

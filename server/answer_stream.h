@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/dataset/read_payload.h"
@@ -22,6 +23,9 @@ inline constexpr std::size_t kPartBytes = 256 << 10;
 /// many slow clients take little of the server's memory.
 /// @param memory  [bytes] of the server
 std::size_t MessageBytesFor(std::uint64_t memory);
+
+/// Halves of the samples of a block, along the slowest axis that can be cut: each is contiguous in memory.
+std::pair<Box, Box> Halves(const Box& extent);
 
 /// Size of the next message: what the client takes in 50 ms, at least 64 KiB. The answer to another call of
 /// its connection waits for no more than a message, and of a cancelled answer no more is sent.

@@ -84,14 +84,10 @@ Status CodedSink::Deliver(const SampleBlock& block) {
   return open_->missing == 0 ? Close() : Status::Ok();
 }
 
-/// Halves a patch with more samples than a tile may have, as SampleSink does.
+/// Halves a patch with more samples than a tile may have.
 Status CodedSink::DeliverParts(const SampleBlock& block, const Box& extent, ByteSpan samples) {
   if (extent.volume() > kMaxTileSamples) {
-    const Index3 shape = extent.shape();
-    const std::size_t axis = shape[2] > 1 ? 2 : shape[1] > 1 ? 1 : 0;
-    Box first = extent;
-    Box second = extent;
-    first.end[axis] = second.begin[axis] = extent.begin[axis] + shape[axis] / 2;
+    const auto [first, second] = Halves(extent);
     const std::size_t bytes = static_cast<std::size_t>(first.volume()) * SizeOf(plan_.type);
     QUARRY_RETURN_IF_ERROR(DeliverParts(block, first, samples.first(bytes)));
     return DeliverParts(block, second, samples.subspan(bytes));

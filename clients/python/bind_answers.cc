@@ -102,7 +102,8 @@ void BindAnswers(nb::module_& m) {
               "Bytes read from disk if nothing is in memory yet, with the gaps between ranges that are read "
               "together.")
       .def_ro("reads", &query::Cost::reads, "Number of reads from disk, if nothing is in memory yet.")
-      .def_ro("reply_bytes", &query::Cost::reply_bytes, "Bytes of the samples of all levels of the answer.");
+      .def_ro("reply_bytes", &query::Cost::reply_bytes, "Bytes of the samples of all levels of the answer.")
+      .def_ro("coded_bytes", &query::Cost::coded_bytes, "Estimated bytes of the answer, coded by a server.");
   nb::class_<query::LevelExtent>(m, "PlannedLevel", "A level of an answer.")
       .def_ro("level", &query::LevelExtent::level, "0 is full resolution.")
       .def_ro("layer", &query::LevelExtent::layer, "Of accuracy, 0 the roughest.")

@@ -123,7 +123,7 @@ void BindTexts() {
   Show<FieldDescription>("FieldDescription", {"name", "dtype", "units", "coder", "lossless", "fill"});
   Show<client::DatasetSummary>("DatasetSummary", {"name", "shape", "steps", "fields"});
   Show<Answer>("Answer", {"field", "step", "level", "layer", "extent", "spacing", "max_error"});
-  Show<query::Cost>("Price", {"patches", "bytes", "bytes_read", "reads", "reply_bytes"});
+  Show<query::Cost>("Price", {"patches", "bytes", "bytes_read", "reads", "reply_bytes", "coded_bytes"});
   Show<query::LevelExtent>("PlannedLevel",
                            {"level", "layer", "extent", "spacing", "max_error", "bytes", "coverage"});
   Show<query::AnswerHeader>("Plan", {"field", "step", "layer", "levels.level", "price"});

@@ -169,6 +169,8 @@ class Coded(qt.QuarryTest):
         self.assertGreater(cost["samples", None], samples)
         self.assertLess(cost["samples", None], samples + 4096)
         self.assertLess(cost["coded", None], samples)
+        estimated = field.plan(step=0, box=plane).price.coded_bytes
+        self.assertTrue(estimated / 2 < cost["coded", None] < 2 * estimated, (estimated, cost))
         self.assertLess(3 * cost["coded", "2x"], samples)
         self.assertLess(10 * cost["coded", "2x"], cost["patches", None])
 
