@@ -57,7 +57,8 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
         retries: how often in a row a broken answer of a server is resumed
         encoding: what a server sends: decoded "samples"; "patches" as they are stored, which are fewer bytes and are
             decoded here; or samples that it has "coded" for the question, the fewest bytes of planes and other thin
-            boxes. All give the same samples. "auto": the server chooses what is complete first
+            boxes. All give the same samples, unless a `max_error` leaves room for coding. "auto": the server
+            chooses what is complete first
 
     Raises:
         Error: no dataset or server there (NOT_FOUND, UNAVAILABLE), another token is needed (UNAUTHENTICATED,
