@@ -16,6 +16,10 @@
 
 namespace quarry {
 
+namespace repeats {
+struct FoldedPatch;
+}
+
 /// Validity of the samples of an array, in their order: 1 for valid, 0 for missing. Empty: all are valid.
 using Validity = std::span<const std::uint8_t>;
 
@@ -155,6 +159,9 @@ struct CoderTraits {
   bool has_safeguards = false;
   int most_layers = 1;     ///< how many layers of accuracy a patch may have
   bool can_refer = false;  ///< whether a patch may refer to another step
+  /// Whether a patch that does not depend on an axis is coded as one plane across it; only of a registered
+  /// coder, whose payloads must not begin with a byte of quarry::repeats.
+  bool can_repeat = false;
   /// [ns] for each byte of samples, of one thread: for estimates, see docs/decisions/encoding-choice.md.
   double encode_ns = 3;
   double decode_ns = 1;
@@ -177,23 +184,21 @@ class PatchCoder {
     return true;
   }
 
-  Result<CodedPatch> Encode(const EncodeRequest& request) const {
-    const std::size_t layers = request.tolerances.size();
-    const int most = traits().most_layers;
-    if (layers < 1 || layers > static_cast<std::size_t>(most)) {
-      return InvalidArgument("a patch has {} layers of accuracy; coder {} has {}{}", layers, name(),
-                             most > 1 ? "1 to " : "", most);
-    }
-    EncodeRequest usable = request;
-    if (!traits().can_refer) usable.reference = nullptr;
-    return EncodeChecked(usable);
-  }
+  Result<CodedPatch> Encode(const EncodeRequest& request) const;
 
-  virtual std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const = 0;
+  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const;
+  /// The same of a patch that does not repeat, or of the plane that is coded of one that does.
+  virtual std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const = 0;
 
  protected:
-  /// Encodes a patch of as many layers as the coder has, with a reference only where it can use one.
+  /// Encodes a patch of as many layers as the coder has, with a reference only where it can use one, as if it
+  /// did not repeat.
   virtual Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const = 0;
+
+ private:
+  /// Encodes a patch that may repeat.
+  Result<CodedPatch> EncodeRepeating(const EncodeRequest& request) const;
+  Result<CodedPatch> EncodeFolded(const EncodeRequest& request, const repeats::FoldedPatch& folded) const;
 };
 
 /// The coder with this id, or null when this version does not know it.

@@ -57,10 +57,20 @@ GRIDS = (
     ("floor", "int16", "lossless", ("--fill", "-32768"), -32768, (37, 19, 1)),
     ("profile", "float64", "lossless", ("--lossless", "--patch", "1x1x4"), math.inf, (1, 1, 5)),
 )
+# Fields that do not depend on some axes, in a dataset of their own. The mask of "cloud" does.
+PLANES = (
+    ("column", "float32", "interpolate", ("--tolerance", "0.01"), None),
+    ("wall", "float64", "wavelet-zfp", ("--tolerance", "0.01"), None),
+    ("coast", "int16", "lossless", ("--fill", "-32768"), -32768),
+    ("cloud", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), math.nan),
+    ("sounding", "float64", "interpolate-relative", ("--pointwise-relative", "1e-3"), math.nan),
+    ("line", "uint8", "interpolate", ("--tolerance", "3"), None),
+)
+SAME_ALONG = {"column": "z", "wall": "x", "coast": "y", "cloud": "z", "sounding": "yz", "line": "yz"}
 # Metadata of a NetCDF file besides samples, in a dataset of its own: an attribute of each kind for each owner.
 ATTRIBUTES = {"text": "\u00b0C", "empty": "", "texts": ["a", "b"], "byte": "i1 -128", "numbers": "f4 0.1 0.2", "double": "f8 0.1",
               "wide": "i8 -9007199254740993", "natural": "u8 18446744073709551615"}
-WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-attributes": ATTRIBUTES}
+WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-planes": PLANES, f"{NEWEST}-attributes": ATTRIBUTES}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -93,15 +103,18 @@ CHANGES["mask"] = lambda value: value % 2 == 1
 def source(step, field, kind, hole, dims):
     """A field with a smooth part, a front and a constant corner: every way in which a patch can be stored."""
     values = []
-    for z in range(dims[2]):
-        for y in range(dims[1]):
-            for x in range(dims[0]):
+    for k in range(dims[2]):
+        for j in range(dims[1]):
+            for i in range(dims[0]):
+                x, y, z = (0 if axis in SAME_ALONG.get(field, "") else at for axis, at in zip("xyz", (i, j, k)))
                 # Multiples of 1/64 are exact in float32, whatever the machine's sine does in its last bit.
                 value = round(64 * (math.sin(0.3 * x + step) + 0.1 * y * z)) / 64
                 value = 293.0 if x >= 32 else value + (5.0 if x + y > 30 else 0.0)
                 if not kind.startswith("float"):
                     value = min(max(int(value * 16) + 20, 0), 250)
                 value = CHANGES.get(field, lambda same: same)(value)
+                if field == "cloud":
+                    x, y, z = i, j, k
                 # A whole patch, parts of others and single samples.
                 missing = (x < 20 and 6 <= y < 17 and z < 4) or (x + 3 * y + 5 * z + step) % 29 == 0
                 values.append(hole if hole is not None and missing else value)

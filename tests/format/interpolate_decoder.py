@@ -712,7 +712,9 @@ def level_shape(shape, level):
     return [-(-n // 2**level) for n in shape]
 
 
-class PatchDecoder:
+class PlainDecoder:
+    """Decoder of a patch that does not repeat, or of the plane that is coded of one that does."""
+
     def __init__(self, dtype, shape, levels, before=None):
         """@param before the decoder of the layer before, which has decoded all levels"""
         self.before = before
@@ -898,6 +900,60 @@ class PatchDecoder:
         return np.clip(values, self.T(limits.min), self.T(limits.max)).astype(self.S)
 
 
+# --- "Repeats" --------------------------------------------------------------------------------------------------------
+
+
+def first_planes(level, axes):
+    """The samples of a level [z, y, x] with coordinate 0 along some axes."""
+    return level[tuple(slice(0, 1) if axis in axes else slice(None) for axis in (2, 1, 0))]
+
+
+class RepeatingDecoder:
+    """Decoder of a layer of a patch that may repeat."""
+
+    def __init__(self, make_plain, shape, levels, before=None):
+        """@param make_plain makes a decoder of a shape and the one of the layer before"""
+        self.make_plain, self.shape, self.levels = make_plain, shape, levels
+        self.plain = None
+        if before is not None:
+            self.start(before.axes, before.mask_repeats, before.plain)
+
+    def start(self, axes, mask_repeats, before=None):
+        self.axes, self.mask_repeats = axes, mask_repeats
+        self.plain = self.make_plain([1 if axis in axes else n for axis, n in enumerate(self.shape)], before)
+
+    def take_repeats(self, payload, masks):
+        """@returns the payload without the byte"""
+        first = payload[0] if payload else 0
+        if first == 0 or first & 0b10000111:
+            self.start((), False)
+            return payload
+        axes = tuple(axis for axis in range(3) if first >> (3 + axis) & 1)
+        require(axes and all(self.shape[axis] > 1 for axis in axes), f"repeats {first}")
+        require(not first & 64 or masks is not None, "the mask of a patch without missing samples repeats")
+        self.start(axes, bool(first & 64))
+        SEEN.update(f"repeats: {'xyz'[axis]}" for axis in axes)
+        SEEN["repeats: the mask" if first & 64 else "repeats: not the mask" if masks is not None else "repeats: no mask"] += 1
+        return payload[1:]
+
+    def decode(self, payloads, masks, *planes):
+        """@param planes [z, y, x] of each level, for the plain decoder
+        @returns samples of each level, [z, y, x]"""
+        payloads = list(payloads)
+        if self.plain is None:
+            payloads[-1] = self.take_repeats(payloads[-1], masks)
+        if masks is not None:
+            masks = [first_planes(mask, self.axes) for mask in masks] if self.mask_repeats or not self.axes else None
+        planes = [[first_planes(plane, self.axes) for plane in levels] for levels in planes]
+        decoded = self.plain.decode(payloads, masks, *planes)
+        return [np.broadcast_to(samples, level_shape(self.shape, level)[::-1]) for level, samples in enumerate(decoded)]
+
+
+def patch_decoder(dtype, shape, levels, before=None):
+    """@param before the decoder of the layer before, which has decoded all levels"""
+    return RepeatingDecoder(lambda plain_shape, plain: PlainDecoder(dtype, plain_shape, levels, plain), shape, levels, before)
+
+
 # --- "Safeguards" -----------------------------------------------------------------------------------------------------
 
 
@@ -913,8 +969,12 @@ def power_of_two(codes, bits, offset):
     return 1.4142135623730951 * p * np.ldexp(1.0, half) * np.ldexp(1.0, exponent - half)
 
 
+def safeguarded_decoder(coder, dtype, shape, levels):
+    return RepeatingDecoder(lambda plain_shape, _: SafeguardedDecoder(coder, dtype, plain_shape, levels), shape, levels)
+
+
 class SafeguardedDecoder:
-    """Decoder of the coders 5 to 7. Planes are payloads of masks, which other tests decode: here their samples are
+    """Decoder of the coders 5 to 7 of a patch that does not repeat. Planes are payloads of masks, which other tests decode: here their samples are
     given."""
 
     def __init__(self, coder, dtype, shape, levels):
@@ -943,7 +1003,7 @@ class SafeguardedDecoder:
             SEEN["safeguards: signs"] += planes[-1][-1] > 0 and len(planes[-1]) > 1
             masks = [nonzero[level] if masks is None else nonzero[level] & masks[level] for level in range(self.levels)]
             masks = None if all(mask.all() for mask in masks) else masks
-        inner = PatchDecoder("int32" if mode == 2 else str(self.S), self.shape, self.levels)
+        inner = patch_decoder("int32" if mode == 2 else str(self.S), self.shape, self.levels)
         coded = inner.decode([payload.take(payload.left()) for payload in payloads], masks)
         if mode == 3:
             return coded

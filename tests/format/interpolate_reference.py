@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interpolate_decoder import SEEN, Damaged, PatchDecoder, SafeguardedDecoder, level_shape
+from interpolate_decoder import SEEN, Damaged, first_planes, level_shape, patch_decoder, safeguarded_decoder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENCODE_PATCH = os.environ.get("ENCODE_PATCH") or REPOSITORY / "build" / "release" / "bin" / "encode_patch"
@@ -121,6 +121,29 @@ def cases():
     yield "two are valid", waves((9, 8, 7), 42).astype("float32"), 4, 1e-2, first
 
 
+def repeating(shape, axes, seed, noise=0.0):
+    """A field that does not depend on some axes, but for noise. [z, y, x]"""
+    field = first_planes(waves(shape, seed, 0.01), axes)
+    return field + noise * np.random.default_rng(seed).uniform(-1, 1, shape[::-1])
+
+
+def repeating_cases():
+    """The same, of patches that repeat, with the tolerances of several layers."""
+    for n, axes in enumerate(((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))):
+        shape = (17 + n, 16, 15 - n)
+        field = repeating(shape, axes, 90 + n)
+        yield f"repeats along {axes}", field.astype("float32"), 3, (1e-3,), None
+        yield f"repeats along {axes} in layers", field, 2, (1e-2, 1e-5, 0), None
+        yield f"repeats along {axes} of bytes", np.round(100 * field + 120).astype("uint8"), 4, (3,), None
+        yield f"repeats along {axes} with a mask", field.astype("float32"), 2, (1e-3,), first_planes(ball(shape, 6), axes) & np.ones(shape[::-1], bool)
+        yield f"repeats along {axes}, its mask does not", field, 3, (1e-2, 1e-4), ball(shape, 6)
+        yield f"repeats along {axes} with noise", repeating(shape, axes, 90 + n, 3e-4), 2, (1e-3,), None
+        yield f"repeats along {axes} with noise in layers, masked", repeating(shape, axes, 90 + n, 1e-4).astype("float32"), 2, (1e-2, 1e-3), ball(shape, 6)
+    few = np.random.default_rng(30).choice(1e5 + waves((5, 2, 1), 3).ravel(), (16, 15, 1)).astype("float32") * np.ones((1, 1, 14), "float32")
+    yield "repeats, lossless, then an empty layer", few, 2, (0.5, 1e-3, 0), None
+    yield "repeats within the tolerance everywhere", 1 + 1e-4 * waves((9, 8, 7), 3), 3, (1e-3,), None
+
+
 def level_sizes(shape):
     sizes = [list(shape)]
     while sizes[-1] != [1, 1, 1]:
@@ -183,6 +206,10 @@ def safeguarded_cases():
                 yield f"{coder} {shape} {dtype} without zeros", coder, np.exp(field).astype(dtype), 2, tolerance, None
         yield f"signs {shape} of int16", "interpolate-signs", np.round(300 * holes).astype("int16"), 3, 80, None
         yield f"zeros {shape} of bytes", "interpolate-zeros", np.round(np.abs(100 * holes)).astype("uint8"), 2, 9, None
+        # Zeros and signs repeat as well.
+        holes = np.where(first_planes(ball(shape, 3), (0,)), repeating(shape, (0,), 75 + n), 0)
+        for coder, tolerance in (("interpolate-zeros", 1e-2), ("interpolate-signs", 0.3), ("interpolate-relative", 1e-3)):
+            yield f"{coder} {shape}, repeated", coder, holes, 2, tolerance, None
     many = np.where(ball((20, 18, 16), 4), 10.0 ** (30 * waves((20, 18, 16), 80)) * np.sign(waves((20, 18, 16), 81)), 0)
     yield "many magnitudes", "interpolate-relative", many, 3, 0.05, ball((20, 18, 16), 7)
     yield "small numbers", "interpolate-relative", (1e-310 * waves((9, 9, 9), 27)), 2, 1e-3, None
@@ -191,6 +218,7 @@ def safeguarded_cases():
 
 
 REQUIRED = (
+    *(f"repeats: {part}" for part in ("x", "y", "z", "the mask", "not the mask", "no mask")),
     *(f"safeguards: {part}" for part in ("mode 0", "mode 1", "mode 2", "mode 3", "zeros", "signs")),
     "float32 in float64", "rounded product", "listed: long place", "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",
@@ -225,7 +253,7 @@ def check(folder, samples, levels, tolerances, mask):
     masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
     decoder = None
     for layer, tolerance in enumerate(tolerances):
-        decoder = PatchDecoder(str(samples.dtype), shape, levels, decoder)
+        decoder = patch_decoder(str(samples.dtype), shape, levels, decoder)
         wrong = check_layer(folder, decoder, layer, samples, tolerance, masks)
         if wrong:
             return f"layer {layer}: {wrong}"
@@ -236,8 +264,8 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
     levels = decoder.levels
     payloads = [(folder / f"payload.{layer}.{level}").read_bytes() for level in range(levels)]
     if layer > 0 and payloads[-1][:1] == b"\2":
-        decoder.samples = {level: samples[::2**level, ::2**level, ::2**level] for level in range(levels)}
-        return check_lossless(folder, layer, payloads, samples, masks)
+        decoder.plain.samples = {level: first_planes(samples[::2**level, ::2**level, ::2**level], decoder.axes) for level in range(levels)}
+        return check_lossless(folder, layer, payloads, samples, masks, bool(decoder.axes))
     try:
         decoded = decoder.decode(payloads, masks)
     except Damaged as error:
@@ -260,8 +288,10 @@ def check_layer(folder, decoder, layer, samples, tolerance, masks):
     return ""
 
 
-def check_lossless(folder, layer, payloads, samples, masks):
-    """The errors in an exact layer that has the payload of the coder `lossless`, or an empty text."""
+def check_lossless(folder, layer, payloads, samples, masks, repeats):
+    """The errors in an exact layer that has the payload of the coder `lossless`, or an empty text.
+
+    @param repeats  the first layer says how the patch repeats, and so does the coder alone"""
     SEEN["further: lossless"] += 1
     apart = folder / "lossless"
     apart.mkdir(exist_ok=True)
@@ -269,7 +299,7 @@ def check_lossless(folder, layer, payloads, samples, masks):
     if wrong:
         return wrong
     expected = [(apart / f"payload.0.{level}").read_bytes() for level in range(len(payloads))]
-    expected[-1] = b"\2" + expected[-1]
+    expected[-1] = b"\2" + expected[-1][repeats:]
     if payloads != expected:
         return "another payload than that of lossless"
     for level in range(len(payloads)):
@@ -288,7 +318,7 @@ def check_safeguards(folder, coder, samples, levels, tolerance, mask):
         return wrong
     originals = [samples[::2**level, ::2**level, ::2**level] for level in range(levels)]
     masks = None if mask is None else [mask[::2**level, ::2**level, ::2**level] for level in range(levels)]
-    decoder = SafeguardedDecoder(coder, str(samples.dtype), list(samples.shape[::-1]), levels)
+    decoder = safeguarded_decoder(coder, str(samples.dtype), list(samples.shape[::-1]), levels)
     payloads = [(folder / f"payload.0.{level}").read_bytes() for level in range(levels)]
     try:
         decoded = decoder.decode(payloads, masks, [level != 0 for level in originals], [level > 0 for level in originals])
@@ -318,7 +348,7 @@ def check_vectors():
             ("uint8", [5, 3, 1], ["020b6b9e1680", "15000040400000000020410402f37f800261bbb6"],
              [[10, 11, 12, 13, 14, 20, 21, 22, 22, 90, 30, 31, 32, 33, 34], [10, 12, 14, 30, 32, 34]]),
             ("float32", [4, 1, 1], ["01000000000000803f090300010100012001ff030002029c02009902c08902fdfc"], [[1, 1.5, -2.25, 0.1]])):
-        decoded = PatchDecoder(dtype, shape, len(payloads)).decode([bytes.fromhex(payload) for payload in payloads], None)
+        decoded = patch_decoder(dtype, shape, len(payloads)).decode([bytes.fromhex(payload) for payload in payloads], None)
         for payload, got, wanted in zip(payloads, decoded, expected):
             if f"`{payload}` | {', '.join(map(str, wanted))} |" not in rows:
                 yield f"{payload} is not in the document with these samples"
@@ -332,7 +362,7 @@ def check_recorded():
     for case in json.loads((folder / "patches.json").read_text()):
         levels = range(len(case["samples_sha256"]))
         payloads = [(folder / f"{case['name']}.{level}").read_bytes() for level in levels]
-        decoded = PatchDecoder(case["type"], case["shape"], len(payloads)).decode(payloads, None)
+        decoded = patch_decoder(case["type"], case["shape"], len(payloads)).decode(payloads, None)
         for level in levels:
             samples = decoded[level].astype(decoded[level].dtype.newbyteorder("<")).tobytes()
             if hashlib.sha256(samples).hexdigest() != case["samples_sha256"][level]:
@@ -350,7 +380,7 @@ def main():
         failures += 1
     with tempfile.TemporaryDirectory() as name:
         single = ((name_of_case, samples, levels, (tolerance,), mask) for name_of_case, samples, levels, tolerance, mask in cases())
-        for name_of_case, samples, levels, tolerances, mask in itertools.chain(single, layered_cases()):
+        for name_of_case, samples, levels, tolerances, mask in itertools.chain(single, layered_cases(), repeating_cases()):
             count += 1
             wrong = check(Path(name), samples, levels, tolerances, mask)
             if wrong:

@@ -120,6 +120,40 @@ bool AddListedLayers(const std::string& folder, const std::string& target, const
   return corpus.ok();
 }
 
+/// Patches that do not depend on an axis: without a mask, with one that does not either, and with one that
+/// does.
+bool AddRepeats(const std::string& folder, const std::string& target, const PatchCoder& coder) {
+  Corpus corpus(folder, target);
+  const std::vector<DataType> types = SupportedTypes(coder);
+  for (int i = 0; i < 9; ++i) {
+    const auto axis = static_cast<std::size_t>(i % 3);
+    const PatchLayout layout{DataType::kFloat32, {9, 8, 7}, 1 + i / 3};
+    std::vector<float> samples;
+    for (std::int64_t z = 0; z < layout.shape[2]; ++z) {
+      for (std::int64_t y = 0; y < layout.shape[1]; ++y) {
+        for (std::int64_t x = 0; x < layout.shape[0]; ++x) {
+          Index3 at = {x, y, z};
+          at[axis] = 0;
+          const float sample = std::sqrt(static_cast<float>(at[0] + 9 * at[1] + 70 * at[2]));
+          const bool missing = i / 3 == 1 ? sample < 7 : i / 3 == 2 && x + y + z == 8;
+          samples.push_back(missing ? std::numeric_limits<float>::quiet_NaN() : sample);
+        }
+      }
+    }
+    std::vector<double> tolerances = {0.01};
+    if (coder.traits().most_layers > 1) tolerances.push_back(0);
+    const Result<EncodedPatch> encoded =
+        EncodePatch(coder, layout, std::as_bytes(std::span(samples)), std::nullopt, tolerances);
+    if (!encoded.ok()) {
+      fmt::print(stderr, "a patch that repeats: {}\n", encoded.status().message());
+      return false;
+    }
+    corpus.Add(fmt::format("repeats-{}", i),
+               WriteInput(layout, types, encoded->levels, encoded->mask_levels));
+  }
+  return corpus.ok();
+}
+
 /// Patches for the coders with safeguards, by their places in safeguards_target.cc.
 bool AddSafeguards(const std::string& folder) {
   Corpus corpus(folder, "safeguards");
@@ -356,6 +390,9 @@ bool WriteAll(const std::string& folder) {
          AddListedLayers<double>(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
          AddSafeguards(folder) && AddReferences(folder) &&
          AddPayloads(folder, "lossless", *FindCoder(CoderId::kLossless), false) &&
+         AddRepeats(folder, "wavelet_zfp", *FindCoder(CoderId::kWaveletZfp)) &&
+         AddRepeats(folder, "interpolate", *FindCoder(CoderId::kInterpolate)) &&
+         AddRepeats(folder, "lossless", *FindCoder(CoderId::kLossless)) &&
          AddPayloads(folder, "masked", BlankCoder(), true) && AddSubfiles(folder) && AddManifests(folder) &&
          AddMessages(folder) && AddRequests(folder) && AddFiles(folder) && AddDatasets(folder);
 }

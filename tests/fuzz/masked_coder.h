@@ -14,7 +14,7 @@ class BlankCoder final : public PatchCoder {
   }
   bool Supports(DataType type) const override { return SizeOf(type) != 0; }
 
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override {
     return std::make_unique<Decoder>(layout);
   }
 

@@ -92,6 +92,45 @@ void PutZeros(DataType type, Random* random, Bytes* samples) {
   });
 }
 
+/// Makes the patch one that does not depend on some axes: the samples of a line become the first valid one,
+/// and in every other patch the missing ones those of the first plane.
+void RepeatPlanes(const PatchLayout& layout, Random* random, GeneratedPatch* patch) {
+  const Index3& shape = layout.shape;
+  const std::size_t size = SizeOf(layout.type);
+  const std::uint64_t axes = 1 + random->Below(7);
+  const bool whole = random->OneIn(2);
+  std::vector<std::uint8_t> valid;
+  ClassifySamples(layout.type, patch->samples, patch->fill, &valid);
+  std::vector<std::size_t> first(valid.size(), valid.size());  // the place of each sample of the plane
+  std::size_t i = 0;
+  for (std::int64_t z = 0; z < shape[2]; ++z) {
+    for (std::int64_t y = 0; y < shape[1]; ++y) {
+      for (std::int64_t x = 0; x < shape[0]; ++x, ++i) {
+        if (!whole && valid[i] == 0) continue;
+        std::size_t& from = first[static_cast<std::size_t>(
+            ((axes & 1) != 0 ? 0 : x) +
+            shape[0] * (((axes & 2) != 0 ? 0 : y) + shape[1] * ((axes & 4) != 0 ? 0 : z)))];
+        if (from == valid.size()) from = i;
+        std::copy_n(patch->samples.data() + from * size, size, patch->samples.data() + i * size);
+      }
+    }
+  }
+}
+
+/// Moves samples by up to a part of the tolerance, or by a little more than it.
+void AddNoise(DataType type, double tolerance, Random* random, Bytes* samples) {
+  const double most = tolerance * 1.1 * random->Fraction();
+  DispatchNarrow(type, [&]<typename T>(T) {
+    T* begin = reinterpret_cast<T*>(samples->data());
+    std::for_each(begin, begin + samples->size() / sizeof(T), [&](T& sample) {
+      const double moved = static_cast<double>(sample) + most * (2 * random->Fraction() - 1);
+      constexpr double kMost = static_cast<double>(std::numeric_limits<T>::max());
+      constexpr double kLeast = static_cast<double>(std::numeric_limits<T>::lowest());
+      if (moved >= kLeast && moved <= kMost) sample = static_cast<T>(moved);
+    });
+  });
+}
+
 /// A random number of layers where the coder has several, for every patch or for one of three: each at least
 /// a hundredth below the one before.
 std::vector<double> RandomTolerances(const PatchCoder& coder, double range, bool for_every_patch,
@@ -174,10 +213,13 @@ class Run {
     Generate(spec, patch);
     if (coder.traits().has_safeguards && random.OneIn(2))
       PutZeros(spec.layout.type, &random, &patch->samples);
+    const bool repeats = random.OneIn(5);
+    if (repeats) RepeatPlanes(spec.layout, &random, patch);
     const std::vector<double> tolerances =
         RandomTolerances(coder, ValueRange(spec.layout.type, *patch), options_.layers, &random);
-    const std::string text =
-        fmt::format("{}, {}, tolerance {}", coder.name(), ToString(spec), fmt::join(tolerances, ", "));
+    if (repeats && random.OneIn(2)) AddNoise(spec.layout.type, tolerances.back(), &random, &patch->samples);
+    const std::string text = fmt::format("{}, {}{}, tolerance {}", coder.name(), ToString(spec),
+                                         repeats ? ", repeats" : "", fmt::join(tolerances, ", "));
     if (verbose) fmt::print("{}\n", text);
     const std::optional<std::string> broken =
         checker->Check({&coder, spec.layout, patch, tolerances}, random.Next());

@@ -21,7 +21,7 @@ Result<CodedPatch> InterpolateCoder::EncodeChecked(const EncodeRequest& request)
   return interpolate::EncodePatch(layout, samples, validity, tolerances, reference);
 }
 
-std::unique_ptr<PatchDecoder> InterpolateCoder::NewDecoder(const PatchLayout& layout) const {
+std::unique_ptr<PatchDecoder> InterpolateCoder::NewPlainDecoder(const PatchLayout& layout) const {
   return interpolate::NewPatchDecoder(layout);
 }
 

@@ -16,14 +16,17 @@ class InterpolateCoder final : public PatchCoder {
  public:
   const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return SizeOf(type) != 0 && !IsWideInteger(type); }
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override;
 
  protected:
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
 
  private:
-  static constexpr CoderTraits kTraits{
-      .id = CoderId::kInterpolate, .name = "interpolate", .most_layers = kMaxLayers, .can_refer = true};
+  static constexpr CoderTraits kTraits{.id = CoderId::kInterpolate,
+                                       .name = "interpolate",
+                                       .most_layers = kMaxLayers,
+                                       .can_refer = true,
+                                       .can_repeat = true};
 };
 
 }  // namespace quarry

@@ -44,7 +44,7 @@ Result<CodedPatch> LosslessCoder::EncodeChecked(const EncodeRequest& request) co
   return coded;
 }
 
-std::unique_ptr<PatchDecoder> LosslessCoder::NewDecoder(const PatchLayout& layout) const {
+std::unique_ptr<PatchDecoder> LosslessCoder::NewPlainDecoder(const PatchLayout& layout) const {
   return lossless::NewPatchDecoder(layout);
 }
 

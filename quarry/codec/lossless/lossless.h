@@ -17,14 +17,18 @@ class LosslessCoder final : public PatchCoder {
  public:
   const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override;
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override;
 
  protected:
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
 
  private:
-  static constexpr CoderTraits kTraits{
-      .id = CoderId::kLossless, .name = "lossless", .is_lossless = true, .encode_ns = 18, .decode_ns = 1.7};
+  static constexpr CoderTraits kTraits{.id = CoderId::kLossless,
+                                       .name = "lossless",
+                                       .is_lossless = true,
+                                       .can_repeat = true,
+                                       .encode_ns = 18,
+                                       .decode_ns = 1.7};
 };
 
 }  // namespace quarry

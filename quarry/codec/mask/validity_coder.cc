@@ -210,7 +210,7 @@ Result<CodedPatch> ValidityCoder::EncodeChecked(const EncodeRequest& request) co
   return coded;
 }
 
-std::unique_ptr<PatchDecoder> ValidityCoder::NewDecoder(const PatchLayout& layout) const {
+std::unique_ptr<PatchDecoder> ValidityCoder::NewPlainDecoder(const PatchLayout& layout) const {
   return std::make_unique<Decoder>(layout);
 }
 

@@ -15,7 +15,7 @@ class ValidityCoder final : public PatchCoder {
  public:
   const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return type == DataType::kUint8; }
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override;
 
   /// Whether a coarsest payload says that no sample of the patch is valid, at any level.
   static bool SaysAllMissing(ByteSpan coarsest_payload);

@@ -22,14 +22,19 @@ bool IsKept(Safeguard safeguard, double tolerance, T sample, T decoded) {
 }  // namespace
 
 const CoderTraits& SafeguardedCoder::traits() const {
-  static constexpr CoderTraits kZeros{
-      .id = CoderId::kInterpolateZeros, .name = "interpolate-zeros", .has_safeguards = true};
-  static constexpr CoderTraits kSigns{
-      .id = CoderId::kInterpolateSigns, .name = "interpolate-signs", .has_safeguards = true};
+  static constexpr CoderTraits kZeros{.id = CoderId::kInterpolateZeros,
+                                      .name = "interpolate-zeros",
+                                      .has_safeguards = true,
+                                      .can_repeat = true};
+  static constexpr CoderTraits kSigns{.id = CoderId::kInterpolateSigns,
+                                      .name = "interpolate-signs",
+                                      .has_safeguards = true,
+                                      .can_repeat = true};
   static constexpr CoderTraits kRelative{.id = CoderId::kInterpolateRelative,
                                          .name = "interpolate-relative",
                                          .bound_is_relative = true,
-                                         .has_safeguards = true};
+                                         .has_safeguards = true,
+                                         .can_repeat = true};
   if (safeguard_ == Safeguard::kZeros) return kZeros;
   return safeguard_ == Safeguard::kSigns ? kSigns : kRelative;
 }
@@ -64,7 +69,7 @@ Result<CodedPatch> SafeguardedCoder::EncodeChecked(const EncodeRequest& request)
   return safeguards::EncodePatch(safeguard_, *this, layout, samples, validity, tolerance);
 }
 
-std::unique_ptr<PatchDecoder> SafeguardedCoder::NewDecoder(const PatchLayout& layout) const {
+std::unique_ptr<PatchDecoder> SafeguardedCoder::NewPlainDecoder(const PatchLayout& layout) const {
   return safeguards::NewPatchDecoder(safeguard_, layout);
 }
 

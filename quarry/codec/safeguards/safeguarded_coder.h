@@ -25,7 +25,7 @@ class SafeguardedCoder final : public PatchCoder {
   bool Supports(DataType type) const override;
   bool Keeps(DataType type, ByteSpan samples, Validity validity, double tolerance,
              ByteSpan decoded) const override;
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override;
 
  protected:
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;

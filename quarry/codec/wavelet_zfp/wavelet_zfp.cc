@@ -406,7 +406,7 @@ Result<CodedPatch> WaveletZfpCoder::EncodeChecked(const EncodeRequest& request) 
                                            : EncodeTyped<double>(layout, samples, validity, tolerance);
 }
 
-std::unique_ptr<PatchDecoder> WaveletZfpCoder::NewDecoder(const PatchLayout& layout) const {
+std::unique_ptr<PatchDecoder> WaveletZfpCoder::NewPlainDecoder(const PatchLayout& layout) const {
   if (layout.type == DataType::kFloat32) return std::make_unique<Decoder<float>>(layout);
   return std::make_unique<Decoder<double>>(layout);
 }

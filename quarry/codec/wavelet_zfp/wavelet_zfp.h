@@ -21,7 +21,7 @@ class WaveletZfpCoder final : public PatchCoder {
  public:
   const CoderTraits& traits() const override { return kTraits; }
   bool Supports(DataType type) const override { return IsFloat(type); }
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override;
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override;
 
  protected:
   Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const override;
@@ -30,6 +30,7 @@ class WaveletZfpCoder final : public PatchCoder {
   static constexpr CoderTraits kTraits{.id = CoderId::kWaveletZfp,
                                        .name = "wavelet-zfp",
                                        .bounds_every_level = false,
+                                       .can_repeat = true,
                                        .encode_ns = 6,
                                        .decode_ns = 4};
 };

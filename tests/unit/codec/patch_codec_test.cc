@@ -68,7 +68,7 @@ class PlainCoder final : public PatchCoder {
 
   const CoderTraits& traits() const override { return traits_; }
   bool Supports(DataType) const override { return true; }
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout& layout) const override {
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const override {
     return std::make_unique<Decoder>(layout);
   }
 

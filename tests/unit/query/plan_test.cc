@@ -242,7 +242,7 @@ class UnknownCoder final : public PatchCoder {
   explicit UnknownCoder(bool bounds_every_level) { traits_.bounds_every_level = bounds_every_level; }
   const CoderTraits& traits() const override { return traits_; }
   bool Supports(DataType) const override { return true; }
-  std::unique_ptr<PatchDecoder> NewDecoder(const PatchLayout&) const override { return nullptr; }
+  std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout&) const override { return nullptr; }
 
  protected:
   Result<CodedPatch> EncodeChecked(const EncodeRequest&) const override {
