@@ -12,6 +12,9 @@
 namespace quarry {
 namespace {
 
+/// [bytes] of a patch that no other form would make much smaller.
+constexpr std::uint64_t kFewBytes = 16;
+
 std::uint64_t SizeOfAll(const CodedPatch& coded) {
   std::uint64_t bytes = 0;
   for (const Bytes& level : coded.levels) bytes += level.size();
@@ -60,6 +63,16 @@ struct FirstReference {
   PatchReference reference;
 };
 
+/// Repeats the decoded samples of the plane.
+void RepeatDecoded(const repeats::Repeats& repeats, const EncodeRequest& request, CodedPatch* coded) {
+  const PatchLayout& layout = request.layout;
+  const PatchParts parts{layout.levels, static_cast<int>(request.tolerances.size())};
+  for (int part = 0; part < parts.count(); ++part) {
+    Bytes& samples = coded->decoded[static_cast<std::size_t>(part)];
+    samples = Repeat(repeats, samples, LevelShape(layout.shape, parts.LevelOf(part)), SizeOf(layout.type));
+  }
+}
+
 }  // namespace
 
 Result<CodedPatch> PatchCoder::EncodeFolded(const EncodeRequest& request,
@@ -74,12 +87,6 @@ Result<CodedPatch> PatchCoder::EncodeFolded(const EncodeRequest& request,
                                          first && first->has_any() ? &first->reference : nullptr}));
   Bytes& coarsest = coded.levels.back();
   coarsest.insert(coarsest.begin(), ToByte(folded.repeats));
-  const PatchParts parts{layout.levels, static_cast<int>(tolerances.size())};
-  for (int part = 0; part < parts.count(); ++part) {
-    Bytes& samples = coded.decoded[static_cast<std::size_t>(part)];
-    samples =
-        Repeat(folded.repeats, samples, LevelShape(whole.shape, parts.LevelOf(part)), SizeOf(layout.type));
-  }
   return coded;
 }
 
@@ -92,11 +99,19 @@ Result<CodedPatch> PatchCoder::EncodeRepeating(const EncodeRequest& request) con
   const bool has_room = !traits().is_lossless && !traits().has_safeguards && tolerances.back() > 0;
   if (has_room) close = repeats::FoldCloseSamples(layout, samples, validity, tolerances.back());
   if (close && same && close->repeats.along == same->repeats.along) close.reset();
-  QUARRY_ASSIGN_OR_RETURN(CodedPatch coded, same ? EncodeFolded(request, *same) : EncodeChecked(request));
+  const repeats::FoldedPatch* folded = close ? &*close : nullptr;
+  CodedPatch coded;
   if (close) {
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch closer, EncodeFolded(request, *close));
-    if (SizeOfAll(closer) < SizeOfAll(coded)) return closer;
+    QUARRY_ASSIGN_OR_RETURN(coded, EncodeFolded(request, *close));
   }
+  if (!close || SizeOfAll(coded) > kFewBytes) {
+    QUARRY_ASSIGN_OR_RETURN(CodedPatch other, same ? EncodeFolded(request, *same) : EncodeChecked(request));
+    if (!close || SizeOfAll(other) <= SizeOfAll(coded)) {
+      coded = std::move(other);
+      folded = same ? &*same : nullptr;
+    }
+  }
+  if (folded != nullptr) RepeatDecoded(folded->repeats, request, &coded);
   return coded;
 }
 

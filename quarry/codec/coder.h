@@ -198,6 +198,7 @@ class PatchCoder {
  private:
   /// Encodes a patch that may repeat.
   Result<CodedPatch> EncodeRepeating(const EncodeRequest& request) const;
+  /// @return with decoded samples of the plane alone
   Result<CodedPatch> EncodeFolded(const EncodeRequest& request, const repeats::FoldedPatch& folded) const;
 };
 

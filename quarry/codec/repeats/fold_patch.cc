@@ -1,11 +1,13 @@
 #include "quarry/codec/repeats/fold_patch.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "quarry/codec/instruction_sets.h"
 #include "quarry/codec/sample_span.h"
 
 namespace quarry::repeats {
@@ -41,19 +43,35 @@ std::size_t ScatteredStep(std::size_t count) {
   return step;
 }
 
-template <typename T>
-T LeastOf(std::span<const T> samples) {
-  T least = samples.front();
-  for (const T sample : samples) least = sample < least ? sample : least;
-  return least;
+/// Calls visit(first sample, first line, lines) for blocks of neighbouring lines until it returns false.
+/// @return whether it never did
+template <typename Visit>
+bool ForEachBlock(const Lines& lines, Visit visit) {
+  const std::size_t of_slab = (lines.stride + kBlock - 1) / kBlock;
+  const std::size_t blocks = lines.slabs * of_slab;
+  const std::size_t step = ScatteredStep(blocks);
+  for (std::size_t n = 0, at = 0; n < blocks; ++n, at = (at + step) % blocks) {
+    const std::size_t slab = at / of_slab;
+    const std::size_t begin = at % of_slab * kBlock;
+    const std::size_t block = std::min(kBlock, lines.stride - begin);
+    if (!visit(slab * lines.count * lines.stride + begin, slab * lines.stride + begin, block)) return false;
+  }
+  return true;
 }
 
+/// Joins ranges of as many lines with the samples of each.
 template <typename T>
-T MostOf(std::span<const T> samples) {
-  T most = samples.front();
-  for (const T sample : samples) most = sample > most ? sample : most;
-  return most;
-}
+struct JoinRanges {
+  QUARRY_INLINE static void Run(const T* low, const T* high, std::size_t count, std::size_t stride,
+                                std::size_t lines, T* __restrict least, T* __restrict most) {
+    for (std::size_t i = 0; i < count; ++i, low += stride, high += stride) {
+      for (std::size_t at = 0; at < lines; ++at) {
+        least[at] = low[at] < least[at] ? low[at] : least[at];
+        most[at] = high[at] > most[at] ? high[at] : most[at];
+      }
+    }
+  }
+};
 
 /// The range of the valid samples of each line, or of more where several axes are folded.
 template <typename T>
@@ -81,15 +99,7 @@ class Ranges {
     std::vector<T> least(lines.lines());
     std::vector<T> most(lines.lines());
     std::vector<std::uint8_t> valid(valid_.empty() ? 0 : lines.lines());
-    const std::size_t blocks_of_slab = (lines.stride + kBlock - 1) / kBlock;
-    const std::size_t blocks = lines.slabs * blocks_of_slab;
-    const std::size_t step = ScatteredStep(blocks);
-    for (std::size_t n = 0, at = 0; n < blocks; ++n, at = (at + step) % blocks) {
-      const std::size_t slab = at / blocks_of_slab;
-      const std::size_t begin = at % blocks_of_slab * kBlock;
-      const std::size_t block = std::min(kBlock, lines.stride - begin);
-      const std::size_t from = slab * lines.count * lines.stride + begin;
-      const std::size_t to = slab * lines.stride + begin;
+    const bool narrow = ForEachBlock(lines, [&](std::size_t from, std::size_t to, std::size_t block) {
       if (valid.empty()) {
         Join(lines, from, block, &least[to], &most[to]);
       } else {
@@ -98,7 +108,9 @@ class Ranges {
       for (std::size_t line = to; line < to + block; ++line) {
         if ((valid.empty() || valid[line] != 0) && !IsWithin(width, least[line], most[line])) return false;
       }
-    }
+      return true;
+    });
+    if (!narrow) return false;
     least_ = own_least_ = std::move(least);
     most_ = own_most_ = std::move(most);
     valid_ = own_valid_ = std::move(valid);
@@ -111,24 +123,29 @@ class Ranges {
     return least == most || (width > 0 && static_cast<double>(most) - static_cast<double>(least) <= width);
   }
 
-  void Join(const Lines& lines, std::size_t from, std::size_t block, T* __restrict least,
-            T* __restrict most) const {
-    if (lines.stride == 1) {
-      const auto of_line = [&](std::span<const T> samples) { return samples.subspan(from, lines.count); };
-      *least = LeastOf(of_line(least_));
-      *most = MostOf(of_line(most_));
-      return;
-    }
+  void Join(const Lines& lines, std::size_t from, std::size_t block, T* least, T* most) const {
+    if (lines.stride == 1) return JoinLine(lines.count, &least_[from], &most_[from], least, most);
     std::copy_n(&least_[from], block, least);
     std::copy_n(&most_[from], block, most);
-    for (std::size_t i = 1; i < lines.count; ++i) {
-      const T* low = &least_[from + i * lines.stride];
-      const T* high = &most_[from + i * lines.stride];
-      for (std::size_t at = 0; at < block; ++at) {
-        least[at] = low[at] < least[at] ? low[at] : least[at];
-        most[at] = high[at] > most[at] ? high[at] : most[at];
-      }
+    RunOnBestInstructionSet<JoinRanges<T>>(&least_[from] + lines.stride, &most_[from] + lines.stride,
+                                           lines.count - 1, lines.stride, block, least, most);
+  }
+
+  /// A line in memory order, as kLanes lines beside each other.
+  static void JoinLine(std::size_t count, const T* low, const T* high, T* least, T* most) {
+    constexpr std::size_t kLanes = 16;
+    std::array<T, kLanes> lowest;
+    std::array<T, kLanes> highest;
+    lowest.fill(*low);
+    highest.fill(*high);
+    const std::size_t rows = count / kLanes;
+    RunOnBestInstructionSet<JoinRanges<T>>(low, high, rows, kLanes, kLanes, lowest.data(), highest.data());
+    for (std::size_t i = rows * kLanes; i < count; ++i) {
+      lowest[0] = std::min(lowest[0], low[i]);
+      highest[0] = std::max(highest[0], high[i]);
     }
+    *least = *std::min_element(lowest.begin(), lowest.end());
+    *most = *std::max_element(highest.begin(), highest.end());
   }
 
   void JoinValid(const Lines& lines, std::size_t from, std::size_t block, T* least, T* most,
@@ -176,12 +193,14 @@ bool MaskRepeats(const Repeats& repeats, Validity validity, const Index3& shape)
 template <typename T>
 std::optional<FoldedPatch> Finish(const Repeats& repeats, const Index3& shape, Validity validity,
                                   std::vector<T> samples, Validity valid) {
-  const bool mask = !validity.empty() && MaskRepeats(repeats, validity, shape);
   const auto count = [](Validity of, std::size_t all) {
     return of.empty() ? all : static_cast<std::size_t>(std::count(of.begin(), of.end(), 1));
   };
+  const auto all = static_cast<std::size_t>(Volume(shape));
+  const std::size_t valid_before = count(validity, all);
+  const bool mask = valid_before < all && MaskRepeats(repeats, validity, shape);
   const std::size_t coded = mask ? count(valid, samples.size()) : samples.size();
-  if (2 * coded > count(validity, static_cast<std::size_t>(Volume(shape)))) return std::nullopt;
+  if (2 * coded > valid_before) return std::nullopt;
   FoldedPatch folded{repeats};
   CopyPlausibly(samples.data(), valid, samples.data());
   const ByteSpan bytes = std::as_bytes(std::span(samples));
@@ -214,9 +233,39 @@ std::optional<FoldedPatch> FoldClose(const PatchLayout& layout, std::span<const 
   return folded;
 }
 
+/// Whether all samples of each line along an axis have the same bits.
+bool SameAlong(std::size_t axis, const Index3& shape, std::size_t size, ByteSpan samples) {
+  const Lines lines(shape, axis);
+  const std::size_t slab = lines.stride * size;
+  return ForEachBlock(lines, [&](std::size_t from, std::size_t, std::size_t block) {
+    const std::byte* first = samples.data() + from * size;
+    // All blocks of a slab that has no other lines, each with the next.
+    if (block == lines.stride) return std::memcmp(first, first + slab, (lines.count - 1) * slab) == 0;
+    for (std::size_t i = 1; i < lines.count; ++i) {
+      if (std::memcmp(first, first + i * slab, block * size) != 0) return false;
+    }
+    return true;
+  });
+}
+
+/// @param samples  without missing ones
+std::optional<FoldedPatch> FoldSame(const PatchLayout& layout, ByteSpan samples) {
+  const std::size_t size = SizeOf(layout.type);
+  FoldedPatch folded;
+  Index3 shape = layout.shape;  // the first samples in memory, which all others repeat, have it
+  for (std::size_t axis = 3; axis-- > 0;) {
+    if (shape[axis] == 1 || !SameAlong(axis, shape, size, samples)) continue;
+    folded.repeats.along[axis] = true;
+    if (Lines(shape, axis).slabs == 1) shape[axis] = 1;
+  }
+  if (!folded.repeats.any()) return std::nullopt;
+  folded.samples = FirstPlanes(folded.repeats, samples, layout.shape, size);
+  return folded;
+}
+
 template <typename Bits>
-std::optional<FoldedPatch> FoldSame(const PatchLayout& layout, std::span<const Bits> samples,
-                                    Validity validity) {
+std::optional<FoldedPatch> FoldSameValid(const PatchLayout& layout, std::span<const Bits> samples,
+                                         Validity validity) {
   Ranges<Bits> ranges(layout.shape, samples, validity);
   const Repeats repeats = ranges.Fold(0);
   if (!repeats.any()) return std::nullopt;
@@ -227,12 +276,13 @@ std::optional<FoldedPatch> FoldSame(const PatchLayout& layout, std::span<const B
 }  // namespace
 
 std::optional<FoldedPatch> FoldSameBits(const PatchLayout& layout, ByteSpan samples, Validity validity) {
+  if (validity.empty()) return FoldSame(layout, samples);
   return DispatchType(layout.type, [&]<typename T>(T) {
     using Bits = std::conditional_t<
         sizeof(T) == 1, std::uint8_t,
         std::conditional_t<sizeof(T) == 2, std::uint16_t,
                            std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
-    return FoldSame<Bits>(layout, SamplesOf<Bits>(samples), validity);
+    return FoldSameValid<Bits>(layout, SamplesOf<Bits>(samples), validity);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "quarry/codec/error_record/error_record.h"
 #include "quarry/codec/mask/fill_missing.h"
 #include "quarry/codec/patch_codec.h"
+#include "quarry/codec/strided.h"
 #include "quarry/codec/wavelet_zfp/lifting.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -140,10 +141,12 @@ TEST(WaveletZfp, RecordsTheErrorOfEveryLevelAgainstFullResolution) {
 
 /// Level 0 as decoded.
 template <typename T>
-std::vector<T> DecodeCoded(const PatchLayout& layout, const CodedPatch& coded) {
+std::vector<T> DecodeCoded(const PatchLayout& layout, const CodedPatch& coded, Validity validity) {
   const auto decoder = kCoder.NewDecoder(layout);
-  for (int l = layout.levels - 1; l >= 0; --l)
-    EXPECT_TRUE(decoder->Advance({coded.levels[static_cast<std::size_t>(l)]}).ok());
+  for (int l = layout.levels - 1; l >= 0; --l) {
+    const ValidityBuffer valid = CoarserValidity(validity, layout.shape, l);
+    EXPECT_TRUE(decoder->Advance({coded.levels[static_cast<std::size_t>(l)], valid}).ok());
+  }
   std::vector<T> samples(decoder->samples().size() / sizeof(T));
   std::memcpy(samples.data(), decoder->samples().data(), decoder->samples().size());
   return samples;
@@ -169,7 +172,7 @@ void CheckPromiseWithMissingSamples(unsigned seed, int patches) {
         kCoder.Encode({layout, AsBytes(samples), validity, std::array{tolerance}});
     ASSERT_TRUE(coded.ok()) << coded.status().message();
 
-    const std::vector<T> decoded = DecodeCoded<T>(layout, *coded);
+    const std::vector<T> decoded = DecodeCoded<T>(layout, *coded, validity);
     ASSERT_EQ(coded->decoded[0].size(), decoded.size() * sizeof(T));
     EXPECT_EQ(std::memcmp(coded->decoded[0].data(), decoded.data(), coded->decoded[0].size()), 0);
     for (std::size_t s = 0; s < samples.size(); ++s) {
