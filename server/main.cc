@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <thread>
@@ -286,11 +287,13 @@ void Drain(const sigset_t& signals, std::chrono::seconds time, server::Listener*
 
 /// Ends the process where connections do not close soon: clients that take nothing keep gRPC from it, and no
 /// call waits any more.
-void CloseOrLeave(std::unique_ptr<server::Listener> listener) {
+/// @param close  releases all that gRPC owns. Its own end, with the last of that, may wait 10 s for a connection
+///               with TLS whose client has just left.
+void CloseOrLeave(const std::function<void()>& close) {
   constexpr auto kPatience = std::chrono::milliseconds(500);
   std::promise<void> closed;
-  std::thread closing([&listener, &closed] {
-    listener.reset();
+  std::thread closing([&close, &closed] {
+    close();
     closed.set_value();
   });
   if (closed.get_future().wait_for(kPatience) == std::future_status::ready) return closing.join();
@@ -310,7 +313,7 @@ void LogHits(const quarry::PatchStore::State& state) {
 Status Serve(const Options& options) {
   const sigset_t signals = BlockSignals();
   const std::shared_ptr<server::ServerLog> log = MakeLog(options);
-  QUARRY_ASSIGN_OR_RETURN(const Prepared prepared, Prepare(options));
+  QUARRY_ASSIGN_OR_RETURN(Prepared prepared, Prepare(options));
 
   std::optional<server::Service> service;  // destroyed last: the metrics read its memory until they are gone
   server::Operations operations;
@@ -350,7 +353,11 @@ Status Serve(const Options& options) {
   Drain(signals, std::chrono::seconds(options.drain_seconds), listener.get(), http.get());
   http.reset();
   LogHits(service->store().state());
-  CloseOrLeave(std::move(listener));
+  CloseOrLeave([&] {
+    listener.reset();
+    listen.tls.reset();
+    prepared.tls.reset();
+  });
   return Status::Ok();
 }
 
