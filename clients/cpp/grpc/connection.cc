@@ -223,8 +223,9 @@ Status Connection::CallOnce(const std::string& method, const google::protobuf::M
                             google::protobuf::MessageLite* response) const {
   Status asked_to_end(StatusCode::kCancelled, "the call was cancelled");
   if (cancel.cancelled()) return asked_to_end;
+  std::unique_ptr<grpc::ClientContext> context = NewContext();  // its deadline counts from here
   (void)PathFor(options_.encoding, cancel);  // the first call would hide how long a round trip takes
-  RemoteCall call = Start(method, question, NewContext(), cancel);
+  RemoteCall call = Start(method, question, std::move(context), cancel);
   CallTimes times(path_.get());
   grpc::ByteBuffer message;
   const bool answered = times.Next([&] { return call.Next(&message); });

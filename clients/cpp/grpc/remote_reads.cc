@@ -74,6 +74,7 @@ Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescri
   AnswerReceiver receiver({known, fetch}, request, transfer.recode, on_level, call.buffer, &pool_);
   int failures = 0;
   while (true) {
+    auto context = connection_->NewContext();  // its deadline counts from here
     const std::optional<query::Path> path = connection_->PathFor(transfer.encoding, call.cancel);
     if (path) *message.mutable_path() = wire::ToProto(*path);
     message.set_resume_after(receiver.position());
@@ -83,7 +84,8 @@ Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescri
     } else if (receiver.choice()) {
       message.set_encoding(static_cast<pb::Encoding>(receiver.choice()->encoding));
     }
-    QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken, ReadOnce(message, &receiver, call.cancel));
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<Status> broken,
+                            ReadOnce(message, std::move(context), &receiver, call.cancel));
     if (!broken) return receiver.CheckComplete();
     failures = receiver.position() != message.resume_after() ? 1 : failures + 1;
     if (!receiver.CanGoOn() || !connection_->WaitBeforeRetry(failures, call.cancel)) {
@@ -95,9 +97,11 @@ Status RemoteReads::Read(const query::SeriesRequest& request, const SharedDescri
 
 /// Reads from the position in the request to the end.
 /// @returns nothing, or how the stream broke before the end
-Result<std::optional<Status>> RemoteReads::ReadOnce(const pb::ReadRequest& request, AnswerReceiver* receiver,
+Result<std::optional<Status>> RemoteReads::ReadOnce(const pb::ReadRequest& request,
+                                                    std::unique_ptr<grpc::ClientContext> context,
+                                                    AnswerReceiver* receiver,
                                                     const CancelToken& cancel) const {
-  RemoteCall stream = connection_->Start("Read", request, connection_->NewContext(), cancel);
+  RemoteCall stream = connection_->Start("Read", request, std::move(context), cancel);
   CallTimes times(connection_->seen());
   grpc::ByteBuffer message;
   std::uint64_t bytes = 0;

@@ -25,8 +25,9 @@ class RemoteReads {
               const LevelCallback& on_level, const CallOptions& call) const;
 
  private:
-  Result<std::optional<Status>> ReadOnce(const ::quarry::v1::ReadRequest& request, AnswerReceiver* receiver,
-                                         const CancelToken& cancel) const;
+  Result<std::optional<Status>> ReadOnce(const ::quarry::v1::ReadRequest& request,
+                                         std::unique_ptr<grpc::ClientContext> context,
+                                         AnswerReceiver* receiver, const CancelToken& cancel) const;
 
   const std::shared_ptr<const Connection> connection_;
   const std::string name_;
