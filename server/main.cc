@@ -287,7 +287,8 @@ void Drain(const sigset_t& signals, std::chrono::seconds time, server::Listener*
 
 /// Ends the process where connections do not close soon: clients that take nothing keep gRPC from it, and no
 /// call waits any more.
-/// @param close  releases all that gRPC owns. Its own end, with the last of that, may wait 10 s for a connection
+/// @param close  releases all that gRPC owns. Its own end, with the last of that, may wait 10 s for a
+/// connection
 ///               with TLS whose client has just left.
 void CloseOrLeave(const std::function<void()>& close) {
   constexpr auto kPatience = std::chrono::milliseconds(500);

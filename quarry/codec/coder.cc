@@ -99,18 +99,24 @@ Result<CodedPatch> PatchCoder::EncodeRepeating(const EncodeRequest& request) con
   const bool has_room = !traits().is_lossless && !traits().has_safeguards && tolerances.back() > 0;
   if (has_room) close = repeats::FoldCloseSamples(layout, samples, validity, tolerances.back());
   if (close && same && close->repeats.along == same->repeats.along) close.reset();
-  const repeats::FoldedPatch* folded = close ? &*close : nullptr;
+  // Without a mask the plane has a sample even for a line without a valid one. These may cost more than what
+  // the coder pays for planes that are the same.
+  const bool plain = !same || (!same->repeats.mask && !validity.empty());
   CodedPatch coded;
-  if (close) {
-    QUARRY_ASSIGN_OR_RETURN(coded, EncodeFolded(request, *close));
-  }
-  if (!close || SizeOfAll(coded) > kFewBytes) {
-    QUARRY_ASSIGN_OR_RETURN(CodedPatch other, same ? EncodeFolded(request, *same) : EncodeChecked(request));
-    if (!close || SizeOfAll(other) <= SizeOfAll(coded)) {
-      coded = std::move(other);
-      folded = same ? &*same : nullptr;
-    }
-  }
+  const repeats::FoldedPatch* folded = nullptr;
+  const auto is_enough = [&] { return !coded.levels.empty() && SizeOfAll(coded) <= kFewBytes; };
+  const auto keep_smaller = [&](const repeats::FoldedPatch* form) -> Status {
+    if (is_enough()) return Status::Ok();
+    QUARRY_ASSIGN_OR_RETURN(CodedPatch other,
+                            form != nullptr ? EncodeFolded(request, *form) : EncodeChecked(request));
+    if (!coded.levels.empty() && SizeOfAll(other) > SizeOfAll(coded)) return Status::Ok();
+    coded = std::move(other);
+    folded = form;
+    return Status::Ok();
+  };
+  if (close) QUARRY_RETURN_IF_ERROR(keep_smaller(&*close));
+  if (same) QUARRY_RETURN_IF_ERROR(keep_smaller(&*same));
+  if (plain) QUARRY_RETURN_IF_ERROR(keep_smaller(nullptr));
   if (folded != nullptr) RepeatDecoded(folded->repeats, request, &coded);
   return coded;
 }

@@ -984,7 +984,7 @@ class SafeguardedDecoder:
         """@param masks, nonzero, positive  [z, y, x] of each level; masks may be None
         @returns samples of each level, [z, y, x]"""
         payloads = [Bytes(payload) for payload in payloads]
-        head = payloads[-1]
+        head, masked = payloads[-1], masks is not None
         mode, least, scale = head.number("B"), 0, None
         SEEN[f"safeguards: mode {mode}"] += 1
         if mode == 0:
@@ -1005,6 +1005,7 @@ class SafeguardedDecoder:
             masks = None if all(mask.all() for mask in masks) else masks
         inner = patch_decoder("int32" if mode == 2 else str(self.S), self.shape, self.levels)
         coded = inner.decode([payload.take(payload.left()) for payload in payloads], masks)
+        SEEN["repeats: zeros inside"] += inner.mask_repeats and not masked
         if mode == 3:
             return coded
         return [self.restore(values, least, scale, nonzero[level], positive[level]) for level, values in enumerate(coded)]

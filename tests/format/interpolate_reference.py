@@ -212,6 +212,9 @@ def safeguarded_cases():
         holes = np.where(first_planes(ball(shape, 3), (0,)), repeating(shape, (0,), 75 + n), 0)
         for coder, tolerance in (("interpolate-zeros", 1e-2), ("interpolate-signs", 0.3), ("interpolate-relative", 1e-3)):
             yield f"{coder} {shape}, repeated", coder, holes, 2, tolerance, None
+    # Only zeros are the same along an axis; the others are close.
+    close = np.where(ball((14, 12, 10), 3)[5:6], repeating((14, 12, 10), (2,), 79, 3e-3), 0)
+    yield "zeros repeat", "interpolate-zeros", close, 2, 1e-2, None
     many = np.where(ball((20, 18, 16), 4), 10.0 ** (30 * waves((20, 18, 16), 80)) * np.sign(waves((20, 18, 16), 81)), 0)
     yield "many magnitudes", "interpolate-relative", many, 3, 0.05, ball((20, 18, 16), 7)
     yield "small numbers", "interpolate-relative", (1e-310 * waves((9, 9, 9), 27)), 2, 1e-3, None
@@ -220,7 +223,7 @@ def safeguarded_cases():
 
 
 REQUIRED = (
-    *(f"repeats: {part}" for part in ("x", "y", "z", "the mask", "not the mask", "no mask")),
+    *(f"repeats: {part}" for part in ("x", "y", "z", "the mask", "not the mask", "no mask", "zeros inside")),
     *(f"safeguards: {part}" for part in ("mode 0", "mode 1", "mode 2", "mode 3", "zeros", "signs")),
     "float32 in float64", "rounded product", "listed: long place", "constant", "ratio 0", "ratio 1", "ratio 2", "step of 8 bytes", "lattice of floats", "quantum", "offset", "inner level", "predictor", "predictor with weights",
     "mode: zero", "mode: tables", "mode: adaptive", "mode: exact", "masked: zero", "masked: tables", "masked: adaptive", "masked: exact",

@@ -59,7 +59,7 @@ bool ForEachBlock(const Lines& lines, Visit visit) {
   return true;
 }
 
-/// Joins ranges of as many lines with the samples of each.
+/// Widens the ranges of `lines` neighbouring lines by `count` samples of each.
 template <typename T>
 struct JoinRanges {
   QUARRY_INLINE static void Run(const T* low, const T* high, std::size_t count, std::size_t stride,

@@ -339,6 +339,30 @@ TEST(Repeats, MasksNeedNotRepeat) {
   }
 }
 
+/// Where half of the lines have no valid sample, their neighbours would be coded again.
+TEST(Repeats, AMaskThatDoesNotRepeatCostsNothing) {
+  const Index3 shape = {32, 32, 8};
+  std::mt19937 random(7);
+  std::vector<float> samples = Repeating<float>({false, false, true}, 1, shape);
+  const std::size_t plane = 32 * 32;
+  for (std::size_t line = 0; line < plane; ++line) {
+    if (random() % 2 == 0) continue;
+    for (std::size_t at = line; at < samples.size(); at += plane)
+      samples[at] = std::numeric_limits<float>::quiet_NaN();
+  }
+  const PatchCoder& coder = *FindCoder(CoderId::kLossless);
+  const auto encode = [&] {
+    return *EncodePatch(coder, LayoutOf<float>(shape), BytesOf(samples), std::nullopt, 0.0);
+  };
+  const EncodedPatch repeats = encode();
+  ExpectFirstByte<float>(repeats, FirstByte({false, false, true}, true));
+  const auto valid = std::ranges::find_if(samples, [](float sample) { return !std::isnan(sample); });
+  *valid = std::numeric_limits<float>::quiet_NaN();
+  const EncodedPatch other = encode();
+  EXPECT_NE(other.levels.back()[sizeof(float) + 1], FirstByte({false, false, true}));
+  EXPECT_LT(SizeOfAll(other.levels), SizeOfAll(repeats.levels) * 6 / 5);
+}
+
 TEST(Repeats, AFewValidSamplesAreNotCodedAsManyMore) {
   // Each valid sample is alone on its line along z.
   std::mt19937 random(4);
