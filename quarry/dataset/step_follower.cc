@@ -1,5 +1,9 @@
 #include "quarry/dataset/step_follower.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace quarry {
 namespace {
 
@@ -25,37 +29,63 @@ Status StepFollower::OrGone(Status error) const {
   return error.ok() ? info.status() : error;
 }
 
-bool StepFollower::Changed() { return !watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick()); }
-
-void StepFollower::Repeat() {
-  for (const std::uint64_t step : last_) seen_.erase(step);
-  last_.clear();
-  watch_ = {};
+bool StepFollower::Changed() {
+  return HasUnread() || !watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick());
 }
 
-Result<std::vector<std::shared_ptr<const StepDescription>>> StepFollower::Poll() {
-  std::vector<std::shared_ptr<const StepDescription>> found;
-  std::uint64_t bytes = 0;
-  last_.clear();
+void StepFollower::Repeat() { next_ -= std::exchange(last_, 0); }
+
+Result<StepFollower::Found> StepFollower::Poll() {
+  last_ = 0;
+  if (HasUnread()) {
+    QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
+    Result<Found> found = ReadSome();
+    if (found.ok()) return found;
+    // The step may have been deleted since the listing: a new one tells that from damage.
+  }
   // Taken before the listing: later changes alter it.
-  if (watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick())) return found;
-  // Opened anew each time: new steps may bring new fields.
+  if (watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick())) return Found();
+  QUARRY_RETURN_IF_ERROR(List());
+  return ReadSome();
+}
+
+/// Opens the dataset anew, because new steps may bring new fields, and finds the steps that were not
+/// returned.
+Status StepFollower::List() {
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::Open(root_, store_);
   if (!dataset.ok()) return OrGone(std::move(dataset).status());
   dataset_ = *std::move(dataset);
   QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
-  for (const std::uint64_t number : dataset_->steps()) {
-    if ((after_ && number <= *after_) || seen_.contains(number)) continue;
-    if (found.size() == kMostAtOnce || bytes >= kMostBytes) return found;  // the next call lists them again
-    Result<StepDescription> step = dataset_->LoadStep(number);
-    if (!step.ok() && found.empty()) return OrGone(std::move(step).status());
-    if (!step.ok()) return found;  // the next call tries again, and reports the error
-    seen_.insert(number);
-    last_.push_back(number);
+  const auto returned = unread_.begin() + static_cast<std::ptrdiff_t>(next_);
+  const auto middle = seen_.insert(seen_.end(), unread_.begin(), returned);
+  std::inplace_merge(seen_.begin(), middle, seen_.end());
+  const std::vector<std::uint64_t>& steps = dataset_->steps();
+  const auto first = after_ ? std::upper_bound(steps.begin(), steps.end(), *after_) : steps.begin();
+  unread_ = {};  // the first listing may have been long, the next ones are short
+  next_ = 0;
+  std::set_difference(first, steps.end(), seen_.begin(), seen_.end(), std::back_inserter(unread_));
+  watch_.Looked();
+  return Status::Ok();
+}
+
+/// Some of the unread steps. A step that cannot be read ends them: the next call lists the steps again, and
+/// reports the error if it is still there.
+Result<StepFollower::Found> StepFollower::ReadSome() {
+  Found found;
+  std::uint64_t bytes = 0;
+  while (HasUnread() && found.size() < kMostAtOnce && bytes < kMostBytes) {
+    Result<StepDescription> step = dataset_->LoadStep(unread_[next_]);
+    if (!step.ok()) {
+      unread_.resize(next_);
+      watch_ = {};
+      if (found.empty()) return OrGone(std::move(step).status());
+      break;
+    }
     bytes += MemoryOf(*step);
     found.push_back(std::make_shared<const StepDescription>(*std::move(step)));
+    ++next_;
+    ++last_;
   }
-  watch_.Looked();
   return found;
 }
 

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,8 @@
 namespace quarry {
 
 /// Returns the steps of a dataset that may still be written, each once. A step appears in a folder by one
-/// rename, so a found step is complete. One caller at a time.
+/// rename, so a found step is complete. The folder is listed once for each change of it, however many calls
+/// return the steps of a listing. One caller at a time.
 class StepFollower {
  public:
   /// Descriptions of about so many bytes come with one call, at least one.
@@ -41,17 +41,24 @@ class StepFollower {
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
  private:
+  using Found = std::vector<std::shared_ptr<const StepDescription>>;
+
   Status CheckSameDirectory();
   Status OrGone(Status error) const;
+  bool HasUnread() const { return next_ < unread_.size(); }
+  Status List();
+  Result<Found> ReadSome();
 
   const Location root_;
   const std::optional<std::uint64_t> after_;
-  std::shared_ptr<const Dataset> dataset_;
-  std::string identity_;  ///< identity of the directory at the first call
+  std::shared_ptr<const Dataset> dataset_;  ///< as of the last listing
+  std::string identity_;                    ///< identity of the directory at the first call
   const std::shared_ptr<PatchStore> store_;
-  std::set<std::uint64_t> seen_;
-  std::vector<std::uint64_t> last_;  ///< steps of `seen_` from the last Poll
-  StampWatch watch_;                 ///< watches the folder of steps
+  std::vector<std::uint64_t> seen_;    ///< ascending; steps that were returned before the last listing
+  std::vector<std::uint64_t> unread_;  ///< ascending; the other steps of the last listing
+  std::size_t next_ = 0;               ///< the first of `unread_` that was not returned
+  std::size_t last_ = 0;               ///< steps of `unread_` before `next_` that the last Poll has returned
+  StampWatch watch_;                   ///< watches the folder of steps
 };
 
 }  // namespace quarry

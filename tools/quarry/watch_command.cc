@@ -66,8 +66,8 @@ Result<int> Watch(const WatchOptions& options) {
                                .patience_ms = static_cast<std::int64_t>(options.patience_seconds * 1000)};
   // All steps of a dataset that did not exist are new.
   if (options.only_new && !waited) {
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
-    if (!steps.empty()) request.after = std::max(request.after.value_or(0), steps.back().step);
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> steps, dataset->StepNumbers());
+    if (!steps.empty()) request.after = std::max(request.after.value_or(0), steps.back());
   }
   std::uint64_t seen = 0;
   QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {

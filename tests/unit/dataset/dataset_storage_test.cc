@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <future>
 #include <latch>
+#include <numeric>
 
 #include "quarry/dataset/discovery.h"
 #include "quarry/dataset/read_payload.h"
@@ -278,6 +280,103 @@ TEST_F(DatasetStorageTest, AFollowerAsksNoMoreThanTheStampWhileNothingChanges) {
   ASSERT_TRUE(follower.Poll()->empty());
   EXPECT_EQ(faulty->Calls(Operation::kStat).size(), 1u);
   EXPECT_EQ(faulty->Calls(Operation::kList).size() + faulty->Calls(Operation::kOpen).size(), 0u);
+}
+
+/// Numbers from 0, for datasets of very small steps.
+std::vector<std::uint64_t> FirstSteps(std::size_t count) {
+  std::vector<std::uint64_t> steps(count);
+  std::iota(steps.begin(), steps.end(), 0);
+  return steps;
+}
+DatasetRecipe SmallSteps(std::size_t count) {
+  return {.dims = {4, 4, 4}, .patch = {4, 4, 4}, .levels = 1, .files = 1, .steps = FirstSteps(count)};
+}
+
+/// All steps until there are no more for now.
+std::vector<std::uint64_t> PollAll(StepFollower* follower) {
+  std::vector<std::uint64_t> numbers;
+  while (true) {
+    const auto steps = follower->Poll();
+    EXPECT_TRUE(steps.ok()) << steps.status().message();
+    if (!steps.ok() || steps->empty()) return numbers;
+    for (const auto& step : *steps) numbers.push_back(step->step);
+  }
+}
+
+TEST_F(DatasetStorageTest, AFollowerListsTheFolderOnceForAnyNumberOfSteps) {
+  std::vector<std::size_t> looks;
+  for (const std::size_t count : {std::size_t{20}, std::size_t{80}}) {
+    std::filesystem::remove_all(disk());
+    const auto [faulty, copy] = Faulty(Make(SmallSteps(count)));
+    StepFollower follower(copy);
+    EXPECT_EQ(PollAll(&follower), FirstSteps(count));
+    EXPECT_EQ(faulty->Calls(Operation::kList).size(), 1u);
+    EXPECT_EQ(faulty->Calls(Operation::kOpen).size(), 1 + count) << "dataset.json, and every step once";
+    looks.push_back(faulty->Calls(Operation::kStat).size());
+  }
+  // One for each step, one for each call of Poll with some of them, and a few for the dataset.
+  EXPECT_LE(looks[1] - looks[0], 60 + 60 / 16 + 2);
+}
+
+TEST_F(DatasetStorageTest, AFollowerThatHasSeenManyStepsReadsOnlyTheNewOne) {
+  MakeDataset(disk(), SmallSteps(41));
+  const auto [faulty, copy] = Faulty(CopyOfDisk());
+  ASSERT_TRUE(memory_->Rename("data/a.quarry/steps/000040", "data/kept").ok());
+  StepFollower follower(copy);
+  EXPECT_EQ(PollAll(&follower), FirstSteps(40));
+  ASSERT_TRUE(memory_->Rename("data/kept", "data/a.quarry/steps/000040").ok());
+  faulty->ForgetCalls();
+  EXPECT_EQ(PollAll(&follower), std::vector<std::uint64_t>{40});
+  EXPECT_EQ(faulty->Calls(Operation::kList).size(), 1u);
+  EXPECT_EQ(faulty->Calls(Operation::kOpen).size(), 2u) << "dataset.json and the step";
+}
+
+TEST_F(DatasetStorageTest, AStepThatComesBetweenTheCallsOfAListingIsReturnedAfterIt) {
+  MakeDataset(disk(), SmallSteps(40));
+  const Location copy = CopyOfDisk();
+  ASSERT_TRUE(memory_->Rename("data/a.quarry/steps/000005", "data/kept").ok());
+  StepFollower follower(copy);
+  std::vector<std::uint64_t> expected = FirstSteps(40);
+  std::rotate(expected.begin() + 5, expected.begin() + 6, expected.end());
+
+  std::vector<std::uint64_t> found;
+  for (const auto& step : *follower.Poll()) found.push_back(step->step);
+  ASSERT_LT(found.size(), 39u);
+  ASSERT_TRUE(memory_->Rename("data/kept", "data/a.quarry/steps/000005").ok());
+  EXPECT_TRUE(follower.Changed());
+  const std::vector<std::uint64_t> rest = PollAll(&follower);
+  found.insert(found.end(), rest.begin(), rest.end());
+
+  EXPECT_EQ(found, expected);
+  EXPECT_FALSE(follower.Changed());
+}
+
+TEST_F(DatasetStorageTest, AFollowerReturnsTheLastStepsAgainWhenAsked) {
+  const Location copy = Make(SmallSteps(40));
+  StepFollower follower(copy);
+  std::vector<std::uint64_t> found;
+  for (std::size_t calls = 0; found.size() < 40; ++calls) {
+    const std::size_t first = follower.Poll()->front()->step;
+    EXPECT_EQ(first, found.size());
+    follower.Repeat();
+    const auto again = follower.Poll();
+    EXPECT_EQ(again->front()->step, first);
+    for (const auto& step : *again) found.push_back(step->step);
+    ASSERT_LT(calls, 40u);
+  }
+  EXPECT_EQ(found, FirstSteps(40));
+  EXPECT_TRUE(follower.Poll()->empty());
+}
+
+TEST_F(DatasetStorageTest, AStepThatIsDeletedBetweenTheCallsOfAListingIsLeftOut) {
+  const Location copy = Make(SmallSteps(40));
+  StepFollower follower(copy);
+  ASSERT_EQ(follower.Poll()->size(), 16u);
+  ASSERT_TRUE(memory_->Remove("data/a.quarry/steps/000016").ok());
+  std::vector<std::uint64_t> expected = FirstSteps(40);
+  expected.erase(expected.begin(), expected.begin() + 17);
+
+  EXPECT_EQ(PollAll(&follower), expected);
 }
 
 TEST_F(DatasetStorageTest, AStorageThatFailsForAWhileIsNoDatasetThatHasGone) {
