@@ -140,7 +140,8 @@ class FreshServer {
     listen.address = "127.0.0.1:0";
     QUARRY_ASSIGN_OR_RETURN(listener_, quarry::server::Listener::Start(listen, &service_));
     QUARRY_ASSIGN_OR_RETURN(const auto found, service_.catalog().List());
-    return quarry::client::Dataset::Open(fmt::format("grpc://{}/{}", listener_->address(), found.at(0).name));
+    return quarry::client::Dataset::Open(
+        fmt::format("grpc://{}/{}", listener_->address(), found->datasets.at(0).name));
   }
 
  private:

@@ -31,11 +31,6 @@ bool HasAllSteps(const Dataset& dataset) {
 
 }  // namespace
 
-Result<std::vector<FoundDataset>> DatasetCatalog::List(const Cancelled& cancelled) {
-  QUARRY_ASSIGN_OR_RETURN(const Found found, Search(cancelled));
-  return found->datasets;
-}
-
 std::vector<std::string> DatasetCatalog::PossibleNames(const std::string& asked) {
   // The exact name first: a dataset may really be called NAME.quarry.
   std::vector<std::string> names = {asked};
@@ -100,7 +95,7 @@ bool DatasetCatalog::SearchOnce(std::unique_lock<std::mutex>* lock, const Cancel
   const bool complete = result.ok() && (*result)->incomplete.ok();
   const Clock::duration took = Clock::now() - begin;
   missing_until_ = Clock::now();
-  if (complete) missing_until_ += std::min<Clock::duration>(took, options_.longest_missing);
+  if (complete) missing_until_ += std::min<Clock::duration>(took, options_.longest_kept);
   finished_ = number;
   result_ = std::move(result);
   return true;

@@ -23,8 +23,9 @@ struct DatasetCatalogOptions {
   Location root;                  ///< every dataset below it is served
   Location index;                 ///< holds an index folder NAME for each dataset; empty: NAME.quarry/index
   std::filesystem::path scratch;  ///< local directory for private copies of indices
-  /// For as long as a search has taken, and no longer than this, what it has not found counts as missing.
-  std::chrono::milliseconds longest_missing{0};
+  /// For as long as a search has taken, and no longer than this, its result is kept: what it has not found
+  /// counts as missing, and see DatasetLists.
+  std::chrono::milliseconds longest_kept{0};
   std::shared_ptr<PatchStore> store = nullptr;  ///< see Dataset::Open
 };
 
@@ -35,13 +36,16 @@ struct DatasetCatalogOptions {
 class DatasetCatalog final : public DatasetSource {
  public:
   using Cancelled = std::function<bool()>;
+  using Found = std::shared_ptr<const Discovery>;
 
   explicit DatasetCatalog(DatasetCatalogOptions options) : options_(std::move(options)) {}
 
-  /// All datasets that can be listed now, by name.
+  const DatasetCatalogOptions& options() const { return options_; }
+
+  /// All datasets that can be listed now, by a search that begins after the call.
   /// @param cancelled  asked while searching or waiting
   /// @errors kNotFound: the root is gone; kCancelled
-  Result<std::vector<FoundDataset>> List(const Cancelled& cancelled = Never);
+  Result<Found> List(const Cancelled& cancelled = Never) { return Search(cancelled); }
 
   /// @param name  with or without ".quarry"
   /// @errors kNotFound: not in the catalog; kDataLoss: dataset.json is damaged; the error of a folder that
@@ -71,7 +75,6 @@ class DatasetCatalog final : public DatasetSource {
     std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
-  using Found = std::shared_ptr<const Discovery>;
 
   /// By the exact name first, then without ".quarry"; searches anew for unknown names.
   Result<std::optional<Named>> Lookup(const std::string& asked, const Cancelled& cancelled);
@@ -97,7 +100,7 @@ class DatasetCatalog final : public DatasetSource {
   std::uint64_t begun_ = 0;     ///< number of the search that began last
   std::uint64_t finished_ = 0;  ///< number of the search that `result_` is from
   std::optional<Result<Found>> result_;
-  std::chrono::steady_clock::time_point missing_until_;  ///< see DatasetCatalogOptions::longest_missing
+  std::chrono::steady_clock::time_point missing_until_;  ///< see DatasetCatalogOptions::longest_kept
   std::string left_out_;                                 ///< logged last
 };
 

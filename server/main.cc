@@ -176,7 +176,7 @@ void WaitForStop(const sigset_t& signals, const Options& options, const Prepared
     if (prepared.tls)
       ReloadCertificate(options.tls.certificate, prepared.tls.get(), http, &service->operations()->metrics);
     LogPrivileges(options);
-    service->catalog().Forget();
+    service->Forget();
     spdlog::info("SIGHUP: datasets are opened anew");
   }
 }
@@ -327,8 +327,8 @@ Status Serve(const Options& options) {
                   server::EngineOptions{prepared.memory, options.threads, options.queue}, &operations, watch);
   const server::MemoryGuard guard(prepared.memory);
   service->OnLargeRelease([&guard] { guard.Look(); });
-  QUARRY_ASSIGN_OR_RETURN(const auto datasets, service->catalog().List());
-  spdlog::info("{} datasets below {}", datasets.size(), options.root);
+  QUARRY_ASSIGN_OR_RETURN(const auto found, service->catalog().List());
+  spdlog::info("{} datasets below {}", found->datasets.size(), options.root);
   operations.metrics.WatchStore([&service] { return service->store().state(); });
   if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
 

@@ -219,6 +219,7 @@ Service::Service(DatasetCatalogOptions catalog, const EngineOptions& engine, Ope
     : store_(std::make_shared<PatchStore>(engine.memory_bytes, engine.queue)),
       hidden_(FoldersOf(catalog)),
       catalog_(WithStore(std::move(catalog), store_)),
+      lists_(&catalog_),
       session_(&catalog_, store_, engine.threads),
       operations_(operations),
       look_every_(look_every) {}
@@ -254,6 +255,11 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
   const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
   // The log has the whole path.
   (void)stream->Finish(status.ok() ? status : WithoutFolders(status, hidden_), call.id());
+}
+
+void Service::Forget() {
+  catalog_.Forget();
+  lists_.Forget();
 }
 
 Status Service::Dispatch(const std::string& method, Peer* peer, MessageStream* stream, Call* call) {
@@ -337,42 +343,15 @@ Status Service::AnswerPage(Call* call, std::uint64_t besides, const Make& make, 
 }
 
 Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::string* answer) {
-  const auto cancelled = [call] { return call->Cancelled(); };
-  QUARRY_ASSIGN_OR_RETURN(std::vector<FoundDataset> found, catalog_.List(cancelled));
-  std::erase_if(found, [&](const FoundDataset& dataset) { return !call->Allows(dataset.name); });
   // The token is the last name of the previous page, so that datasets may come and go in between.
-  auto first =
-      std::upper_bound(found.begin(), found.end(), request->page_token(),
-                       [](const std::string& token, const FoundDataset& d) { return token < d.name; });
-  if (request->page_token().empty()) first = found.begin();
-  const auto page = [&]() -> Result<pb::ListDatasetsResponse> {
-    pb::ListDatasetsResponse response;
-    std::size_t bytes = 0;
-    auto it = first;
-    for (; it != found.end() && response.datasets_size() < static_cast<int>(PageSize(request->page_size())) &&
-           bytes < PageBytesFor(store_->state().total);
-         ++it) {
-      pb::DatasetSummary* summary = response.add_datasets();
-      summary->set_name(it->name);
-      // A damaged dataset is listed by name: opening it gives the reason. Listing does not need the index.
-      const auto dataset = Dataset::Open(it->location, store_, cancelled);
-      // A list of many datasets, or of a large one, ends when its client has gone, and with it a drain.
-      if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
-      if (dataset.ok()) {
-        for (const GridDescription& grid : (*dataset)->description().grids) {
-          pb::Grid* const shown = summary->add_grids();
-          *shown = format::ToProto(grid);
-          shown->clear_axis_attributes();  // a list is short
-        }
-        summary->set_steps((*dataset)->steps().size());
-        summary->set_fields((*dataset)->description().fields.size());
-      }
-      bytes += summary->ByteSizeLong();
-    }
-    if (it != found.end()) response.set_next_page_token(response.datasets().rbegin()->name());
-    return response;
-  };
-  return AnswerPage(call, 0, page, answer);
+  const ListPage page{request->page_token(), PageSize(request->page_size()),
+                      PageBytesFor(store_->state().total)};
+  const auto cancelled = [call] { return call->Cancelled(); };
+  const auto allowed = [call](const std::string& name) { return call->Allows(name); };
+  // Before the memory of the page: a search may take long.
+  QUARRY_ASSIGN_OR_RETURN(const auto list, lists_.Find(page, cancelled));
+  return AnswerPage(
+      call, 0, [&] { return lists_.Page(list.get(), page, allowed, cancelled); }, answer);
 }
 
 Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::string* answer) {

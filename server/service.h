@@ -12,6 +12,7 @@
 #include "quarry/v1/service.pb.h"
 #include "server/call.h"
 #include "server/dataset_catalog.h"
+#include "server/dataset_lists.h"
 #include "server/peer.h"
 
 namespace quarry::server {
@@ -49,6 +50,9 @@ class Service {
   void Answer(const std::string& name, Peer* peer, MessageStream* stream,
               const std::function<Status(Call*)>& work);
 
+  /// Opens every dataset anew when it is asked for next, whatever its files say.
+  void Forget();
+
   DatasetCatalog& catalog() { return catalog_; }
   const PatchStore& store() const { return *store_; }
   /// See PatchStore::OnLargeRelease.
@@ -82,6 +86,7 @@ class Service {
   const std::vector<std::string>
       hidden_;  ///< folders of the server whose paths stay with it, the longest first
   DatasetCatalog catalog_;
+  DatasetLists lists_;
   ReadSession session_;
   Operations* const operations_;
   const std::chrono::milliseconds look_every_;

@@ -23,6 +23,8 @@ namespace pb = ::quarry::v1;
 /// [bytes] Most of all pages of a list: a server without an end must not take all memory.
 constexpr std::uint64_t kMostStepBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostListBytes = 64 << 20;
+/// Datasets of a page; a server may send fewer.
+constexpr std::uint32_t kMostListed = 1000;
 /// [bytes] The largest replies of methods whose replies are small: parsed, they may take forty times as much.
 constexpr std::size_t kLargestList = 8 << 20;
 constexpr std::size_t kLargestStatistics = 1 << 20;
@@ -337,6 +339,7 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const 
   QUARRY_ASSIGN_OR_RETURN(const auto connection, Connection::Make(remote.server, options));
   std::vector<DatasetSummary> summaries;
   pb::ListDatasetsRequest request;
+  request.set_page_size(kMostListed);
   Pages<std::string> pages(remote.server.address, kMostListBytes);
   for (bool more = true; more;) {
     QUARRY_ASSIGN_OR_RETURN(

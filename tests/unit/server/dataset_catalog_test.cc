@@ -46,7 +46,7 @@ TEST_F(DatasetCatalogTest, FindsDatasetsByNameAndNothingElse) {
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/runs/b.quarry").ok());
   ASSERT_TRUE(memory_->CopyFolder(disk(), "secret.quarry").ok());
 
-  EXPECT_EQ(catalog_.List()->size(), 2u);
+  EXPECT_EQ((*catalog_.List())->datasets.size(), 2u);
   EXPECT_EQ(StepsOf("a"), 2u);
   EXPECT_EQ(StepsOf("runs/b.quarry"), 2u);
   for (const char* name : {"../secret", "secret", "data/a", "/data/a.quarry", "runs", "a.quarry/steps"})
@@ -143,7 +143,7 @@ TEST_F(DatasetCatalogTest, ASearchEndsWithTheLastWhoWaitsForIt) {
   // A call that waits for another call's search may leave, and the search goes on.
   Gate gate;
   storage_->Add(gate.Rule(Operation::kList, "data"));
-  auto first = std::async(std::launch::async, [&] { return catalog_.List()->size(); });
+  auto first = std::async(std::launch::async, [&] { return (*catalog_.List())->datasets.size(); });
   gate.WaitUntilAsked();
   EXPECT_EQ(catalog_.NameOf("unknown", gone).status().code(), StatusCode::kCancelled);
   gate.Open();
@@ -198,13 +198,13 @@ TEST_F(DatasetCatalogTest, ATokensPatternComesBeforeTheSearch) {
 
 TEST_F(DatasetCatalogTest, ADatasetThatHangsHoldsUpNoOther) {
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/b.quarry").ok());
-  ASSERT_EQ(catalog_.List()->size(), 2u);
+  ASSERT_EQ((*catalog_.List())->datasets.size(), 2u);
   Gate gate;
   storage_->Add(gate.Rule(Operation::kOpen, "data/a.quarry/*"));
   auto hanging = std::async(std::launch::async, [&] { return StepsOf("a"); });
   gate.WaitUntilAsked();
   EXPECT_EQ(StepsOf("b"), 2u);
-  EXPECT_EQ(catalog_.List()->size(), 2u);
+  EXPECT_EQ((*catalog_.List())->datasets.size(), 2u);
   catalog_.Forget();
   EXPECT_EQ(StepsOf("b"), 2u);
   EXPECT_EQ(StepsOf("a"), 2u) << "opened anew, when the storage answers again";
@@ -214,7 +214,7 @@ TEST_F(DatasetCatalogTest, ADatasetThatHangsHoldsUpNoOther) {
 
 TEST_F(DatasetCatalogTest, AFolderThatFailsHidesNothingElse) {
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/broken/b.quarry").ok());
-  ASSERT_EQ(catalog_.List()->size(), 2u);
+  ASSERT_EQ((*catalog_.List())->datasets.size(), 2u);
   storage_->Add(Operation::kList, "data/broken", 1, UINT64_MAX,
                 Fault::Fail(InternalError("the disk is gone")));
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/c.quarry").ok());
