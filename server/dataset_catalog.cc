@@ -104,6 +104,7 @@ bool DatasetCatalog::SearchOnce(std::unique_lock<std::mutex>* lock, const Cancel
 /// Goes on for the others who wait when its own caller has gone.
 Result<DatasetCatalog::Found> DatasetCatalog::RunSearch(const Cancelled& cancelled) {
   DiscoveryOptions options;
+  options.patience = options_.patience;
   options.cancelled = [&] {
     if (!cancelled()) return false;
     const std::lock_guard lock(mutex_);

@@ -27,6 +27,8 @@ struct DatasetCatalogOptions {
   /// counts as missing, and see DatasetLists.
   std::chrono::milliseconds longest_kept{0};
   std::shared_ptr<PatchStore> store = nullptr;  ///< see Dataset::Open
+  /// For each dataset that a list opens, and each folder that a search looks at, see Patience.
+  std::chrono::milliseconds patience = Patience().each;
 };
 
 /// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path.

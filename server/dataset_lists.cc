@@ -34,6 +34,13 @@ pb::DatasetSummary SummaryOf(const FoundDataset& found, const std::shared_ptr<Pa
   return summary;
 }
 
+pb::DatasetSummary Late(const std::string& name) {
+  pb::DatasetSummary summary;
+  summary.set_name(name);
+  summary.set_late(true);
+  return summary;
+}
+
 }  // namespace
 
 Result<pb::ListDatasetsResponse> DatasetLists::Page(List* list, const ListPage& page, const Allowed& allowed,
@@ -50,12 +57,13 @@ Result<pb::ListDatasetsResponse> DatasetLists::Page(List* list, const ListPage& 
   pb::ListDatasetsResponse response;
   const auto left = [&] { return page.most - static_cast<std::size_t>(response.datasets_size()); };
   std::size_t bytes = 0;
+  Patience patience{catalog_->options().patience, cancelled};
   skip();
   while (number < found.size() && left() > 0 && bytes < page.most_bytes) {
     std::vector<std::size_t> numbers;
     for (; number < found.size() && numbers.size() < std::min(left(), kAtOnce); ++number, skip())
       numbers.push_back(number);
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<Summary> summaries, Summarize(list, numbers, cancelled));
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<Summary> summaries, Summarize(list, numbers, &patience));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       if (bytes >= page.most_bytes) {
         number = numbers[i];
@@ -105,7 +113,7 @@ void DatasetLists::Hold(List* list, Clock::time_point now) const {
 /// Opens the datasets that are not known from an earlier page.
 Result<std::vector<DatasetLists::Summary>> DatasetLists::Summarize(List* list,
                                                                    std::span<const std::size_t> numbers,
-                                                                   const Cancelled& cancelled) {
+                                                                   Patience* patience) {
   const Clock::time_point begin = Clock::now();
   std::vector<Summary> summaries(numbers.size());
   {
@@ -115,16 +123,27 @@ Result<std::vector<DatasetLists::Summary>> DatasetLists::Summarize(List* list,
         summaries[i] = known->second;
     }
   }
-  bool opened = false;
+  std::vector<FoundDataset> unknown;
+  std::vector<Location> places;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (summaries[i]) continue;
-    opened = true;
-    summaries[i] = std::make_shared<const pb::DatasetSummary>(
-        SummaryOf(list->found->datasets[numbers[i]], catalog_->options().store, cancelled));
-    // A list of many datasets, or of a large one, ends when its client has gone, and with it a drain.
-    if (cancelled()) return Status(StatusCode::kCancelled, "the client has gone");
+    unknown.push_back(list->found->datasets[numbers[i]]);
+    places.push_back(unknown.back().location);
   }
-  if (opened) Keep(list, Clock::now() - begin, numbers, summaries);
+  if (unknown.empty()) return summaries;
+  const auto look = [unknown, store = catalog_->options().store](std::size_t number, const LookEnded& ended) {
+    return SummaryOf(unknown[number], store, ended);
+  };
+  QUARRY_ASSIGN_OR_RETURN(std::vector<std::optional<pb::DatasetSummary>> seen,
+                          LookAtEach<pb::DatasetSummary>(std::move(places), look, patience));
+  std::size_t next = 0;
+  for (Summary& summary : summaries) {
+    if (summary) continue;
+    const std::size_t number = next++;
+    summary = std::make_shared<const pb::DatasetSummary>(seen[number] ? *std::move(seen[number])
+                                                                      : Late(unknown[number].name));
+  }
+  Keep(list, Clock::now() - begin, numbers, summaries);
   return summaries;
 }
 

@@ -37,7 +37,7 @@ class DatasetLists {
   Result<std::shared_ptr<List>> Find(const ListPage& page, const Cancelled& cancelled);
 
   /// The next datasets of those that the client may see, by name. A damaged one has a name alone: opening it
-  /// gives the reason.
+  /// gives the reason. One that does not answer in time has its name, and is marked as late.
   /// @errors kCancelled
   Result<::quarry::v1::ListDatasetsResponse> Page(List* list, const ListPage& page, const Allowed& allowed,
                                                   const Cancelled& cancelled);
@@ -50,7 +50,7 @@ class DatasetLists {
   using Summary = std::shared_ptr<const ::quarry::v1::DatasetSummary>;
 
   Result<std::vector<Summary>> Summarize(List* list, std::span<const std::size_t> numbers,
-                                         const Cancelled& cancelled);
+                                         Patience* patience);
   void Keep(List* list, Clock::duration spent, std::span<const std::size_t> numbers,
             std::span<const Summary> summaries);
   void Hold(List* list, Clock::time_point now) const;

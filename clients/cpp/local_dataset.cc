@@ -270,6 +270,17 @@ class LocalDataset final : public Dataset {
   mutable ReadSession session_;
 };
 
+/// A damaged dataset is listed by name: opening it gives the reason.
+DatasetSummary SummaryOf(const FoundDataset& found) {
+  DatasetSummary summary{.name = found.name};
+  if (const auto dataset = quarry::Dataset::Open(found.location); dataset.ok()) {
+    summary.grids = (*dataset)->description().grids;
+    summary.steps = (*dataset)->steps().size();
+    summary.fields = (*dataset)->description().fields.size();
+  }
+  return summary;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
@@ -279,17 +290,17 @@ Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Option
 
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(path));
+  std::vector<Location> places;
+  for (const FoundDataset& entry : found) places.push_back(entry.location);
+  Patience patience;
+  QUARRY_ASSIGN_OR_RETURN(
+      std::vector<std::optional<DatasetSummary>> seen,
+      LookAtEach<DatasetSummary>(
+          std::move(places),
+          [found](std::size_t number, const LookEnded&) { return SummaryOf(found[number]); }, &patience));
   std::vector<DatasetSummary> summaries;
-  for (const FoundDataset& entry : found) {
-    const auto dataset = quarry::Dataset::Open(entry.location);
-    if (!dataset.ok()) {  // listed by name: opening it gives the reason
-      summaries.push_back({entry.name, {GridDescription{}}, 0, 0});
-      continue;
-    }
-    const DatasetDescription& description = (*dataset)->description();
-    summaries.push_back(
-        {entry.name, description.grids, (*dataset)->steps().size(), description.fields.size()});
-  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    summaries.push_back(seen[i] ? *std::move(seen[i]) : DatasetSummary{.name = found[i].name, .late = true});
   return summaries;
 }
 

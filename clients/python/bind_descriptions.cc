@@ -137,7 +137,7 @@ void BindDescriptions(nb::module_& m) {
           [](const client::DatasetSummary& dataset) {
             return dataset.grids.empty() ? std::nullopt : std::optional(ToZyx(dataset.grids.front().dims));
           },
-          "Of the first grid: samples along z, y, x; None of a damaged dataset.")
+          "Of the first grid: samples along z, y, x; None of a damaged dataset, and of a late one.")
       .def_prop_ro(
           "shapes",
           [](const client::DatasetSummary& dataset) {
@@ -147,7 +147,9 @@ void BindDescriptions(nb::module_& m) {
           },
           "Of each grid: samples along z, y, x.")
       .def_ro("steps", &client::DatasetSummary::steps, "Number of steps.")
-      .def_ro("fields", &client::DatasetSummary::fields, "Number of fields.");
+      .def_ro("fields", &client::DatasetSummary::fields, "Number of fields.")
+      .def_ro("late", &client::DatasetSummary::late,
+              "Whether its storage did not answer in time: then only its name is known.");
 }
 
 }  // namespace quarry::python

@@ -159,9 +159,10 @@ struct Options {
 /// One line of a listing.
 struct DatasetSummary {
   std::string name;
-  std::vector<GridDescription> grids;
+  std::vector<GridDescription> grids;  ///< none of a damaged dataset
   std::uint64_t steps = 0;
   std::uint64_t fields = 0;
+  bool late = false;  ///< its storage did not answer in time: the name is all that is known
 };
 
 /// A dataset, in a directory or behind a server: the same answers, byte for byte, unless coding may add an

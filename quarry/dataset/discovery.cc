@@ -4,6 +4,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "quarry/base/utf8.h"
 
@@ -51,7 +53,8 @@ bool IsLoop(const Location& link, Folder* folder) {
 
 class Search {
  public:
-  explicit Search(const DiscoveryOptions& options) : options_(options) {}
+  explicit Search(const DiscoveryOptions& options)
+      : options_(options), patience_{options.patience, options.cancelled} {}
 
   Status Run(const Location& root) {
     folders_.push_back(std::make_shared<Folder>(Folder{root, "", 0, false, nullptr, ""}));
@@ -67,32 +70,61 @@ class Search {
   Discovery TakeResult() { return std::move(result_); }
 
  private:
+  static constexpr std::size_t kAtOnce = 1024;  ///< entries of a folder, whose paths are in memory
+
   Status SearchFolder(const std::shared_ptr<Folder>& folder) {
     if (options_.cancelled()) return Cancelled();
     const Result<std::vector<FolderEntry>> entries = folder->location.List();
     if (!entries.ok()) return Failed(*folder, entries.status());
+    std::vector<const FolderEntry*> folders;
     for (const FolderEntry& entry : *entries) {
-      if (options_.cancelled()) return Cancelled();
       if (!CountEntry(*folder)) break;
       if (entry.kind == ObjectKind::kFolder && !entry.name.starts_with('.') && IsUtf8(entry.name))
-        SearchEntry(folder, entry);
+        folders.push_back(&entry);
+    }
+    const std::span<const FolderEntry* const> all = folders;
+    for (std::size_t first = 0; first < all.size(); first += kAtOnce)
+      QUARRY_RETURN_IF_ERROR(
+          SearchEntries(folder, all.subspan(first, std::min(kAtOnce, all.size() - first))));
+    return Status::Ok();
+  }
+
+  Status SearchEntries(const std::shared_ptr<Folder>& folder, std::span<const FolderEntry* const> entries) {
+    std::vector<Location> places;
+    for (const FolderEntry* entry : entries) places.push_back(folder->location / entry->name);
+    const auto look = [places](std::size_t number, const LookEnded&) { return IsListed(places[number]); };
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::optional<bool>> listed,
+                            LookAtEach<bool>(std::move(places), look, &patience_));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (options_.cancelled()) return Cancelled();
+      SearchEntry(folder, *entries[i], listed[i]);
     }
     return Status::Ok();
   }
 
-  void SearchEntry(const std::shared_ptr<Folder>& folder, const FolderEntry& entry) {
+  /// @param listed  see IsListed; nothing: it does not answer
+  void SearchEntry(const std::shared_ptr<Folder>& folder, const FolderEntry& entry,
+                   std::optional<bool> listed) {
     Location location = folder->location / entry.name;
     std::string name = folder->below + entry.name;
-    if (IsListed(location)) {
+    if (listed.value_or(location.path.ends_with(".quarry"))) {
       result_.datasets.push_back({std::move(name), std::move(location)});
       return;
     }
+    if (!listed) return LeaveOut(location);
     constexpr int kMaxDepth = 16;
-    if (folder->depth + 1 >= kMaxDepth || (entry.is_link && IsLoop(location, folder.get()))) return;
+    if (full_ || folder->depth + 1 >= kMaxDepth || (entry.is_link && IsLoop(location, folder.get()))) return;
     const bool behind_link = folder->behind_link || entry.is_link;
     (behind_link ? behind_links_ : folders_)
         .push_back(std::make_shared<Folder>(
             Folder{std::move(location), name + "/", folder->depth + 1, behind_link, folder, ""}));
+  }
+
+  void LeaveOut(const Location& folder) {
+    if (!result_.incomplete.ok()) return;
+    result_.incomplete = InternalError(
+        "\"{}\" does not answer, and is not searched for datasets; is its disk or file server there?",
+        folder);
   }
 
   static Status Cancelled() { return {StatusCode::kCancelled, "the search for datasets was cancelled"}; }
@@ -120,6 +152,7 @@ class Search {
   bool LeaveOutTheRest(const Folder& folder, std::uint64_t most, std::string_view where) {
     folders_.clear();
     behind_links_.clear();
+    full_ = true;
     result_.left_out = fmt::format(
         "\"{}\" and further folders are not searched for datasets: {} names were looked at{}, which is the "
         "most",
@@ -128,6 +161,8 @@ class Search {
   }
 
   const DiscoveryOptions& options_;
+  Patience patience_;
+  bool full_ = false;  ///< a bound is reached
   std::deque<std::shared_ptr<Folder>> folders_;
   std::deque<std::shared_ptr<Folder>> behind_links_;
   std::uint64_t entries_ = 0;

@@ -12,8 +12,9 @@ struct LsOptions {
 };
 
 /// "96x96x96", or "96x96x96 and 2 more".
-std::string GridsText(const std::vector<GridDescription>& grids) {
-  if (grids.empty()) return "";
+std::string GridsText(const client::DatasetSummary& dataset) {
+  const std::vector<GridDescription>& grids = dataset.grids;
+  if (grids.empty()) return dataset.late ? "not read in time" : "";
   const std::string first = ToString(grids.front().dims);
   return grids.size() == 1 ? first : fmt::format("{} and {} more", first, grids.size() - 1);
 }
@@ -33,10 +34,10 @@ Result<int> Ls(const LsOptions& options) {
                       {"dims", dims.empty() ? nlohmann::ordered_json::array() : dims.front()},
                       {"grids", dims},
                       {"steps", dataset.steps},
-                      {"fields", dataset.fields}});
+                      {"fields", dataset.fields},
+                      {"late", dataset.late}});
     } else {
-      Print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, GridsText(dataset.grids), dataset.steps,
-            dataset.fields);
+      Print("{:<32} {:>18} {:>7} {:>7}\n", dataset.name, GridsText(dataset), dataset.steps, dataset.fields);
     }
   }
   if (options.json)

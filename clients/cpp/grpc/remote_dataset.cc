@@ -356,7 +356,8 @@ Result<std::vector<DatasetSummary>> ListRemote(const std::string& target, const 
         QUARRY_ASSIGN_OR_RETURN(grids.emplace_back(), format::FromProto(grid));
       }
       QUARRY_RETURN_IF_ERROR(pages.TakeItem(summary.name()));
-      summaries.push_back({summary.name(), std::move(grids), summary.steps(), summary.fields()});
+      summaries.push_back(
+          {summary.name(), std::move(grids), summary.steps(), summary.fields(), summary.late()});
     }
     QUARRY_ASSIGN_OR_RETURN(more, pages.TakePage(response));
     request.set_page_token(response.next_page_token());

@@ -137,6 +137,35 @@ TEST_F(DatasetStorageTest, DiscoveryPassesByFoldersThatMustNotBeListed) {
 }
 
 /// The attack: three links to the folder that they are in make 3^15 paths.
+TEST_F(DatasetStorageTest, DiscoveryGoesOnWithoutFoldersThatHang) {
+  Make({});
+  ASSERT_TRUE(memory_->CopyFolder(disk(), "data/hangs.quarry").ok());
+  ASSERT_TRUE(memory_->CopyFolder(disk(), "data/runs/b.quarry").ok());
+  ASSERT_TRUE(memory_->CopyFolder(disk(), "data/z.quarry").ok());
+  const auto faulty = std::make_shared<FaultyStorage>(memory_);
+  std::latch may_answer(1);
+  std::latch answered(2);
+  for (const char* path : {"data/hangs.quarry/dataset.json", "data/runs/dataset.json"}) {
+    faulty->Add({Operation::kStat, path, 1, UINT64_MAX, [&](const testing::StorageCall&) {
+                   may_answer.wait();
+                   answered.count_down();
+                   return Fault{};
+                 }});
+  }
+  DiscoveryOptions options;
+  options.patience = std::chrono::seconds(1);
+  const auto found = Discover(Location(faulty, "data"), options);
+  may_answer.count_down();
+  answered.wait();
+
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  std::vector<std::string> names;
+  for (const FoundDataset& dataset : found->datasets) names.push_back(dataset.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "hangs", "z"}));
+  EXPECT_NE(found->incomplete.message().find("\"data/runs\" does not answer"), std::string::npos)
+      << found->incomplete.message();
+}
+
 TEST_F(DatasetStorageTest, DiscoveryDoesNotFollowLinksInCircles) {
   namespace fs = std::filesystem;
   const fs::path root = folder_.path() / "root";

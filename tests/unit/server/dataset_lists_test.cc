@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <latch>
 
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
@@ -160,6 +162,41 @@ TEST_F(DatasetListsTest, ADatasetIsOpenedOnceForAListAndAgainIfThatHasFailed) {
   storage_->ForgetCalls();
   EXPECT_EQ(ask(), 1);
   EXPECT_EQ(Looks(), 0u);
+}
+
+TEST_F(DatasetListsTest, ADatasetThatHangsIsListedByNameAndHoldsUpNoOther) {
+  AddDatasets(3);
+  std::latch may_answer(1);
+  std::latch answered(1);
+  storage_->Add({Operation::kOpen, "data/d001.quarry/*", 1, 1, [&](const testing::StorageCall&) {
+                   may_answer.wait();
+                   answered.count_down();
+                   return testing::Fault{};
+                 }});
+  DatasetCatalogOptions options{Location(storage_, "data"), {}, folder_.path()};
+  options.patience = std::chrono::seconds(1);
+  Service service(options, EngineOptions{64 << 20, 1}, &operations_);
+  const auto late = [&] {
+    FakePeer peer(pb::ListDatasetsRequest().SerializeAsString());
+    EXPECT_TRUE(Ask(&service, "ListDatasets", &peer).ok());
+    pb::ListDatasetsResponse response;
+    EXPECT_TRUE(response.ParseFromString(peer.messages.at(0)));
+    EXPECT_EQ(response.datasets_size(), 3);
+    EXPECT_EQ(response.datasets(0).steps(), 1u);
+    EXPECT_EQ(response.datasets(2).steps(), 1u);
+    EXPECT_EQ(response.datasets(1).name(), NameOf(1));
+    EXPECT_EQ(response.datasets(1).late(), response.datasets(1).grids().empty());
+    return response.datasets(1).late();
+  };
+  EXPECT_TRUE(late());
+  EXPECT_TRUE(late()) << "at once";
+  const auto opened = storage_->Calls(Operation::kOpen);
+  EXPECT_EQ(std::ranges::count(opened, "data/d001.quarry/dataset.json", &testing::StorageCall::path), 1);
+
+  may_answer.count_down();
+  answered.wait();
+  while (late()) {  // the look that hung is forgotten shortly after its end
+  }
 }
 
 }  // namespace
