@@ -71,7 +71,11 @@ class Converting(Attempts):
 
     def test_paths(self):
         self.check(qt.NOT_FOUND, "missing.f32", source=self.tmp / "missing.f32")
-        self.check(qt.NOT_FOUND, ".tif", self.tmp, source=self.tmp)  # a folder is a stack of images
+        empty = self.tmp / "empty"
+        empty.mkdir()
+        self.check(qt.NOT_FOUND, ".tif", empty, source=empty)  # a folder may be a stack of images
+        self.check(qt.NOT_FOUND, "*.f64", source=self.tmp / "*.f64")
+        self.check(qt.NOT_FOUND, "nothing.txt", source=f"@{self.tmp / 'nothing.txt'}")
         self.check(qt.NOT_FOUND, "nowhere", output=self.tmp / "nowhere" / "new.quarry")
         self.check(qt.IO_ERROR, "/proc", output="/proc/new.quarry")
         self.check(qt.NOT_FOUND, "new.quarry", more=("--append",))

@@ -527,6 +527,63 @@ class Faults(Inputs):
         self.check_series(sources, sources[2] / "img7.tif", "scan2", "img7.tif")
 
 
+class ManyFiles(Inputs):
+    """Lists, patterns and folders are the dataset that their files give as arguments."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.tmp / "dumps"
+        self.folder.mkdir()
+        fields = {step: qt.make_field(DIMS, "<f4", name=f"dump {step}") for step in (1, 2, 10)}
+        for step, field in fields.items():
+            field.tofile(self.folder / f"d{step}.f32")
+        self.options = (*qt.describe(fields[1]), "--field", "f", "--tolerance", 0.01, "--files", 2)
+
+    def dumps(self, *steps):
+        return [self.folder / f"d{step}.f32" for step in steps]
+
+    def test_a_list_keeps_its_order(self):
+        expected = qt.subfiles(self.convert(*self.dumps(2, 10, 1), *self.options, name="arguments.quarry"))
+        listed = self.tmp / "files.txt"
+        first, *others = self.dumps(2, 10, 1)
+        listed.write_text("\n".join(["# two of three", "", *map(str, others)]))
+        for ranks in (0, 3):
+            dataset = self.convert(first, f"@{listed}", *self.options, ranks=ranks, name=f"{ranks}.quarry")
+            self.assertEqual(qt.subfiles(dataset), expected)
+
+    def test_patterns_and_folders_are_sorted_by_number(self):
+        expected = qt.subfiles(self.convert(*self.dumps(1, 2, 10), *self.options, name="arguments.quarry"))
+        listed = self.tmp / "files.txt"
+        listed.write_text(f"{self.folder}/d*.f32\n")
+        for number, source in enumerate((f"{self.folder}/d*.f32", self.folder, f"@{listed}")):
+            with self.subTest(source=source):
+                dataset = self.convert(source, *self.options, name=f"{number}.quarry")
+                self.assertEqual(qt.subfiles(dataset), expected)
+
+    def test_a_folder_says_what_it_leaves_out(self):
+        (self.folder / "logs").mkdir()
+        outcome, _ = self.write(self.folder, *self.options)
+        self.assertEqual(outcome.code, qt.DONE, outcome)
+        self.assertIn('"logs"', outcome.err)
+
+    def test_errors_name_the_line(self):
+        listed = self.tmp / "files.txt"
+        (self.folder / "short.f32").write_bytes(b"1234")
+        for name, code in (("none.f32", qt.NOT_FOUND), ("x*.f32", qt.NOT_FOUND), ("short.f32", qt.USAGE), ("../files.txt", qt.USAGE)):
+            with self.subTest(name=name):
+                listed.write_text(f"{self.folder}/d1.f32\n{self.folder}/{name}\n")
+                outcome, dataset = self.write(f"@{listed}", *self.options)
+                self.assert_one_line(outcome, code, f'"{listed}", line 2', name)
+                self.assertFalse(dataset.exists())
+
+    def test_paths_count_from_the_current_folder(self):
+        (self.folder / "files.txt").write_text("d1.f32\nd2.f32\n")
+        outcome, dataset = self.write(f"@{self.folder}/files.txt", *self.options)
+        self.assert_one_line(outcome, qt.NOT_FOUND, "d1.f32", "current folder")
+        qt.succeed(qt.SERIAL_WRITER, "@files.txt", *self.options, "--output", dataset, cwd=self.folder)
+        self.assertEqual(qt.info(dataset)["steps"], [0, 1])
+
+
 class PlacesAndTimes(Inputs):
     """Files whose positions or times say nothing: refused by name, or what docs/inputs.md says."""
 

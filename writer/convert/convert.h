@@ -17,7 +17,7 @@ namespace quarry::writer {
 
 /// One conversion. Everything optional has the default that docs and --help give.
 struct WriteOptions {
-  std::vector<std::string> inputs;  ///< consecutive steps of each field
+  std::vector<std::string> inputs;  ///< consecutive steps of each field; see input::FindInputs
   std::string output;
   input::InputOptions input;
 

@@ -8,6 +8,7 @@
 
 #include "quarry/base/natural_order.h"
 #include "quarry/base/utf8.h"
+#include "quarry/input/find_inputs.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/source_grid.h"
 
@@ -161,8 +162,12 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
     return InvalidArgument("--files {} is not possible; give at least 1", *options.pipeline.files);
   Jobs jobs;
   std::map<std::string, std::uint64_t> next_step;
-  for (const std::string& path : options.inputs) {
-    QUARRY_ASSIGN_OR_RETURN(const auto inputs, input::OpenInputs(path, options.input));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<input::FoundInput> found,
+                          input::FindInputs(options.inputs, options.input));
+  for (const input::FoundInput& one : found) {
+    auto opened = input::OpenInputs(one.path, options.input);
+    if (!opened.ok() && !one.place.empty()) return std::move(opened).status().Annotate(one.place);
+    QUARRY_ASSIGN_OR_RETURN(const auto inputs, std::move(opened));
     for (std::size_t moment = 0; moment < inputs.size(); ++moment) {
       const input::InputInfo& info = inputs[moment]->info();
       const auto [it, added] = next_step.try_emplace(info.field, options.first_step.value_or(0));
@@ -171,7 +176,9 @@ Result<Jobs> ListJobs(const WriteOptions& options) {
         return InvalidArgument(
             "--step {} leaves no numbers for the steps after the first; give a smaller one",
             *options.first_step);
-      jobs[it->second++].push_back({info, moment, false, nullptr});
+      std::vector<Job>& step = jobs[it->second++];
+      step.push_back({info, moment, false, nullptr});
+      if (moment == 0 && !one.warning.empty()) step.back().info.warnings.push_back(one.warning);
     }
   }
   QUARRY_RETURN_IF_ERROR(CheckVariables(jobs));

@@ -54,8 +54,11 @@ struct CommandLine {
 
 void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   WriteOptions* o = &line->options;
-  app->AddOption("INPUT", &o->inputs,
-                 "dumps, or FILE:VARIABLE; several dumps of one field are consecutive steps")
+  app->AddOption(
+         "INPUT", &o->inputs,
+         "dumps, or FILE:VARIABLE; several dumps of one field are consecutive steps. @LIST: a file with "
+         "a path on each line; a folder, or a pattern in quotes: its files in natural order, or one "
+         "stack of TIFF images")
       .Path()
       .Required();
   app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
