@@ -342,28 +342,30 @@ Status ReadSession::Watch(const std::string& dataset, std::optional<std::uint64_
 }
 
 /// New steps, in memory of their size: descriptions, and the message of one of them. None while too many
-/// requests wait: a watcher can come back.
+/// requests wait: the next call returns them.
 Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* follower, StepSink* sink) {
   if (!follower->Changed()) return Pinned<Steps>{};
-  bool again = false;
+  std::uint64_t needed = 0;  // for the steps that were returned last
   const auto poll = [&] {
-    if (std::exchange(again, true)) follower->Repeat();
+    if (std::exchange(needed, 0) > 0) follower->Repeat();
     return follower->Poll();
   };
-  const auto need = [](const Steps& steps) {
+  const auto need = [&](const Steps& steps) {
     std::uint64_t sum = 0;
     std::uint64_t largest = 0;
     for (const auto& step : steps) {
       sum += MemoryOf(*step);
       largest = std::max(largest, MemoryOf(*step));
     }
-    return sum + kTimesInMessage * largest;
+    return needed = sum + kTimesInMessage * largest;
   };
   const std::uint64_t likely = std::min(kTimesInMessage * StepFollower::kMostBytes, store()->MostPinned());
   const Requester requester([&] { return !sink->Continue().ok(); }, sink->client());
   Result<Pinned<Steps>> polled = MakePinned(store(), likely, requester, poll, need);
-  if (polled.status().code() == StatusCode::kResourceExhausted) return Pinned<Steps>{};
-  return polled;
+  const bool refused = polled.status().code() == StatusCode::kResourceExhausted;
+  if (!refused || needed > store()->MostPinned()) return polled;
+  if (needed > 0) follower->Repeat();
+  return Pinned<Steps>{};
 }
 
 }  // namespace quarry

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <sstream>
 #include <thread>
 
+#include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/storage/posix_storage.h"
@@ -127,6 +129,32 @@ TEST_F(CoreTest, AListThatNobodyWaitsForOpensNoMoreDatasets) {
   leaves.leaves = [&] { return opened() > 0; };
   EXPECT_EQ(Ask(&service, "ListDatasets", &leaves).code(), StatusCode::kCancelled);
   EXPECT_LT(opened(), kDatasets);
+}
+
+/// Steps that needed more memory than was free were left out without a word.
+TEST_F(CoreTest, AWatcherMissesNoStepHoweverLittleMemoryThereIs) {
+  std::vector<std::uint64_t> steps(40);
+  std::iota(steps.begin(), steps.end(), 0);
+  testing::MakeDataset(folder_.path() / "many.quarry",
+                       {.dims = {4, 4, 4}, .patch = {4, 4, 4}, .levels = 1, .files = 1, .steps = steps});
+  pb::WatchStepsRequest request;
+  request.set_dataset("many");
+  std::size_t most = 0;
+  for (std::uint64_t memory = 8 << 10; memory < (64 << 10); memory += memory / 20) {
+    Service service(DatasetCatalogOptions{folder_.path(), {}, folder_.path()}, EngineOptions{memory, 1},
+                    &operations_, std::chrono::milliseconds(1));
+    FakePeer peer(request.SerializeAsString());
+    peer.most_asks = 20;
+    peer.most_messages = steps.size();
+    (void)Ask(&service, "WatchSteps", &peer);
+    most = std::max(most, peer.messages.size());
+    for (std::size_t i = 0; i < peer.messages.size(); ++i) {
+      pb::WatchStepsResponse message;
+      ASSERT_TRUE(message.ParseFromString(peer.messages[i]));
+      ASSERT_EQ(message.step().step(), i) << FormatBytes(memory);
+    }
+  }
+  EXPECT_GT(most, 0u);
 }
 
 /// The messages of a read that have samples.
