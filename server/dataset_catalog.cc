@@ -159,6 +159,7 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
                     Beginning(asked, 100));
   const std::string& name = found->first;
   Slot& slot = *found->second;
+  CloseUnused(&slot);
   const Location index = IndexFolder(name, slot.location);
   const std::lock_guard lock(slot.mutex);
   const Stamp stamp = StampOfParts(slot.location, index);
@@ -171,6 +172,30 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
   }
   slot.watch.Looked();
   return slot.served;
+}
+
+/// Closes datasets that were not used for long, now and then. Requests that use one keep it open.
+/// @param wanted  is used now
+void DatasetCatalog::CloseUnused(Slot* wanted) {
+  constexpr int kLooks = 10;  // in the time after which a dataset is closed
+  const Clock::time_point now = Clock::now();
+  std::vector<std::shared_ptr<Slot>> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted->used = now;
+    if (now < close_next_) return;
+    close_next_ = now + options_.close_after / kLooks;
+    for (const auto& [name, slot] : slots_) {
+      if (slot.get() == wanted || !slot->used || now - *slot->used < options_.close_after) continue;
+      unused.push_back(slot);
+      slot->used.reset();
+    }
+  }
+  for (const std::shared_ptr<Slot>& slot : unused) {
+    std::shared_ptr<const OpenedDataset> closed;  // ends when the mutex is free again
+    const std::unique_lock lock(slot->mutex, std::try_to_lock);
+    if (lock) closed = std::move(slot->served);  // else somebody uses it
+  }
 }
 
 void DatasetCatalog::Forget() {

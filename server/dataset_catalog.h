@@ -29,11 +29,14 @@ struct DatasetCatalogOptions {
   std::shared_ptr<PatchStore> store = nullptr;  ///< see Dataset::Open
   /// For each dataset that a list opens, and each folder that a search looks at, see Patience.
   std::chrono::milliseconds patience = Patience().each;
+  /// Datasets that nobody has asked for so long are closed, at the next question.
+  std::chrono::milliseconds close_after = std::chrono::minutes(10);
 };
 
 /// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path.
 /// The next request sees steps that are published, and indices that are rebuilt, while the server runs.
-/// Requests for one dataset wait for each other while it is opened, and nobody else does. One search for
+/// Requests for one dataset wait for each other while it is opened, and nobody else does. Datasets stay open
+/// until they are not used for long. One search for
 /// datasets runs at a time, for all who wait for it. Thread-safe.
 class DatasetCatalog final : public DatasetSource {
  public:
@@ -72,9 +75,11 @@ class DatasetCatalog final : public DatasetSource {
     explicit Slot(Location at) : location(std::move(at)) {}
 
     const Location location;
-    std::mutex mutex;
+    /// When it was asked for, under the catalog's mutex; nothing: not since it was closed.
+    std::optional<std::chrono::steady_clock::time_point> used;
+    std::mutex mutex;                             ///< guards the following
     StampWatch watch;                             ///< watches the files that Open reads
-    std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened
+    std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened, and when it is closed
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
 
@@ -87,6 +92,7 @@ class DatasetCatalog final : public DatasetSource {
   bool SearchOnce(std::unique_lock<std::mutex>* lock, const Cancelled& cancelled);
   Result<Found> RunSearch(const Cancelled& cancelled);
   void Keep(const Discovery& found);
+  void CloseUnused(Slot* wanted);
   void LogLeftOut(const Discovery& found);
 
   Location IndexFolder(const std::string& name, const Location& dataset) const;
@@ -95,6 +101,7 @@ class DatasetCatalog final : public DatasetSource {
   const DatasetCatalogOptions options_;
   std::mutex mutex_;  ///< never held over a look at the storage
   std::map<std::string, std::shared_ptr<Slot>> slots_;
+  std::chrono::steady_clock::time_point close_next_;  ///< when to look for unused datasets again
 
   std::condition_variable searched_;
   bool searching_ = false;

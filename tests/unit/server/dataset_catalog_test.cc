@@ -212,6 +212,20 @@ TEST_F(DatasetCatalogTest, ADatasetThatHangsHoldsUpNoOther) {
   EXPECT_EQ(hanging.get(), 2u);
 }
 
+TEST_F(DatasetCatalogTest, ADatasetThatIsNotUsedForLongIsClosed) {
+  ASSERT_TRUE(memory_->CopyFolder(disk(), "data/b.quarry").ok());
+  for (const bool soon : {false, true}) {
+    DatasetCatalogOptions options{Location(storage_, "data"), {}, scratch()};
+    if (soon) options.close_after = std::chrono::milliseconds(0);
+    DatasetCatalog catalog(options);
+    const std::weak_ptr<const OpenedDataset> opened = *catalog.Find("a");
+    const auto kept = *catalog.Find("b");
+    EXPECT_EQ(opened.expired(), soon);
+    EXPECT_EQ((*catalog.Find("a"))->dataset->steps().size(), 2u);
+    EXPECT_EQ(kept->dataset->steps().size(), 2u) << "who uses it keeps it";
+  }
+}
+
 TEST_F(DatasetCatalogTest, AFolderThatFailsHidesNothingElse) {
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/broken/b.quarry").ok());
   ASSERT_EQ((*catalog_.List())->datasets.size(), 2u);
