@@ -18,6 +18,9 @@ std::string WithoutSuffix(std::string name) {
   return name;
 }
 
+/// Result of a look at a name in a folder.
+enum class Seen : std::uint8_t { kNeither, kFolder, kDataset };
+
 /// Whether a folder is listed as a dataset: it has a dataset.json, or is called NAME.quarry and cannot be
 /// read. Opening the latter gives the reason.
 bool IsListed(const Location& folder) {
@@ -74,13 +77,14 @@ class Search {
 
   Status SearchFolder(const std::shared_ptr<Folder>& folder) {
     if (options_.cancelled()) return Cancelled();
-    const Result<std::vector<FolderEntry>> entries = folder->location.List();
+    const Location& location = folder->location;
+    const Result<std::vector<FolderEntry>> entries = location.storage->ListNames(location.path);
     if (!entries.ok()) return Failed(*folder, entries.status());
     std::vector<const FolderEntry*> folders;
     for (const FolderEntry& entry : *entries) {
       if (!CountEntry(*folder)) break;
-      if (entry.kind == ObjectKind::kFolder && !entry.name.starts_with('.') && IsUtf8(entry.name))
-        folders.push_back(&entry);
+      const bool may_be_folder = entry.kind == ObjectKind::kFolder || entry.is_link;
+      if (may_be_folder && !entry.name.starts_with('.') && IsUtf8(entry.name)) folders.push_back(&entry);
     }
     const std::span<const FolderEntry* const> all = folders;
     for (std::size_t first = 0; first < all.size(); first += kAtOnce)
@@ -91,27 +95,37 @@ class Search {
 
   Status SearchEntries(const std::shared_ptr<Folder>& folder, std::span<const FolderEntry* const> entries) {
     std::vector<Location> places;
-    for (const FolderEntry* entry : entries) places.push_back(folder->location / entry->name);
-    const auto look = [places](std::size_t number, const LookEnded&) { return IsListed(places[number]); };
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::optional<bool>> listed,
-                            LookAtEach<bool>(std::move(places), look, &patience_));
+    std::vector<bool> links;
+    for (const FolderEntry* entry : entries) {
+      places.push_back(folder->location / entry->name);
+      links.push_back(entry->is_link);
+    }
+    const auto look = [places, links](std::size_t number, const LookEnded&) {
+      const Location& place = places[number];
+      if (links[number] && place.storage->KindBehindLink(place.path) != ObjectKind::kFolder)
+        return Seen::kNeither;
+      return IsListed(place) ? Seen::kDataset : Seen::kFolder;
+    };
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::optional<Seen>> seen,
+                            LookAtEach<Seen>(std::move(places), look, &patience_));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (options_.cancelled()) return Cancelled();
-      SearchEntry(folder, *entries[i], listed[i]);
+      SearchEntry(folder, *entries[i], seen[i]);
     }
     return Status::Ok();
   }
 
-  /// @param listed  see IsListed; nothing: it does not answer
+  /// @param seen  nothing: it does not answer
   void SearchEntry(const std::shared_ptr<Folder>& folder, const FolderEntry& entry,
-                   std::optional<bool> listed) {
+                   std::optional<Seen> seen) {
+    if (seen == Seen::kNeither) return;
     Location location = folder->location / entry.name;
     std::string name = folder->below + entry.name;
-    if (listed.value_or(location.path.ends_with(".quarry"))) {
+    if (seen ? seen == Seen::kDataset : location.path.ends_with(".quarry")) {
       result_.datasets.push_back({std::move(name), std::move(location)});
       return;
     }
-    if (!listed) return LeaveOut(location);
+    if (!seen) return LeaveOut(location);
     constexpr int kMaxDepth = 16;
     if (full_ || folder->depth + 1 >= kMaxDepth || (entry.is_link && IsLoop(location, folder.get()))) return;
     const bool behind_link = folder->behind_link || entry.is_link;

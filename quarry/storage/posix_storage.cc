@@ -95,7 +95,20 @@ ObjectKind PosixStorage::KindBehind(int folder, const std::string& name, const s
   return target.ok() && ::fstat(target->get(), &info) == 0 ? KindOf(info.st_mode) : ObjectKind::kOther;
 }
 
+ObjectKind PosixStorage::KindBehindLink(const std::string& path) const {
+  return KindBehind(AT_FDCWD, path, path);
+}
+
 Result<std::vector<FolderEntry>> PosixStorage::List(const std::string& folder) const {
+  return ListFolder(folder, true);
+}
+
+Result<std::vector<FolderEntry>> PosixStorage::ListNames(const std::string& folder) const {
+  return ListFolder(folder, false);
+}
+
+Result<std::vector<FolderEntry>> PosixStorage::ListFolder(const std::string& folder,
+                                                          bool follow_links) const {
   QUARRY_ASSIGN_OR_RETURN(FileDescriptor fd, OpenPath(folder, kReadFlags | O_DIRECTORY, "list"));
   const OpenFolder open(::fdopendir(fd.get()));
   if (!open) return OpenError(errno, "list", folder);
@@ -109,8 +122,9 @@ Result<std::vector<FolderEntry>> PosixStorage::List(const std::string& folder) c
     if (name == "." || name == "..") continue;
     const unsigned type = TypeOf(::dirfd(open.get()), *entry);
     const bool is_link = S_ISLNK(type);
-    const ObjectKind kind =
-        is_link ? KindBehind(::dirfd(open.get()), name, fmt::format("{}/{}", folder, name)) : KindOf(type);
+    const ObjectKind kind = is_link && follow_links
+                                ? KindBehind(::dirfd(open.get()), name, fmt::format("{}/{}", folder, name))
+                                : KindOf(type);
     entries.push_back({std::move(name), kind, is_link});
   }
   if (errno != 0) return OpenError(errno, "list", folder);

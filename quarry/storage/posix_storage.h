@@ -25,6 +25,8 @@ class PosixStorage final : public Storage {
       : opener_(std::in_place, root, links), files_(std::make_shared<FilePool>(files)) {}
 
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
+  Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const override;
+  ObjectKind KindBehindLink(const std::string& path) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   /// Reading this many bytes is cheaper than a separate read.
@@ -36,6 +38,7 @@ class PosixStorage final : public Storage {
  private:
   /// @param action  for messages
   Result<FileDescriptor> OpenPath(const std::string& path, int flags, const char* action) const;
+  Result<std::vector<FolderEntry>> ListFolder(const std::string& folder, bool follow_links) const;
   ObjectKind KindBehind(int folder, const std::string& name, const std::string& path) const;
 
   const std::optional<Opener> opener_;  ///< nothing: every path may be opened

@@ -14,6 +14,11 @@ Result<Bytes> Storage::ReadWhole(const std::string& path, std::uint64_t limit) c
   return bytes;
 }
 
+ObjectKind Storage::KindBehindLink(const std::string& path) const {
+  const Result<ObjectInfo> info = Stat(path);
+  return info.ok() ? info->kind : ObjectKind::kOther;
+}
+
 Status Storage::ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const {
   // A coarse level is a few bytes in each of many places. Reading them one after the other from a disk takes
   // the sum of all its delays; announced together, they overlap.

@@ -77,6 +77,13 @@ class Storage {
   /// @errors kNotFound: there is no such folder; kPermissionDenied: it cannot be listed; kInternal
   virtual Result<std::vector<FolderEntry>> List(const std::string& folder) const = 0;
 
+  /// The same without a look at what links lead to, which may hang: their kind may be kOther. By default,
+  /// List.
+  virtual Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const { return List(folder); }
+
+  /// The kind of what a link leads to, as List has it.
+  virtual ObjectKind KindBehindLink(const std::string& path) const;
+
   /// Follows symbolic links. @errors kNotFound: nothing has this path; kInternal: it cannot be examined
   virtual Result<ObjectInfo> Stat(const std::string& path) const = 0;
 

@@ -166,6 +166,32 @@ TEST_F(DatasetStorageTest, DiscoveryGoesOnWithoutFoldersThatHang) {
       << found->incomplete.message();
 }
 
+TEST_F(DatasetStorageTest, DiscoveryGoesOnWithoutALinkThatHangs) {
+  MakeDataset(disk(), {});
+  std::filesystem::create_directory_symlink(disk(), folder_.path() / "good");
+  std::filesystem::create_directory_symlink(disk(), folder_.path() / "hangs");
+  const auto faulty = std::make_shared<FaultyStorage>(PosixStorage::Instance());
+  std::latch may_answer(1);
+  std::latch answered(1);
+  const std::string link = (folder_.path() / "hangs").string();
+  faulty->Add({Operation::kStat, link, 1, UINT64_MAX, [&](const testing::StorageCall&) {
+                 may_answer.wait();
+                 answered.count_down();
+                 return Fault{};
+               }});
+  DiscoveryOptions options;
+  options.patience = std::chrono::seconds(1);
+  const auto found = Discover(Location(faulty, folder_.path().string()), options);
+  may_answer.count_down();
+  answered.wait();
+
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  std::vector<std::string> names;
+  for (const FoundDataset& dataset : found->datasets) names.push_back(dataset.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "good"}));
+  EXPECT_NE(found->incomplete.message().find(link), std::string::npos) << found->incomplete.message();
+}
+
 TEST_F(DatasetStorageTest, DiscoveryDoesNotFollowLinksInCircles) {
   namespace fs = std::filesystem;
   const fs::path root = folder_.path() / "root";

@@ -308,6 +308,14 @@ TEST(PosixStorageTest, FollowsLinksAndTellsWhatIsNeitherFileNorFolder) {
                                                            {"link", ObjectKind::kFolder, true},
                                                            {"pipe", ObjectKind::kOther}}));
   EXPECT_EQ((site.root() / "link").Stat()->kind, ObjectKind::kFolder);
+
+  const Storage& storage = *site.root().storage;
+  EXPECT_EQ(*storage.ListNames(root.string()), (std::vector<FolderEntry>{{"broken", ObjectKind::kOther, true},
+                                                                         {"folder", ObjectKind::kFolder},
+                                                                         {"link", ObjectKind::kOther, true},
+                                                                         {"pipe", ObjectKind::kOther}}));
+  EXPECT_EQ(storage.KindBehindLink((root / "link").string()), ObjectKind::kFolder);
+  EXPECT_EQ(storage.KindBehindLink((root / "broken").string()), ObjectKind::kOther);
   EXPECT_EQ((site.root() / "pipe").Stat()->kind, ObjectKind::kOther);
   EXPECT_EQ((site.root() / "broken").Stat().status().code(), StatusCode::kNotFound);
 }
@@ -381,6 +389,7 @@ TEST_F(LinksTest, AreFollowedAsTold) {
     EXPECT_EQ(link.name, "inside");
     EXPECT_TRUE(link.is_link);
     EXPECT_EQ(link.kind, links == FollowLinks::kNo ? ObjectKind::kOther : ObjectKind::kFolder);
+    EXPECT_EQ(root.storage->KindBehindLink((root / "inside").path), link.kind);
     EXPECT_EQ((root / "circle").Open().status().code(), StatusCode::kPermissionDenied);
     EXPECT_EQ((root / "none").Open().status().code(), StatusCode::kNotFound);
   }
