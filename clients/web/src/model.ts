@@ -250,11 +250,13 @@ export interface BrickSource {
 /** A dataset in a list. */
 export interface DatasetSummary {
   readonly name: string;
-  /** Shape of the first grid, and the number of grids. */
-  readonly dims: Vec3;
+  /** Shape of the first grid, and the number of grids; null, and 0, of a damaged dataset and of a late one. */
+  readonly dims: Vec3 | null;
   readonly grids: number;
   readonly steps: number;
   readonly fields: number;
+  /** Its storage did not answer the server in time. */
+  readonly late: boolean;
 }
 
 /** Everything that the viewer asks of servers. */

@@ -127,9 +127,11 @@ function someGrids(grids: readonly Grid[], name: string): readonly [Grid, ...Gri
 
 export function datasetSummary(message: SummaryMessage): DatasetSummary {
   const name = text(message.name, "the name of a dataset");
+  const { late } = message;
+  if (message.grids.length === 0) return { name, dims: null, grids: 0, steps: 0, fields: 0, late };
   const grids = someGrids(message.grids, name);
   return {
-    name, dims: integers(grids[0].dims, "grids[0].dims", 1), grids: grids.length,
+    name, late, dims: integers(grids[0].dims, "grids[0].dims", 1), grids: grids.length,
     steps: count(message.steps, "steps"), fields: count(message.fields, "fields"),
   };
 }

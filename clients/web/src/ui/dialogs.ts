@@ -117,12 +117,13 @@ export class Dialogs {
     this.list.replaceChildren(...(found.length === 0 ? [h("p", { class: "hint" }, none)] : found.map((each) => this.row(each))));
   }
 
-  private row({ name, dims, grids, fields, steps }: Listed[number]): HTMLElement {
+  private row({ name, dims, grids, fields, steps, late }: Listed[number]): HTMLElement {
     const row = button(h("span", { class: "dataset-name" }, name), () => {
       this.chooser.close();
       this.actions.openDataset(name);
     }, { class: "dataset-row" });
-    const facts = [shapeText(dims, grids), counted(fields, "field"), counted(steps, "step")];
+    const unread = late ? "not read in time" : "cannot be read";
+    const facts = dims === null ? [unread] : [shapeText(dims, grids), counted(fields, "field"), counted(steps, "step")];
     row.append(h("span", { class: "dataset-facts" }, facts.join(" · ")));
     return h("div", { role: "listitem" }, row);
   }

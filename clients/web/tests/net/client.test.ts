@@ -58,18 +58,28 @@ describe("lists", () => {
     const { server, source } = open();
     server.datasets = Array.from({ length: 8 }, (_, i) => `run${i}`);
 
-    expect(await source.list()).toEqual(server.datasets.map((name) => ({ name, dims: [20, 12, 9], grids: 1, steps: 4, fields: 1 })));
+    expect(await source.list()).toEqual(server.datasets.map((name) => ({ name, dims: [20, 12, 9], grids: 1, steps: 4, fields: 1, late: false })));
     expect(server.calls.length).toBe(3);
   });
 
   it("say how many grids there are, and the shape of the first", async () => {
     const { source } = open({ second: true });
 
-    expect(await source.list()).toEqual([{ name: "run42", dims: [5, 4, 1], grids: 2, steps: 4, fields: 1 }]);
+    expect(await source.list()).toEqual([{ name: "run42", dims: [5, 4, 1], grids: 2, steps: 4, fields: 1, late: false }]);
+  });
+
+  it.each([false, true])("have a dataset without grids by its name (late: %s)", async (late) => {
+    const { server, source } = open();
+    server.datasets = ["a", "b"];
+    server.unread = { name: "b", late };
+
+    expect(await source.list()).toEqual([
+      { name: "a", dims: [20, 12, 9], grids: 1, steps: 4, fields: 1, late: false },
+      { name: "b", dims: null, grids: 0, steps: 0, fields: 0, late },
+    ]);
   });
 
   it.each([
-    ["no grid", (m: DatasetManifest) => { m.grids = []; }],
     ["more grids than a dataset can have", (m: DatasetManifest) => { m.grids = Array.from({ length: 4097 }, () => m.grids[0]!); }],
     ["a grid of two axes", (m: DatasetManifest) => { m.grids[0]!.dims = [20, 12]; }],
   ] as const)("with %s are refused", async (_, change) => {

@@ -75,6 +75,8 @@ export class FakeServer {
   /** The ends of levels and of the read come in messages of their own. */
   endsApart = false;
   datasets: string[] = ["run42"];
+  /** One of them that is listed by its name alone. */
+  unread: { name: string; late: boolean } | null = null;
   watchers: ((step: number | Error) => void)[] = [];
   readonly value: (x: number, y: number, z: number, step: number) => number;
   readonly damage: Map<number, number>;
@@ -169,7 +171,7 @@ export class FakeServer {
           const from = request.pageToken === "" ? 0 : Number(request.pageToken);
           const to = Math.min(this.datasets.length, from + this.pageSize);
           return {
-            datasets: this.datasets.slice(from, to).map((name) => (
+            datasets: this.datasets.slice(from, to).map((name) => (name === this.unread?.name ? this.unread :
               { name, grids: this.manifest().grids, steps: BigInt(this.steps.length), fields: 1n })),
             nextPageToken: this.nextPage(to < this.datasets.length ? `${to}` : ""),
           };
