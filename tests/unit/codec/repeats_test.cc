@@ -183,11 +183,16 @@ TEST(Repeats, OneOtherBitEndsThemWhereNothingIsLost) {
   const PatchCoder& coder = *FindCoder(CoderId::kLossless);
   const Axes along_z = {false, false, true};
   for (const std::size_t at : {std::size_t{0}, std::size_t{700}, static_cast<std::size_t>(17 * 12 * 9 - 1)}) {
-    std::vector<double> samples = Repeating<double>(along_z);
-    samples[at] = std::nextafter(samples[at], 9.0);
-    const EncodedPatch encoded = *EncodePatch(coder, LayoutOf<double>(), BytesOf(samples), std::nullopt, 0.0);
-    EXPECT_NE(encoded.levels.back().front(), FirstByte(along_z));
-    ExpectKept(LayoutOf<double>(), samples, Decode(coder, LayoutOf<double>(), encoded), 0);
+    for (const bool masked : {false, true}) {
+      std::vector<double> samples = Repeating<double>(along_z);
+      samples[at] = std::nextafter(samples[at], 9.0);
+      for (std::size_t line = 100; masked && line < samples.size(); line += 17 * 12)
+        samples[line] = std::numeric_limits<double>::quiet_NaN();
+      const EncodedPatch encoded =
+          *EncodePatch(coder, LayoutOf<double>(), BytesOf(samples), std::nullopt, 0.0);
+      EXPECT_NE(encoded.levels.back()[masked ? sizeof(double) + 1 : 0], FirstByte(along_z, masked));
+      ExpectKept(LayoutOf<double>(), samples, Decode(coder, LayoutOf<double>(), encoded), 0);
+    }
   }
 }
 

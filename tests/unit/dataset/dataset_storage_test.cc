@@ -395,7 +395,8 @@ TEST_F(DatasetStorageTest, AStepThatComesBetweenTheCallsOfAListingIsReturnedAfte
   std::rotate(expected.begin() + 5, expected.begin() + 6, expected.end());
 
   std::vector<std::uint64_t> found;
-  for (const auto& step : *follower.Poll()) found.push_back(step->step);
+  const auto some = follower.Poll();
+  for (const auto& step : *some) found.push_back(step->step);
   ASSERT_LT(found.size(), 39u);
   ASSERT_TRUE(memory_->Rename("data/kept", "data/a.quarry/steps/000005").ok());
   EXPECT_TRUE(follower.Changed());
