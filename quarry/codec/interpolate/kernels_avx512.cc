@@ -15,14 +15,6 @@ namespace quarry::interpolate::avx512 {
 
 namespace {
 
-/// As MultiplyAdd of eight lanes.
-QUARRY_KERNEL inline __m512i MultiplyAdd(__m512i less, __m512i factor, __m512i offset) {
-  const __m512i low = _mm512_madd_epi16(less, _mm512_and_si512(factor, _mm512_set1_epi32(0x7fff)));
-  const __m512i high = _mm512_madd_epi16(less, _mm512_srli_epi32(factor, 15));
-  return _mm512_add_epi32(_mm512_add_epi32(low, _mm512_add_epi32(factor, offset)),
-                          _mm512_slli_epi32(high, 15));
-}
-
 /// kVectors vectors of sixteen lanes.
 template <int kVectors>
 QUARRY_KERNEL bool DecodeWideRounds(entropy::RansReader* reader, const std::uint8_t* tables,
@@ -31,23 +23,30 @@ QUARRY_KERNEL bool DecodeWideRounds(entropy::RansReader* reader, const std::uint
   const __m512i low = _mm512_set1_epi32((1 << reader->bits) - 1);
   const __m512i shift = _mm512_set1_epi32(reader->bits);
   const __m512i limit = _mm512_set1_epi32(1 << 15);
+  const __m512i one = _mm512_set1_epi32(1);
   const __m512i twelve = _mm512_set1_epi32(0xfff);
   __m512i states[kVectors];
   for (int v = 0; v < kVectors; ++v) states[v] = _mm512_loadu_si512(reader->states.data() + 16 * v);
-  const auto* slots = reinterpret_cast<const int*>(reader->slots);
+  const std::uint32_t* slots = reader->slots;
   std::size_t position = reader->position;
   const std::size_t whole = count / kLanes * kLanes;
   bool good = true;
   for (std::size_t i = 0; i < whole; i += kLanes) {
+    alignas(64) std::uint32_t places[kLanes];
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i table = _mm512_cvtepu8_epi32(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(tables + i + 16 * static_cast<std::size_t>(v))));
+      _mm512_store_si512(places + 16 * v,
+                         _mm512_add_epi32(_mm512_sllv_epi32(table, shift), _mm512_and_si512(states[v], low)));
+    }
     for (int v = 0; v < kVectors; ++v) {
       const std::size_t at = i + 16 * static_cast<std::size_t>(v);
-      const __m512i table =
-          _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tables + at)));
-      const __m512i index =
-          _mm512_add_epi32(_mm512_sllv_epi32(table, shift), _mm512_and_si512(states[v], low));
-      const __m512i slot = _mm512_i32gather_epi32(index, slots, 4);
-      states[v] = MultiplyAdd(_mm512_and_si512(slot, twelve), _mm512_srlv_epi32(states[v], shift),
-                              _mm512_and_si512(_mm512_srli_epi32(slot, 12), twelve));
+      const __m512i slot = _mm512_inserti64x4(_mm512_castsi256_si512(EightSlots(slots, places + 16 * v)),
+                                              EightSlots(slots, places + 16 * v + 8), 1);
+      const __m512i frequency = _mm512_add_epi32(_mm512_and_si512(slot, twelve), one);
+      const __m512i offset = _mm512_and_si512(_mm512_srli_epi32(slot, 12), twelve);
+      states[v] =
+          _mm512_add_epi32(_mm512_mullo_epi32(frequency, _mm512_srlv_epi32(states[v], shift)), offset);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols + at),
                        _mm512_cvtepi32_epi8(_mm512_srli_epi32(slot, 24)));
     }
