@@ -94,7 +94,7 @@ Kernels TimedKernels() {
   Time<Stage::kReconstruct, &Kernels::reconstruct_f32, &Kernels::reconstruct_f64>(&timed);
   Time<Stage::kPredict, &Kernels::predict_f32, &Kernels::predict_f64>(&timed);
   Time<Stage::kMask, &Kernels::compact, &Kernels::expand>(&timed);
-  Time<Stage::kMerge, &Kernels::interleave_16, &Kernels::interleave_32, &Kernels::interleave_64>(&timed);
+  Time<Stage::kMerge, &Kernels::interleave_16, &Kernels::interleave_f32, &Kernels::interleave_f64>(&timed);
   Time<Stage::kQuantise, &Kernels::quantise_f32, &Kernels::quantise_f64>(&timed);
   Time<Stage::kFold, &Kernels::fold>(&timed);
   return timed;

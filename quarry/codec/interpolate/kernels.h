@@ -95,6 +95,18 @@ struct ReconstructArgs {
   std::uint16_t* magnitudes = nullptr;  ///< or null: not needed
 };
 
+/// The bands of a plane of the level: those of its even rows, then those of its odd ones.
+template <typename U>
+struct InterleaveArgs {
+  std::array<const U*, 2> even{};  ///< samples at even x, dense
+  std::array<const U*, 2> odd{};   ///< samples at odd x
+  std::size_t evens = 0;           ///< in a row: as many as odds, or one more
+  std::size_t odds = 0;
+  std::size_t rows = 0;
+  U* out = nullptr;
+  std::size_t step = 0;  ///< from a row of `out` to the next
+};
+
 struct Kernels {
   std::string_view name;
 
@@ -147,13 +159,9 @@ struct Kernels {
   bool (*fold)(const std::int32_t* indices, const std::uint8_t* tables, const FoldTables& fold,
                std::size_t count, entropy::CodedSymbol* symbols, std::uint32_t* low);
 
-  /// out[2 i] = even[i], out[2 i + 1] = odd[i].
-  void (*interleave_32)(const std::uint32_t* even, const std::uint32_t* odd, std::size_t count,
-                        std::uint32_t* out);
-  void (*interleave_64)(const std::uint64_t* even, const std::uint64_t* odd, std::size_t count,
-                        std::uint64_t* out);
-  void (*interleave_16)(const std::uint16_t* even, const std::uint16_t* odd, std::size_t count,
-                        std::uint16_t* out);
+  void (*interleave_f32)(const InterleaveArgs<float>&);
+  void (*interleave_f64)(const InterleaveArgs<double>&);
+  void (*interleave_16)(const InterleaveArgs<std::uint16_t>&);
 };
 
 /// Kernels of the best instruction set of this processor. The environment variable QUARRY_ISA (scalar, avx2,

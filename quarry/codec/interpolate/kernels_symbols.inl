@@ -94,12 +94,17 @@ QUARRY_KERNEL void FineBins(const std::uint16_t* __restrict activity, std::size_
   }
 }
 
-template <typename T>
-QUARRY_KERNEL void Interleave(const T* __restrict even, const T* __restrict odd, std::size_t count,
-                              T* __restrict out) {
-  for (std::size_t i = 0; i < count; ++i) {
-    out[2 * i] = even[i];
-    out[2 * i + 1] = odd[i];
+template <typename U>
+QUARRY_KERNEL void Interleave(const InterleaveArgs<U>& args) {
+  for (std::size_t row = 0; row < args.rows; ++row) {
+    const U* __restrict even = args.even[row % 2] + row / 2 * args.evens;
+    const U* __restrict odd = args.odd[row % 2] + row / 2 * args.odds;
+    U* __restrict out = args.out + row * args.step;
+    for (std::size_t i = 0; i < args.odds; ++i) {
+      out[2 * i] = even[i];
+      out[2 * i + 1] = odd[i];
+    }
+    if (args.evens > args.odds) out[2 * args.odds] = even[args.odds];
   }
 }
 

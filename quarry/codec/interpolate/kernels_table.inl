@@ -19,8 +19,8 @@ constexpr Kernels MakeKernels(std::string_view name) {
           Expand,
           UnfoldLow,
           FoldLow,
-          Interleave<std::uint32_t>,
-          Interleave<std::uint64_t>,
+          Interleave<float>,
+          Interleave<double>,
           Interleave<std::uint16_t>};
 }
 

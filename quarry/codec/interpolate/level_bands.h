@@ -20,6 +20,7 @@ struct KernelsOf<float> {
   static auto Predict(const Kernels& k) { return k.predict_f32; }
   static auto Quantise(const Kernels& k) { return k.quantise_f32; }
   static auto Reconstruct(const Kernels& k) { return k.reconstruct_f32; }
+  static auto Interleave(const Kernels& k) { return k.interleave_f32; }
 };
 
 template <>
@@ -27,6 +28,12 @@ struct KernelsOf<double> {
   static auto Predict(const Kernels& k) { return k.predict_f64; }
   static auto Quantise(const Kernels& k) { return k.quantise_f64; }
   static auto Reconstruct(const Kernels& k) { return k.reconstruct_f64; }
+  static auto Interleave(const Kernels& k) { return k.interleave_f64; }
+};
+
+template <>
+struct KernelsOf<std::uint16_t> {
+  static auto Interleave(const Kernels& k) { return k.interleave_16; }
 };
 
 /// Scratch of a thread: the bands of the current level, and planes.
@@ -36,7 +43,7 @@ struct LevelScratch {
   std::array<PaddedArray<std::uint16_t>, kBands> magnitudes;
   std::array<PaddedArray<T>, 4> planes;          ///< predictions along x, y, z, and their average
   std::vector<std::uint16_t> activity;           ///< one plane
-  std::vector<T> row;                            ///< one row of the whole level
+  Buffer<T> plane;                               ///< one of the whole level
   std::vector<std::uint8_t> validity;            ///< validity of a band
   std::array<PaddedArray<T>, kBands> reference;  ///< bands of the reference
   PaddedArray<T> reference_plane;                ///< predictions of them
@@ -251,8 +258,9 @@ class LevelBands {
     values.Resize(static_cast<std::size_t>(Volume(shape_)));
     PaddedArray<std::uint16_t> magnitudes;
     if (with_magnitudes) magnitudes.Resize(values.size());
-    MergeRows(&LevelBands::Values, values.data());
-    if (with_magnitudes) MergeRows(&LevelBands::Magnitudes, magnitudes.data());
+    const std::int64_t plane = shape_[0] * shape_[1];
+    MergeBands(&LevelBands::Values, shape_[0], plane, values.data());
+    if (with_magnitudes) MergeBands(&LevelBands::Magnitudes, shape_[0], plane, magnitudes.data());
     coarse_->shape = shape_;
     std::swap(coarse_->values, values);
     std::swap(coarse_->magnitudes, magnitudes);
@@ -261,15 +269,28 @@ class LevelBands {
  private:
   static constexpr std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
-  /// Row by row through the nearest cache.
   void MergeInto(const SamplePlace& place) {
-    scratch_->row.resize(static_cast<std::size_t>(shape_[0]));
-    const std::span<T> row = scratch_->row;
-    ForEachRow(&LevelBands::Values, [&](std::int64_t y, std::int64_t z, const T* evens, const T* odds) {
-      MergeRow(evens, odds, row.data());
-      place.WriteRow(y, z, std::as_bytes(row).data(), row.size_bytes());
-    });
+    const auto first = reinterpret_cast<std::uintptr_t>(place.first);
+    const bool aligned = (first | place.row_bytes | place.plane_bytes) % sizeof(T) == 0;
+    if (aligned && !place.streamed) {
+      MergeBands(&LevelBands::Values, static_cast<std::int64_t>(place.row_bytes / sizeof(T)),
+                 static_cast<std::int64_t>(place.plane_bytes / sizeof(T)), reinterpret_cast<T*>(place.first));
+    } else {
+      CopyPlanes(place);
+    }
     place.EndWriting();
+  }
+
+  /// Plane by plane through the nearest cache.
+  void CopyPlanes(const SamplePlace& place) {
+    const auto width = static_cast<std::size_t>(shape_[0]);
+    scratch_->plane.resize(width * static_cast<std::size_t>(shape_[1]));
+    for (std::int64_t z = 0; z < shape_[2]; ++z) {
+      MergePlane(&LevelBands::Values, z, shape_[0], scratch_->plane.data());
+      const T* row = scratch_->plane.data();
+      for (std::int64_t y = 0; y < shape_[1]; ++y, row += width)
+        place.WriteRow(y, z, reinterpret_cast<const std::byte*>(row), width * sizeof(T));
+    }
   }
 
   void PredictReference(int band, std::int64_t z) {
@@ -301,57 +322,29 @@ class LevelBands {
     return args;
   }
 
-  void Interleave(const float* a, const float* b, std::size_t n, float* out) const {
-    kernels_.interleave_32(reinterpret_cast<const std::uint32_t*>(a),
-                           reinterpret_cast<const std::uint32_t*>(b), n,
-                           reinterpret_cast<std::uint32_t*>(out));
-  }
-  void Interleave(const double* a, const double* b, std::size_t n, double* out) const {
-    kernels_.interleave_64(reinterpret_cast<const std::uint64_t*>(a),
-                           reinterpret_cast<const std::uint64_t*>(b), n,
-                           reinterpret_cast<std::uint64_t*>(out));
-  }
-  void Interleave(const std::uint16_t* a, const std::uint16_t* b, std::size_t n, std::uint16_t* out) const {
-    kernels_.interleave_16(a, b, n, out);
+  /// @param row    from a row of `out` to the next
+  /// @param plane  from a plane of it to the next
+  template <typename U>
+  void MergeBands(U* (LevelBands::*array)(int), std::int64_t row, std::int64_t plane, U* out) {
+    for (std::int64_t z = 0; z < shape_[2]; ++z) MergePlane(array, z, row, out + z * plane);
   }
 
-  std::int64_t Evens() const { return (shape_[0] + 1) / 2; }
-  std::int64_t Odds() const { return shape_[0] / 2; }
-
-  /// Calls use(y, z, evens, odds) with the samples at even and at odd x of every row of the level.
-  template <typename U, typename Use>
-  void ForEachRow(U* (LevelBands::*array)(int), Use use) {
-    for (std::int64_t z = 0; z < shape_[2]; ++z) {
-      std::array<const U*, 2> evens{};  // evens of the next row with an even y, and with an odd one
-      std::array<const U*, 2> odds{};
-      for (std::size_t y = 0; y < 2; ++y) {
-        const int band = static_cast<int>(y << 1) | static_cast<int>((z & 1) << 2);
-        const std::int64_t row = (z / 2) * BandShape(shape_, band)[1];
-        evens[y] = (this->*array)(band) + row * Evens();
-        odds[y] = (this->*array)(band | 1) + row * Odds();
-      }
-      for (std::int64_t y = 0; y < shape_[1]; ++y) {
-        const std::size_t parity = Index(static_cast<int>(y & 1));
-        use(y, z, evens[parity], odds[parity]);
-        evens[parity] += Evens();
-        odds[parity] += Odds();
-      }
+  /// @param z  of the level
+  template <typename U>
+  void MergePlane(U* (LevelBands::*array)(int), std::int64_t z, std::int64_t row, U* out) {
+    InterleaveArgs<U> args;
+    args.evens = static_cast<std::size_t>(shape_[0] + 1) / 2;
+    args.odds = static_cast<std::size_t>(shape_[0]) / 2;
+    args.rows = static_cast<std::size_t>(shape_[1]);
+    for (std::size_t y = 0; y < 2; ++y) {
+      const int band = static_cast<int>(y << 1 | static_cast<std::size_t>(z & 1) << 2);
+      const auto before = static_cast<std::size_t>(z / 2 * Shape(band)[1]);
+      args.even[y] = (this->*array)(band) + before * args.evens;
+      args.odd[y] = (this->*array)(band | 1) + before * args.odds;
     }
-  }
-
-  /// @param out  the level, dense
-  template <typename U>
-  void MergeRows(U* (LevelBands::*array)(int), U* out) {
-    ForEachRow(array, [&](std::int64_t /*y*/, std::int64_t /*z*/, const U* evens, const U* odds) {
-      MergeRow(evens, odds, out);
-      out += shape_[0];
-    });
-  }
-
-  template <typename U>
-  void MergeRow(const U* evens, const U* odds, U* out) const {
-    Interleave(evens, odds, static_cast<std::size_t>(Odds()), out);
-    if (Evens() > Odds()) out[shape_[0] - 1] = evens[Odds()];
+    args.out = out;
+    args.step = static_cast<std::size_t>(row);
+    KernelsOf<U>::Interleave(kernels_)(args);
   }
 
   Index3 shape_;

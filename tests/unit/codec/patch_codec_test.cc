@@ -523,18 +523,21 @@ TEST(PatchReaderClone, GoesOnByItselfFromAnyLevel) {
   }
 }
 
+enum class ArrayKind : std::uint8_t { kSmall, kLarge, kUnaligned };
+
 /// The samples of a level by AdvanceInto, in a larger array whose other bytes stay as they are.
 Bytes AdvancedInto(const PatchReader& coarser, const PatchLayout& layout, const EncodedPatch& encoded,
-                   bool large) {
+                   ArrayKind kind) {
   constexpr std::byte kGuard{0xa5};
   const int level = coarser.level() - 1;
   const std::size_t size = SizeOf(layout.type);
   const Index3 shape = LevelShape(layout.shape, level);
   const Box part{{3, 2, 1}, {3 + shape[0], 2 + shape[1], 1 + shape[2]}};
   const Box whole{{0, 0, 0}, {part.end[0] + 2, part.end[1] + 1, part.end[2] + 1}};
-  Bytes array(static_cast<std::size_t>(whole.volume()) * size, kGuard);
-  SamplePlace place = SampleArray{array.data(), whole, size}.PlaceOf(part);
-  place.streamed = large;
+  const std::size_t before = kind == ArrayKind::kUnaligned ? 1 : 0;
+  Bytes array(before + static_cast<std::size_t>(whole.volume()) * size, kGuard);
+  SamplePlace place = SampleArray{array.data() + before, whole, size}.PlaceOf(part);
+  place.streamed = kind == ArrayKind::kLarge;
   PatchReader reader = coarser.Clone();
   const Status status =
       reader.AdvanceInto(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level), place);
@@ -568,12 +571,16 @@ TEST(PatchReaderInto, PutsTheSamplesOfAnyLevelIntoALargerArray) {
         PatchReader reader(*coder, layout);
         while (reader.level() > 0) {
           const int level = reader.level() - 1;
-          const Bytes into = AdvancedInto(reader, layout, encoded, level % 2 == 0);
+          std::vector<Bytes> arrays;
+          for (const ArrayKind array : {ArrayKind::kSmall, ArrayKind::kLarge, ArrayKind::kUnaligned})
+            arrays.push_back(AdvancedInto(reader, layout, encoded, array));
           ASSERT_TRUE(
               reader.Advance(encoded.levels[static_cast<std::size_t>(level)], MaskPayload(encoded, level))
                   .ok());
-          EXPECT_TRUE(std::ranges::equal(into, reader.samples()))
-              << coder->name() << " level " << level << " of " << ToString(shape) << " kind " << kind;
+          for (const Bytes& into : arrays) {
+            EXPECT_TRUE(std::ranges::equal(into, reader.samples()))
+                << coder->name() << " level " << level << " of " << ToString(shape) << " kind " << kind;
+          }
         }
       }
     }
