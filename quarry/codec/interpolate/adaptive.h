@@ -30,15 +30,16 @@ class GroupFlags {
   void Walk(const std::uint8_t* contexts, std::size_t count, CodeFlag code_flag, Use use) {
     for (std::size_t begin = 0; begin < count;) {
       const std::size_t block_end = std::min(begin + kBlock, count);
-      const bool quiet = CountActive(contexts + begin, block_end - begin) == 0;
+      ActiveCounts counts;
+      const bool quiet = CountActive(contexts + begin, block_end - begin, &counts) == 0;
       if (quiet && Code(&of_blocks_, code_flag, begin, block_end)) {
         use(begin, block_end, true);
         begin = block_end;
         continue;
       }
-      for (; begin < block_end; begin += kGroup) {
+      for (std::size_t group = 0; begin < block_end; begin += kGroup, ++group) {
         const std::size_t end = std::min(begin + kGroup, block_end);
-        const std::size_t active = quiet ? 0 : CountActive(contexts + begin, end - begin);
+        const std::size_t active = counts[group];
         const bool zero = active <= most_active_ &&
                           Code(&of_groups_[quiet ? 0 : 1 + (active + 1) / 2], code_flag, begin, end);
         use(begin, end, zero);
@@ -48,6 +49,8 @@ class GroupFlags {
   }
 
  private:
+  using ActiveCounts = std::array<std::uint8_t, kBlock / kGroup>;
+
   /// Models selected by the two previous flags of this kind.
   struct Kind {
     std::array<entropy::AdaptiveBit, 4> models;
@@ -61,17 +64,22 @@ class GroupFlags {
     return zero;
   }
 
-  static std::size_t CountActive(const std::uint8_t* contexts, std::size_t count) {
-    // Counted in bytes first, so that the compiler counts sixteen at once. A group has fewer than 256.
-    std::size_t active = 0;
-    for (std::size_t i = 0; i < count; i += kGroup) {
-      const std::size_t end = std::min(i + kGroup, count);
-      std::uint8_t of_group = 0;
-      for (std::size_t k = i; k < end; ++k)
-        of_group = static_cast<std::uint8_t>(of_group + (contexts[k] != 0));
-      active += of_group;
+  /// Counts the contexts of a block that are not zero, in each of its groups. Returns the sum.
+  static std::size_t CountActive(const std::uint8_t* contexts, std::size_t count, ActiveCounts* counts) {
+    std::size_t sum = 0;
+    for (std::size_t group = 0, begin = 0; begin < count; ++group, begin += kGroup) {
+      std::uint8_t active = 0;  // a byte, so that the compiler counts sixteen at once
+      if (count - begin >= kGroup) {
+        for (std::size_t i = 0; i < kGroup; ++i)
+          active = static_cast<std::uint8_t>(active + (contexts[begin + i] != 0));
+      } else {
+        for (std::size_t i = begin; i < count; ++i)
+          active = static_cast<std::uint8_t>(active + (contexts[i] != 0));
+      }
+      (*counts)[group] = active;
+      sum += active;
     }
-    return active;
+    return sum;
   }
 
   const std::size_t most_active_;

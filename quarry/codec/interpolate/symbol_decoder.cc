@@ -257,9 +257,10 @@ Status SymbolDecoder::DecodeValid(std::uint8_t* tables, std::size_t count, std::
 std::size_t SymbolDecoder::FindGroups(const std::uint8_t* tables, std::size_t count) {
   std::uint8_t* coded_tables = BytesFor(count, &scratch_.coded_tables);
   scratch_.runs.clear();
+  entropy::BinaryDecoder bits = bits_;  // see DecodeAdaptive
   flags_.Walk(
       tables, count,
-      [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits_.Decode(model); },
+      [&](entropy::AdaptiveBit* model, std::size_t, std::size_t) { return bits.Decode(model); },
       [&](std::size_t begin, std::size_t end, bool zero) {
         if (!scratch_.runs.empty() && scratch_.runs.back().zero == zero) {
           scratch_.runs.back().end = end;
@@ -267,6 +268,7 @@ std::size_t SymbolDecoder::FindGroups(const std::uint8_t* tables, std::size_t co
           scratch_.runs.push_back({begin, end, zero});
         }
       });
+  bits_ = bits;
   std::size_t coded = 0;
   for (const SampleRun& run : scratch_.runs) {
     if (run.zero) continue;
