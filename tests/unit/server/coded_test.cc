@@ -121,6 +121,16 @@ TEST_F(CodedTest, AreTheSamplesUnlessAnErrorIsAllowed) {
   }
 }
 
+/// The patches of two tiles would come in turns: 128 x 120 x 16 samples, and the rest.
+TEST_F(CodedTest, KeepTheOrderOfTheGridNearAFocus) {
+  testing::MakeDataset(Path("d"), {.dims = {160, 120, 16}, .patch = {8, 8, 8}});
+  const query::ReadRequest request{.field = "pressure", .focus = {{128, 60, 8}}};
+  const std::vector<LevelSamples> expected = AllLevels(*Local("d"), request);
+  const std::vector<LevelSamples> levels = AllLevels(*Coded("d"), request);
+  ASSERT_EQ(levels.size(), expected.size());
+  for (std::size_t l = 0; l < levels.size(); ++l) EXPECT_EQ(levels[l].data, expected[l].data);
+}
+
 TEST_F(CodedTest, SeveralStepsComeOneAfterTheOther) {
   const query::SeriesRequest request{
       {.field = "pressure", .box = Box{{3, 2, 1}, {30, 20, 9}}, .first_level = 2},
