@@ -1,4 +1,5 @@
 // Readers that learn from an answer which field it is of.
+#include "clients/cpp/grpc/seen_path.h"
 #include "tests/unit/client/hostile_server.h"
 
 namespace quarry::client {
@@ -164,7 +165,9 @@ TEST_F(HostileServerTest, AServerThatIsNotThereIsNotAskedForLong) {
 
 TEST_F(HostileServerTest, AnAnswerGoesOnInTheEncodingThatTheServerChose) {
   std::vector<pb::ReadRequest> asked;
-  // The server chooses for a path that is far and slow; this one is near.
+  // The server chooses for a path that is far and slow; this one is near, however busy the machine is.
+  const auto seen = internal::SeenPath::To(fmt::format("127.0.0.1:{}", port_), true);
+  seen->Answered(1e-4);
   spoiler_->question = [&](pb::ReadRequest* request) {
     asked.push_back(*request);
     ASSERT_TRUE(request->has_path());
@@ -183,6 +186,7 @@ TEST_F(HostileServerTest, AnAnswerGoesOnInTheEncodingThatTheServerChose) {
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(levels_, 3u);
   ASSERT_EQ(asked.size(), 2u);
+  EXPECT_EQ(asked[0].encoding(), pb::ENCODING_SAMPLES);
   EXPECT_NE(choice.encoding(), pb::ENCODING_SAMPLES);
   EXPECT_EQ(asked[1].encoding(), choice.encoding());
   EXPECT_FALSE(asked[1].resume_after().empty());
