@@ -131,7 +131,10 @@ EncodingChoice ChooseEncoding(const ReadPlan& plan, const Ends& ends) {
          serving + SecondsOf(samples, tile.encode_ns) + SecondsOf(samples, tile.decode_ns) / client,
          MessagesOf(cost.reply_bytes)});
   constexpr double kWorthIt = 0.95;
+  // Near, the next reader is served at once from decoded patches: two milliseconds are worth that.
+  constexpr double kNearGain = 2e-3;
   double best = kWorthIt * choice.prices.front().seconds;
+  if (IsNear(choice.path)) best = std::min(best, choice.prices.front().seconds - kNearGain);
   for (const EncodingPrice& price : choice.prices) {
     if (price.encoding == AnswerEncoding::kSamples || price.seconds >= best) continue;
     best = price.seconds;

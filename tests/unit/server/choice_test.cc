@@ -133,7 +133,10 @@ TEST_F(ChoiceTest, IsOfEachAnswer) {
 }
 
 TEST_F(ChoiceTest, OfAnAnswerThatIsAskedForAgainLeavesItDecoded) {
-  const auto ask = [&] { return Answer(Request(kHere, kFastest)).front().header().choice(); };
+  testing::MakeDataset(Path("d"), {.dims = {128, 128, 128}, .patch = {64, 64, 64}});
+  pb::ReadRequest large = Request(kHere, kFastest);
+  large.mutable_query()->set_dataset("d");
+  const auto ask = [&] { return Answer(large).front().header().choice(); };
   const pb::EncodingChoice first = ask();
   EXPECT_EQ(first.encoding(), pb::ENCODING_PATCHES) << "more threads decode them";
   EXPECT_GT(first.prices(0).work(), 0);
@@ -142,6 +145,12 @@ TEST_F(ChoiceTest, OfAnAnswerThatIsAskedForAgainLeavesItDecoded) {
     EXPECT_EQ(again.encoding(), pb::ENCODING_SAMPLES);
     EXPECT_EQ(again.prices(0).work(), 0) << "of samples: the readers after this one find them decoded";
   }
+}
+
+TEST_F(ChoiceTest, NearLeavesWhatIsSoonDecodedDecoded) {
+  const pb::EncodingChoice choice = Answer(Request(kHere, kFastest)).front().header().choice();
+  EXPECT_EQ(choice.encoding(), pb::ENCODING_SAMPLES);
+  EXPECT_LT(choice.prices(1).seconds(), choice.prices(0).seconds()) << "patches would be sooner there";
 }
 
 TEST_F(ChoiceTest, CountsWhatTheServerHasDecoded) {
