@@ -136,7 +136,6 @@ TEST_F(DatasetStorageTest, DiscoveryPassesByFoldersThatMustNotBeListed) {
   EXPECT_EQ(FindDatasets(root).status().code(), StatusCode::kInternal);
 }
 
-/// The attack: three links to the folder that they are in make 3^15 paths.
 TEST_F(DatasetStorageTest, DiscoveryGoesOnWithoutFoldersThatHang) {
   Make({});
   ASSERT_TRUE(memory_->CopyFolder(disk(), "data/hangs.quarry").ok());
@@ -192,6 +191,7 @@ TEST_F(DatasetStorageTest, DiscoveryGoesOnWithoutALinkThatHangs) {
   EXPECT_NE(found->incomplete.message().find(link), std::string::npos) << found->incomplete.message();
 }
 
+/// The attack: three links to the folder that they are in make 3^15 paths.
 TEST_F(DatasetStorageTest, DiscoveryDoesNotFollowLinksInCircles) {
   namespace fs = std::filesystem;
   const fs::path root = folder_.path() / "root";
