@@ -238,8 +238,9 @@ class Trouble(Package):
     def test_a_server_that_is_killed_in_mid_stream(self):
         folder = self.tmp / "data"
         folder.mkdir()
-        quarry.write(folder / "large.quarry", np.random.default_rng(1).random((128, 128, 128), "f4"), field="f",
-                     lossless=True, patch=16)
+        # Sockets and flow-control windows hold some 10 MB, which arrive after the server has ended.
+        quarry.write(folder / "large.quarry", np.random.default_rng(1).random((256, 256, 256), "f4"), field="f",
+                     lossless=True, patch=32)
         with qt.Server(folder) as server:
             target = server.target("large")
             with quarry.open(target, retries=1) as warm:
