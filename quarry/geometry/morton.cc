@@ -77,7 +77,9 @@ std::uint64_t MortonCodeOfRank(const Index3& extent, std::int64_t rank) {
 
 MortonRuns::MortonRuns(const Box& box, MortonRun codes) : box_(box), codes_(codes) {
   if (box.empty()) return;
-  cells_.push_back({{0, 0, 0}, 0, LevelThatHolds(box)});
+  const int level = LevelThatHolds(box);
+  cells_.reserve(static_cast<std::size_t>(7 * level + 1));  // seven siblings of a cell wait at each level
+  cells_.push_back({{0, 0, 0}, 0, level});
   ahead_ = NextCell();
 }
 

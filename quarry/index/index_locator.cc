@@ -160,7 +160,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
 Result<ByteSpan> IndexLocator::ValueOf(const StoredTree& tree, const Bytes& key) const {
   StoredCursor cursor(stored_->pages, tree);
   QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  if (!record || !std::ranges::equal(record->key, key)) return DataLoss("a record of boxes is not there");
+  if (!record || !SameBytes(record->key, key)) return DataLoss("a record of boxes is not there");
   return record->value;
 }
 
@@ -215,11 +215,11 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
       SetMortonCode(code, &key);
       const Index3 position = MortonDecode(code);
       QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
-      if (!record || !std::ranges::equal(record->key, key))
+      if (!record || !SameBytes(record->key, key))
         return DataLoss("patch {} is missing", grid.PatchIndex(position));
-      QUARRY_ASSIGN_OR_RETURN(query::LocatedPatch entry, DecodePatchValue(record->value, parts.count()));
+      query::LocatedPatch& entry = found.emplace_back();
+      QUARRY_RETURN_IF_ERROR(DecodePatchValue(record->value, parts.count(), &entry));
       QUARRY_RETURN_IF_ERROR(CheckRecord(entry, position, grid, subfiles));
-      found.push_back(std::move(entry));
     }
   }
   return found;

@@ -135,7 +135,7 @@ Result<StoredTree> StoredPages::FindTree(const char* name) const {
   const ByteSpan key = std::as_bytes(std::span(name, std::strlen(name)));
   StoredCursor cursor(*this, main_);
   QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  if (!record || !std::ranges::equal(record->key, key) || record->value.size() != TreeAt::kEnd)
+  if (!record || !SameBytes(record->key, key) || record->value.size() != TreeAt::kEnd)
     return DataLoss("there is no database \"{}\"", name);
   return TreeIn(record->value);
 }
@@ -157,26 +157,25 @@ Result<StoredPages::Page> StoredPages::PageAt(std::uint64_t number) const {
   return page;
 }
 
-/// From the node's begin to the end of the page; with its header and its key.
-Result<ByteSpan> StoredPages::NodeBytes(const Page& page, std::size_t index) const {
+std::optional<StoredPages::KeyedNode> StoredPages::FindNode(const Page& page, std::size_t index) {
   const auto place = NumberAt<std::uint16_t>(page.bytes, HeaderAt::kEnd + index * sizeof(std::uint16_t));
-  if (place + NodeOffset::kEnd > page.bytes.size())
-    return DataLoss("node {} lies at byte {} of a page", index, place);
+  if (place + NodeOffset::kEnd > page.bytes.size()) return std::nullopt;
   const ByteSpan node = page.bytes.subspan(place);
   const auto key = NumberAt<std::uint16_t>(node, NodeOffset::kKey);
-  if (NodeOffset::kEnd + key > node.size()) return DataLoss("node {} has a key of {} bytes", index, key);
-  return node;
+  if (NodeOffset::kEnd + key > node.size()) return std::nullopt;
+  return KeyedNode{node, node.subspan(NodeOffset::kEnd, key)};
 }
 
-Result<ByteSpan> StoredPages::KeyAt(const Page& page, std::size_t index) const {
-  QUARRY_ASSIGN_OR_RETURN(const ByteSpan node, NodeBytes(page, index));
-  return node.subspan(NodeOffset::kEnd, NumberAt<std::uint16_t>(node, NodeOffset::kKey));
+Status StoredPages::DamagedNode(std::size_t index) {
+  return DataLoss("node {} of a page, or its key, is not in the page", index);
 }
 
 Result<StoredPages::Node> StoredPages::NodeAt(const Page& page, std::size_t index) const {
-  QUARRY_ASSIGN_OR_RETURN(const ByteSpan bytes, NodeBytes(page, index));
+  const std::optional<KeyedNode> found = FindNode(page, index);
+  if (!found) return DamagedNode(index);
+  const ByteSpan bytes = found->bytes;
   Node node;
-  node.key = bytes.subspan(NodeOffset::kEnd, NumberAt<std::uint16_t>(bytes, NodeOffset::kKey));
+  node.key = found->key;
   const auto size = NumberAt<std::uint32_t>(bytes, NodeOffset::kSize);
   const auto flags = NumberAt<std::uint16_t>(bytes, NodeOffset::kFlags);
   if (!page.is_leaf) {
@@ -207,14 +206,14 @@ Result<ByteSpan> StoredPages::LargeValue(ByteSpan place, std::uint32_t size) con
 }
 
 /// In a leaf, finds the first key that is not smaller; in a branch, the number after the last child whose
-/// keys begin before or at it. The first child has all keys before the second: its own key is not looked at.
-Result<std::size_t> StoredCursor::Search(const StoredPages::Page& page, ByteSpan key) const {
-  std::size_t low = page.is_leaf ? 0 : 1;
-  std::size_t high = key.empty() ? low : page.count;
+/// keys begin before or at it.
+Result<std::size_t> StoredCursor::Search(const StoredPages::Page& page, ByteSpan key, std::size_t low,
+                                         std::size_t high) {
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
-    QUARRY_ASSIGN_OR_RETURN(const ByteSpan found, pages_.KeyAt(page, middle));
-    const bool goes_on = page.is_leaf ? Before(found, key) : !Before(key, found);
+    const auto found = StoredPages::FindNode(page, middle);
+    if (!found) return StoredPages::DamagedNode(middle);
+    const bool goes_on = page.is_leaf ? Before(found->key, key) : !Before(key, found->key);
     (goes_on ? low : high) = goes_on ? middle + 1 : middle;
   }
   return low;
@@ -223,18 +222,31 @@ Result<std::size_t> StoredCursor::Search(const StoredPages::Page& page, ByteSpan
 Result<bool> StoredCursor::SeekInLeaf(ByteSpan key) {
   if (depth_ == 0) return false;
   Place& leaf = places_[depth_ - 1];
-  QUARRY_ASSIGN_OR_RETURN(const ByteSpan first, pages_.KeyAt(leaf.page, 0));
-  QUARRY_ASSIGN_OR_RETURN(const ByteSpan last, pages_.KeyAt(leaf.page, std::size_t{leaf.page.count} - 1));
-  if (Before(key, first) || Before(last, key)) return false;
-  QUARRY_ASSIGN_OR_RETURN(leaf.index, Search(leaf.page, key));
-  return true;
+  // Keys are mostly sought in ascending order: of the nodes that follow, at distances that double, one is
+  // the first that is not smaller.
+  if (!Before(key_, key)) return false;
+  std::size_t low = leaf.index + 1;
+  for (std::size_t step = 1;; step *= 2) {
+    const std::size_t next = std::min(low + step, std::size_t{leaf.page.count}) - 1;
+    if (next < low) return false;
+    const auto found = StoredPages::FindNode(leaf.page, next);
+    if (!found) return StoredPages::DamagedNode(next);
+    if (!Before(found->key, key)) {
+      QUARRY_ASSIGN_OR_RETURN(leaf.index, Search(leaf.page, key, low, next));
+      return true;
+    }
+    low = next + 1;
+  }
 }
 
 Status StoredCursor::Descend(std::uint64_t number, ByteSpan key) {
   while (true) {
     if (depth_ == kMostDepth) return DataLoss("a tree is deeper than {} pages", kMostDepth);
     QUARRY_ASSIGN_OR_RETURN(const StoredPages::Page page, pages_.PageAt(number));
-    QUARRY_ASSIGN_OR_RETURN(const std::size_t found, Search(page, key));
+    // The first child of a branch has all keys before the second: its own key is not looked at.
+    const std::size_t first = page.is_leaf ? 0 : 1;
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t found,
+                            Search(page, key, first, key.empty() ? first : page.count));
     places_[depth_++] = {page, page.is_leaf ? found : found - 1};
     if (page.is_leaf) return Status::Ok();
     QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(page, found - 1));
@@ -288,7 +300,7 @@ Result<std::optional<StoredCursor::Record>> StoredCursor::Next() {
 Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value) {
   StoredCursor cursor(pages, tree);
   QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  return record && std::ranges::equal(record->key, key) && std::ranges::equal(record->value, value);
+  return record && SameBytes(record->key, key) && SameBytes(record->value, value);
 }
 
 }  // namespace quarry::index

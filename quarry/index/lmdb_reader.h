@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -59,14 +60,21 @@ class StoredPages {
 
   /// A page of a tree. @errors kDataLoss: there is no such page, or it is damaged
   Result<Page> PageAt(std::uint64_t number) const;
-  /// @param index  below page.count
-  Result<ByteSpan> KeyAt(const Page& page, std::size_t index) const;
   Result<Node> NodeAt(const Page& page, std::size_t index) const;
+  /// The key of a node, and the bytes of the page from the node on; nothing if they are not in the page. A
+  /// lookup reads some keys for each record, so that a Result for each would take half of its time.
+  /// @param index  below page.count
+  struct KeyedNode {
+    ByteSpan bytes;
+    ByteSpan key;
+  };
+  static std::optional<KeyedNode> FindNode(const Page& page, std::size_t index);
+  /// The error of a node that FindNode does not find.
+  static Status DamagedNode(std::size_t index);
 
  private:
   StoredPages(ByteSpan file, std::size_t page_size) : file_(file), page_size_(page_size) {}
 
-  Result<ByteSpan> NodeBytes(const Page& page, std::size_t index) const;
   Result<ByteSpan> LargeValue(ByteSpan place, std::uint32_t size) const;
   std::uint64_t page_count() const { return file_.size() / page_size_; }
 
@@ -99,7 +107,9 @@ class StoredCursor {
     std::size_t index = 0;
   };
 
-  Result<std::size_t> Search(const StoredPages::Page& page, ByteSpan key) const;
+  /// Between the nodes `low` and `high`.
+  static Result<std::size_t> Search(const StoredPages::Page& page, ByteSpan key, std::size_t low,
+                                    std::size_t high);
   /// Runs of a box are often near each other. @returns false if the key may be elsewhere
   Result<bool> SeekInLeaf(ByteSpan key);
   /// Goes down from a page to a leaf. @param key  empty: to the first record
@@ -114,6 +124,11 @@ class StoredCursor {
   std::size_t depth_ = 0;
   ByteSpan key_;
 };
+
+/// Whether two keys or values have the same bytes.
+inline bool SameBytes(ByteSpan a, ByteSpan b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 /// Whether the key has this value.
 Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value);

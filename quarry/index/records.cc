@@ -58,14 +58,15 @@ Bytes PatchValue(const query::LocatedPatch& entry) {
   return value;
 }
 
-Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts) {
+Status DecodePatchValue(ByteSpan value, int parts, query::LocatedPatch* entry) {
   constexpr std::size_t kPrefix = sizeof(std::uint32_t);
   if (value.size() != kPrefix + format::PatchEntry::EncodedSize(parts)) {
     return DataLoss("an index record has {} bytes instead of {}", value.size(),
                     kPrefix + format::PatchEntry::EncodedSize(parts));
   }
-  return query::LocatedPatch{GetLittleEndian<std::uint32_t>(value.data()),
-                             format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts)};
+  entry->subfile = GetLittleEndian<std::uint32_t>(value.data());
+  entry->patch = format::PatchEntry::DecodeFrom(value.subspan(kPrefix), parts);
+  return Status::Ok();
 }
 
 Status CheckRecord(const query::LocatedPatch& entry, const Index3& position, const PatchGrid& grid,

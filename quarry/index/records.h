@@ -40,7 +40,7 @@ void SetMortonCode(std::uint64_t morton_code, Bytes* key);
 
 Bytes PatchValue(const query::LocatedPatch& entry);
 /// @errors kDataLoss: not a value of this many levels
-Result<query::LocatedPatch> DecodePatchValue(ByteSpan value, int parts);
+Status DecodePatchValue(ByteSpan value, int parts, query::LocatedPatch* entry);
 
 /// Checks the untrusted record of a patch: afterwards its numbers can be used as those of a table.
 /// @param position  of the patch whose record it should be
