@@ -1,6 +1,8 @@
 #include "quarry/geometry/morton.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace quarry {
 namespace {
@@ -114,17 +116,24 @@ std::optional<MortonRun> MortonRuns::NextCell() {
 
 /// Pushes the children with positions in the box and wanted codes, the first one on top.
 void MortonRuns::PushChildren(const Cell& cell) {
+  // Bit c of a set of children is the c-th; its bit a says which half of the cell along axis a it has.
+  constexpr std::array<unsigned, 3> kUpper = {0b1010'1010, 0b1100'1100, 0b1111'0000};
   const int level = cell.level - 1;
   const std::int64_t side = std::int64_t{1} << level;
+  unsigned meeting = 0b1111'1111;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::int64_t middle = cell.origin[a] + side;
+    if (middle <= box_.begin[a]) meeting &= kUpper[a];
+    if (middle >= box_.end[a]) meeting &= ~kUpper[a];
+  }
   const std::uint64_t codes = std::uint64_t{1} << 3 * level;
-  for (std::uint64_t child = 8; child-- > 0;) {
-    Cell next{cell.origin, cell.code + child * codes, level};
-    bool meets = next.code < codes_.end && next.code + codes > codes_.begin;
-    for (std::size_t a = 0; a < 3; ++a) {
-      next.origin[a] += (child >> a & 1) != 0 ? side : 0;
-      meets = meets && next.origin[a] < box_.end[a] && next.origin[a] + side > box_.begin[a];
-    }
-    if (meets) cells_.push_back(next);
+  while (meeting != 0) {
+    const auto child = static_cast<std::uint64_t>(std::bit_width(meeting) - 1);
+    meeting ^= 1U << child;
+    const std::uint64_t code = cell.code + child * codes;
+    if (code >= codes_.end || code + codes <= codes_.begin) continue;
+    Cell& next = cells_.emplace_back(Cell{cell.origin, code, level});
+    for (std::size_t a = 0; a < 3; ++a) next.origin[a] += (child >> a & 1) != 0 ? side : 0;
   }
 }
 
