@@ -159,8 +159,8 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t st
 
 Result<ByteSpan> IndexLocator::ValueOf(const StoredTree& tree, const Bytes& key) const {
   StoredCursor cursor(stored_->pages, tree);
-  QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  if (!record || !SameBytes(record->key, key)) return DataLoss("a record of boxes is not there");
+  QUARRY_ASSIGN_OR_RETURN(const auto* const record, cursor.Seek(key));
+  if (record == nullptr || !SameBytes(record->key, key)) return DataLoss("a record of boxes is not there");
   return record->value;
 }
 
@@ -214,8 +214,9 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
     for (std::uint64_t code = run->begin; code < run->end; ++code) {
       SetMortonCode(code, &key);
       const Index3 position = MortonDecode(code);
-      QUARRY_ASSIGN_OR_RETURN(const auto record, code == run->begin ? cursor.Seek(key) : cursor.Next());
-      if (!record || !SameBytes(record->key, key))
+      QUARRY_ASSIGN_OR_RETURN(const auto* const record,
+                              code == run->begin ? cursor.Seek(key) : cursor.Next());
+      if (record == nullptr || !SameBytes(record->key, key))
         return DataLoss("patch {} is missing", grid.PatchIndex(position));
       query::LocatedPatch& entry = found.emplace_back();
       QUARRY_RETURN_IF_ERROR(DecodePatchValue(record->value, parts.count(), &entry));

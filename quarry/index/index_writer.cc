@@ -99,8 +99,8 @@ class OldIndex {
   Status ForEach(const char* database, std::size_t key_bytes, const Visit& visit) const {
     QUARRY_ASSIGN_OR_RETURN(const StoredTree tree, pages_.FindTree(database));
     StoredCursor cursor(pages_, tree);
-    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(0)));
-    while (record) {
+    QUARRY_ASSIGN_OR_RETURN(const StoredCursor::Record* record, cursor.Seek(StepKey(0)));
+    while (record != nullptr) {
       if (record->key.size() != key_bytes)
         return DataLoss("a key of {} has {} bytes instead of {}", database, record->key.size(), key_bytes);
       QUARRY_RETURN_IF_ERROR(visit(FirstOfKey(record->key), *record));

@@ -134,8 +134,8 @@ Result<StoredPages> StoredPages::Open(ByteSpan file) {
 Result<StoredTree> StoredPages::FindTree(const char* name) const {
   const ByteSpan key = std::as_bytes(std::span(name, std::strlen(name)));
   StoredCursor cursor(*this, main_);
-  QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  if (!record || !SameBytes(record->key, key) || record->value.size() != TreeAt::kEnd)
+  QUARRY_ASSIGN_OR_RETURN(const auto* const record, cursor.Seek(key));
+  if (record == nullptr || !SameBytes(record->key, key) || record->value.size() != TreeAt::kEnd)
     return DataLoss("there is no database \"{}\"", name);
   return TreeIn(record->value);
 }
@@ -170,27 +170,25 @@ Status StoredPages::DamagedNode(std::size_t index) {
   return DataLoss("node {} of a page, or its key, is not in the page", index);
 }
 
-Result<StoredPages::Node> StoredPages::NodeAt(const Page& page, std::size_t index) const {
+Status StoredPages::NodeAt(const Page& page, std::size_t index, Node* node) const {
   const std::optional<KeyedNode> found = FindNode(page, index);
   if (!found) return DamagedNode(index);
-  const ByteSpan bytes = found->bytes;
-  Node node;
-  node.key = found->key;
-  const auto size = NumberAt<std::uint32_t>(bytes, NodeOffset::kSize);
-  const auto flags = NumberAt<std::uint16_t>(bytes, NodeOffset::kFlags);
+  node->key = found->key;
+  const auto size = NumberAt<std::uint32_t>(found->bytes, NodeOffset::kSize);
+  const auto flags = NumberAt<std::uint16_t>(found->bytes, NodeOffset::kFlags);
   if (!page.is_leaf) {
-    node.child = size | std::uint64_t{flags} << 32;
-    return node;
+    node->child = size | std::uint64_t{flags} << 32;
+    return Status::Ok();
   }
-  const ByteSpan rest = bytes.subspan(NodeOffset::kEnd + node.key.size());
+  const ByteSpan rest = found->bytes.subspan(NodeOffset::kEnd + found->key.size());
   if (flags == kLargeValue) {
-    QUARRY_ASSIGN_OR_RETURN(node.value, LargeValue(rest, size));
-    return node;
+    QUARRY_ASSIGN_OR_RETURN(node->value, LargeValue(rest, size));
+    return Status::Ok();
   }
   if ((flags != 0 && flags != kTree) || size > rest.size())
     return DataLoss("node {} has the flags {} and {} bytes", index, flags, size);
-  node.value = rest.first(size);
-  return node;
+  node->value = rest.first(size);
+  return Status::Ok();
 }
 
 /// @param place  begins with the number of the first page
@@ -224,7 +222,7 @@ Result<bool> StoredCursor::SeekInLeaf(ByteSpan key) {
   Place& leaf = places_[depth_ - 1];
   // Keys are mostly sought in ascending order: of the nodes that follow, at distances that double, one is
   // the first that is not smaller.
-  if (!Before(key_, key)) return false;
+  if (!Before(record_.key, key)) return false;
   std::size_t low = leaf.index + 1;
   for (std::size_t step = 1;; step *= 2) {
     const std::size_t next = std::min(low + step, std::size_t{leaf.page.count}) - 1;
@@ -249,7 +247,8 @@ Status StoredCursor::Descend(std::uint64_t number, ByteSpan key) {
                             Search(page, key, first, key.empty() ? first : page.count));
     places_[depth_++] = {page, page.is_leaf ? found : found - 1};
     if (page.is_leaf) return Status::Ok();
-    QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(page, found - 1));
+    StoredPages::Node node;
+    QUARRY_RETURN_IF_ERROR(pages_.NodeAt(page, found - 1, &node));
     number = node.child;
   }
 }
@@ -259,48 +258,65 @@ Result<bool> StoredCursor::NextLeaf() {
     Place& above = places_[depth_ - 1];
     if (above.index + 1 == above.page.count) continue;
     ++above.index;
-    QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(above.page, above.index));
+    StoredPages::Node node;
+    QUARRY_RETURN_IF_ERROR(pages_.NodeAt(above.page, above.index, &node));
     QUARRY_RETURN_IF_ERROR(Descend(node.child, {}));
     return true;
   }
   return false;
 }
 
-Result<std::optional<StoredCursor::Record>> StoredCursor::Current() {
+Result<const StoredCursor::Record*> StoredCursor::Current() {
   if (places_[depth_ - 1].index == places_[depth_ - 1].page.count) {
     QUARRY_ASSIGN_OR_RETURN(const bool more, NextLeaf());
-    if (!more) return std::optional<Record>();
+    if (!more) return nullptr;
   }
   const Place& place = places_[depth_ - 1];
-  QUARRY_ASSIGN_OR_RETURN(const StoredPages::Node node, pages_.NodeAt(place.page, place.index));
-  key_ = node.key;
-  return std::optional<Record>(Record{node.key, node.value});
+  StoredPages::Node node;
+  QUARRY_RETURN_IF_ERROR(pages_.NodeAt(place.page, place.index, &node));
+  record_ = {node.key, node.value};
+  return &record_;
 }
 
-Result<std::optional<StoredCursor::Record>> StoredCursor::Seek(ByteSpan key) {
-  if (tree_.empty) return std::optional<Record>();
-  QUARRY_ASSIGN_OR_RETURN(const bool near, SeekInLeaf(key));
-  if (!near) {
-    depth_ = 0;
-    QUARRY_RETURN_IF_ERROR(Descend(tree_.root, key));
+/// Goes up to the first branch that has a child behind the key, and down from there; otherwise down from the
+/// root.
+Status StoredCursor::SeekFromAbove(ByteSpan key) {
+  const bool forwards = depth_ > 0 && Before(record_.key, key);
+  while (forwards && depth_ > 1) {
+    Place& above = places_[--depth_ - 1];
+    QUARRY_ASSIGN_OR_RETURN(const std::size_t found,
+                            Search(above.page, key, above.index + 1, above.page.count));
+    if (found == above.page.count) continue;
+    above.index = found - 1;
+    StoredPages::Node node;
+    QUARRY_RETURN_IF_ERROR(pages_.NodeAt(above.page, above.index, &node));
+    return Descend(node.child, key);
   }
+  depth_ = 0;
+  return Descend(tree_.root, key);
+}
+
+Result<const StoredCursor::Record*> StoredCursor::Seek(ByteSpan key) {
+  if (tree_.empty) return nullptr;
+  QUARRY_ASSIGN_OR_RETURN(const bool near, SeekInLeaf(key));
+  if (!near) QUARRY_RETURN_IF_ERROR(SeekFromAbove(key));
   return Current();
 }
 
-Result<std::optional<StoredCursor::Record>> StoredCursor::Next() {
-  if (depth_ == 0) return std::optional<Record>();
+Result<const StoredCursor::Record*> StoredCursor::Next() {
+  if (depth_ == 0) return nullptr;
   ++places_[depth_ - 1].index;
-  const ByteSpan before = key_;
-  QUARRY_ASSIGN_OR_RETURN(const std::optional<Record> record, Current());
+  const ByteSpan before = record_.key;
+  QUARRY_ASSIGN_OR_RETURN(const Record* const record, Current());
   // Every leaf has a record: a tree whose pages are in it more than once ends here.
-  if (record && !Before(before, record->key)) return DataLoss("keys are out of order");
+  if (record != nullptr && !Before(before, record->key)) return DataLoss("keys are out of order");
   return record;
 }
 
 Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value) {
   StoredCursor cursor(pages, tree);
-  QUARRY_ASSIGN_OR_RETURN(const auto record, cursor.Seek(key));
-  return record && SameBytes(record->key, key) && SameBytes(record->value, value);
+  QUARRY_ASSIGN_OR_RETURN(const auto* const record, cursor.Seek(key));
+  return record != nullptr && SameBytes(record->key, key) && SameBytes(record->value, value);
 }
 
 }  // namespace quarry::index

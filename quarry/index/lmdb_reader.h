@@ -60,7 +60,8 @@ class StoredPages {
 
   /// A page of a tree. @errors kDataLoss: there is no such page, or it is damaged
   Result<Page> PageAt(std::uint64_t number) const;
-  Result<Node> NodeAt(const Page& page, std::size_t index) const;
+  /// @errors kDataLoss: it is damaged
+  Status NodeAt(const Page& page, std::size_t index, Node* node) const;
   /// The key of a node, and the bytes of the page from the node on; nothing if they are not in the page. A
   /// lookup reads some keys for each record, so that a Result for each would take half of its time.
   /// @param index  below page.count
@@ -93,10 +94,11 @@ class StoredCursor {
 
   StoredCursor(const StoredPages& pages, const StoredTree& tree) : pages_(pages), tree_(tree) {}
 
-  /// The first record with a key >= `key`; nothing at the end. @errors kDataLoss: the file is damaged
-  Result<std::optional<Record>> Seek(ByteSpan key);
+  /// The first record with a key >= `key`, until the next call; null at the end.
+  /// @errors kDataLoss: the file is damaged
+  Result<const Record*> Seek(ByteSpan key);
   /// After Seek has found one. @errors besides: the next key is not larger, so that it ends
-  Result<std::optional<Record>> Next();
+  Result<const Record*> Next();
 
  private:
   /// A deeper tree would have more pages than a file can have.
@@ -112,17 +114,18 @@ class StoredCursor {
                                     std::size_t high);
   /// Runs of a box are often near each other. @returns false if the key may be elsewhere
   Result<bool> SeekInLeaf(ByteSpan key);
+  Status SeekFromAbove(ByteSpan key);
   /// Goes down from a page to a leaf. @param key  empty: to the first record
   Status Descend(std::uint64_t page, ByteSpan key);
   /// @returns false at the end of the tree
   Result<bool> NextLeaf();
-  Result<std::optional<Record>> Current();
+  Result<const Record*> Current();
 
   const StoredPages pages_;
   const StoredTree tree_;
   std::array<Place, kMostDepth> places_;
   std::size_t depth_ = 0;
-  ByteSpan key_;
+  Record record_;
 };
 
 /// Whether two keys or values have the same bytes.

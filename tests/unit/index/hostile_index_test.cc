@@ -93,7 +93,7 @@ class HostileIndexTest : public ::testing::Test {
   std::size_t FirstRecord(const char* database = kPatches) const {
     const StoredPages pages = *StoredPages::Open(std::as_bytes(std::span(original_)));
     StoredCursor cursor(pages, *pages.FindTree(database));
-    const auto record = *cursor.Seek(StepKey(0));
+    const StoredCursor::Record* const record = *cursor.Seek(StepKey(0));
     return static_cast<std::size_t>(reinterpret_cast<const char*>(record->value.data()) - original_.data());
   }
 
