@@ -94,8 +94,8 @@ Status AnswerStream::Begin(const AnswerStart& start, const std::optional<query::
     if (described.ByteSizeLong() <= wire::kLargestDescribed)
       *message.mutable_header()->mutable_described() = std::move(described);
   }
-  const auto& [pass, patch, begin] = start.from.position;
-  message.set_position(ToToken(Position(pass, patch, start.from.parts)));
+  const query::Position& from = start.from.position;
+  message.set_position(ToToken(Position(from.pass, from.patch, start.from.parts)));
   return Write(std::nullopt, message);
 }
 
@@ -259,7 +259,7 @@ Status PayloadStreamSink::Deliver(const StoredPayload& payload) {
   }
   if (pending_bytes_ > 0 && pending_bytes_ + bytes > stream_->message_bytes())
     QUARRY_RETURN_IF_ERROR(Flush());
-  const query::PlannedPatch& patch = plan_.patches[payload.patch];
+  const query::PlannedPatch& patch = *payload.planned;
   pending_.set_level(static_cast<std::uint32_t>(payload.level));
   pb::PatchPayload* described = pending_.add_patches();
   described->set_patch(patch.entry.patch.patch_index);

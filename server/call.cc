@@ -32,7 +32,7 @@ std::string Advice(const query::ReadPlan& plan, std::uint64_t limit) {
   const int levels = std::holds_alternative<query::AtStride>(plan.query.target) ? 0 : plan.dataset_levels;
   for (int level = plan.query.level + 1; level < levels; ++level) {
     const std::uint64_t samples = SamplesAt(plan.query.box, level) * SizeOf(plan.type);
-    const std::uint64_t payload = query::PayloadAt(plan, level);
+    const std::uint64_t payload = plan.totals.alone[static_cast<std::size_t>(level)];
     if (samples > 0 && std::max(samples, payload) <= limit)
       return fmt::format(
           "a smaller box, or for level {}, which needs {} of payload and has {} of samples in "

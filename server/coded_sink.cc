@@ -65,7 +65,7 @@ std::uint64_t CodedSink::MemoryOf(const query::ReadPlan& plan) {
 Status CodedSink::Deliver(const SampleBlock& block) {
   if (!cut_) cut_.emplace(plan_, patch_shape_, levels_[level_index_]);
   parts_ = 0;
-  const Box tile = cut_->TileOf(plan_.patches[block.patch]);
+  const Box tile = cut_->TileOf(*block.planned);
   if (tile.volume() > kMaxTileSamples) {
     QUARRY_RETURN_IF_ERROR(DeliverParts(block, block.extent, block.samples));
     skip_ = 0;
@@ -73,14 +73,12 @@ Status CodedSink::Deliver(const SampleBlock& block) {
   }
   skip_ = 0;
   if (open_ && open_->extent != tile) return NotAtATile();
-  if (!open_) Open(tile, block.patch);
+  if (!open_) Open(tile);
   const std::size_t size = SizeOf(plan_.type);
   const SampleArray array{open_->samples.data(), tile, size};
   CopySamples(block.samples, block.extent.shape(), size, array.PlaceOf(block.extent));
   open_->missing -= block.extent.volume();
-  open_->end_patch = block.patch + 1;
-  if (block.shown != query::LevelChoice{block.level, levels_[level_index_].layer})
-    open_->damaged.emplace_back(block.extent, block.shown);
+  AddPatch(block, block.extent, &*open_);
   return open_->missing == 0 ? Close() : Status::Ok();
 }
 
@@ -95,20 +93,28 @@ Status CodedSink::DeliverParts(const SampleBlock& block, const Box& extent, Byte
   if (++parts_ <= skip_) return Status::Ok();
   OpenTile part;
   part.extent = extent;
-  part.first_patch = block.patch;
-  part.end_patch = block.patch + 1;
-  if (block.shown != query::LevelChoice{block.level, levels_[level_index_].layer})
-    part.damaged.emplace_back(extent, block.shown);
+  AddPatch(block, extent, &part);
   QUARRY_ASSIGN_OR_RETURN(Coded coded, Code(part, samples));
   return Add(part, std::move(coded), stream_->Position(level_index_, block.patch, parts_));
 }
 
-void CodedSink::Open(const Box& extent, std::size_t patch) {
+/// @param extent  the samples of the block that are in the tile
+void CodedSink::AddPatch(const SampleBlock& block, const Box& extent, OpenTile* tile) const {
+  const query::LevelExtent& level = levels_[level_index_];
+  tile->last_patch = keys_.Of(*block.planned, {level.level, level.layer}).front();
+  const std::array<std::uint64_t, 3> content = {tile->content, tile->last_patch.patch,
+                                                tile->last_patch.content};
+  tile->content = Checksum(std::as_bytes(std::span(content)));
+  tile->end_patch = block.patch + 1;
+  if (block.shown != query::LevelChoice{block.level, level.layer})
+    tile->damaged.emplace_back(extent, block.shown);
+}
+
+void CodedSink::Open(const Box& extent) {
   OpenTile tile;
   tile.extent = extent;
   tile.missing = extent.volume();
   tile.samples.resize(static_cast<std::size_t>(extent.volume()) * SizeOf(plan_.type));
-  tile.first_patch = patch;
   open_ = std::move(tile);
 }
 
@@ -155,12 +161,8 @@ PatchKey CodedSink::KeyOf(const OpenTile& tile) const {
   add(TileCoder(plan_.type, plan_.coder, errors_[level_index_]).id());
   add(fill_.value_or(0));
   add(fill_.has_value());
-  PatchKey key;
-  for (std::size_t i = tile.first_patch; i < tile.end_patch; ++i) {
-    key = keys_.Of(plan_.patches[i], {level.level, level.layer}).front();
-    add(key.patch);
-    add(key.content);
-  }
+  add(tile.content);
+  PatchKey key = tile.last_patch;
   key.content = checksum.Finish();
   key.level = kTileLevels - level.level;
   return key;

@@ -35,14 +35,16 @@ class CodedSink final : public BlockSink {
   struct OpenTile {
     Box extent;
     Bytes samples;
-    std::int64_t missing = 0;     ///< samples that have not come
-    std::size_t first_patch = 0;  ///< position in the plan
-    std::size_t end_patch = 0;
+    std::int64_t missing = 0;   ///< samples that have not come
+    PatchKey last_patch;        ///< key of the last patch that has come
+    std::uint64_t content = 0;  ///< checksum over those that have come
+    std::size_t end_patch = 0;  ///< number in the answer of the one after them
     Damaged damaged;
   };
 
   Status DeliverParts(const SampleBlock& block, const Box& extent, ByteSpan samples);
-  void Open(const Box& extent, std::size_t patch);
+  void Open(const Box& extent);
+  void AddPatch(const SampleBlock& block, const Box& extent, OpenTile* tile) const;
   Status Close();
   Result<Coded> Code(const OpenTile& tile, ByteSpan samples) const;
   Result<Coded> CodeNow(const OpenTile& tile, ByteSpan samples) const;

@@ -239,25 +239,34 @@ Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest
       "none of the requested steps in \"{}\" has the field; run \"quarry info\" for those that do", root_);
 }
 
+Result<std::vector<query::ReferenceStep>> Dataset::ReferencesOf(std::uint64_t number,
+                                                                const std::string& field) const {
+  QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
+  const FieldStepDescription* record = step->FindField(field);
+  std::vector<query::ReferenceStep> found;
+  if (record == nullptr) return found;
+  for (const std::uint64_t other : record->references) {
+    const Result<std::shared_ptr<const StepDescription>> referred = Step(other);
+    const FieldStepDescription* of_field = referred.ok() ? (*referred)->FindField(field) : nullptr;
+    if (of_field == nullptr)
+      return DataLoss("step {} of \"{}\" refers to step {}, which has no field \"{}\" or is not there",
+                      number, root_, other, field);
+    found.push_back({other, of_field->mask_name()});
+  }
+  return found;
+}
+
 Result<query::ReadPlan> Dataset::Plan(const query::Query& query, const query::PatchLocator* locator) const {
   const std::string& field = description_.fields[query.field_number].name;
-  const auto references = [&](std::uint64_t number) -> Result<std::vector<query::ReferenceStep>> {
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
-    const FieldStepDescription* record = step->FindField(field);
-    std::vector<query::ReferenceStep> found;
-    if (record == nullptr) return found;
-    for (const std::uint64_t other : record->references) {
-      const Result<std::shared_ptr<const StepDescription>> referred = Step(other);
-      const FieldStepDescription* of_field = referred.ok() ? (*referred)->FindField(field) : nullptr;
-      if (of_field == nullptr)
-        return DataLoss("step {} of \"{}\" refers to step {}, which has no field \"{}\" or is not there",
-                        number, root_, other, field);
-      found.push_back({other, of_field->mask_name()});
-    }
-    return found;
-  };
+  const auto references = [&](std::uint64_t step) { return ReferencesOf(step, field); };
   return query::MakePlan(description_, locator != nullptr ? *locator : *tables_, references, query,
                          root_.storage->read_gap());
+}
+
+Result<query::ReadPlan> Dataset::PlanRun(const query::ReadPlan& plan, const query::PatchRun& run,
+                                         const query::PatchLocator* locator) const {
+  const auto references = [&](std::uint64_t step) { return ReferencesOf(step, plan.field); };
+  return query::PlanRun(description_, locator != nullptr ? *locator : *tables_, references, plan, run);
 }
 
 Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,

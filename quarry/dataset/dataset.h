@@ -75,8 +75,11 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<query::ReadPlan> Plan(const query::Query& query, const query::PatchLocator* locator = nullptr) const;
   Result<query::ReadPlan> Plan(const query::ReadRequest& request,
                                const query::PatchLocator* locator = nullptr) const;
+  /// Finds the patches of a run again, and plans them. @errors those of query::PlanRun
+  Result<query::ReadPlan> PlanRun(const query::ReadPlan& plan, const query::PatchRun& run,
+                                  const query::PatchLocator* locator = nullptr) const;
 
-  /// The same for points. @param query  resolved from the request
+  /// Plans points, all at once. @param query  resolved from the request
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request, query::Query query,
                                        const query::PatchLocator* locator = nullptr,
                                        const query::InTurn& in_turn = query::AtOnce) const;
@@ -86,6 +89,9 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
           std::shared_ptr<PatchStore> store);
 
   Status CheckStep(std::uint64_t step) const;
+  /// The steps to which one refers, directly.
+  Result<std::vector<query::ReferenceStep>> ReferencesOf(std::uint64_t number,
+                                                         const std::string& field) const;
   Result<StepDescription> ReadStep(std::uint64_t step) const;
   void RememberStamp(std::uint64_t step) const;
   void LookForReplacement(std::uint64_t step) const;

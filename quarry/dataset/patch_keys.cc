@@ -112,6 +112,7 @@ void PatchKeys::AppendLevels(const PlannedPatch& patch, const LevelChoice& wante
 
 std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
                       const Requester& requester) {
+  if (!plan.runs.empty()) return 0;
   const LevelChoice finest{plan.levels.back().level, plan.query.layer};
   if (SampleBytes(plan, finest.level) <= store->FairShare(requester.client)) return 0;
   const PatchKeys keys(dataset, plan);
@@ -131,6 +132,7 @@ std::size_t BestStart(const Dataset& dataset, const ReadPlan& plan, PatchStore* 
 }
 
 double StoredShare(const Dataset& dataset, const ReadPlan& plan, const PatchStore& store) {
+  if (!plan.runs.empty()) return 0;
   const std::size_t count = std::min(kAtATime, plan.patches.size());
   const std::vector<bool> stored = AreStored(PatchKeys(dataset, plan), plan, 0, count, store);
   return count == 0 ? 1 : static_cast<double>(std::ranges::count(stored, true)) / static_cast<double>(count);

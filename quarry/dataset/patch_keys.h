@@ -24,9 +24,9 @@ class PatchKeys {
   const std::uint64_t dataset_;
 };
 
-/// The patch of a plan with which its answer best begins, the others following as in a ring: where the store
-/// has most of it. 0 for an answer that fits into the requester's part of the store, where order saves
-/// nothing. What is stored there becomes the newest in the store, its first patch the newest of all.
+/// The patch of a plan in memory with which its answer best begins, the others following as in a ring: where
+/// the store has most of it. 0 for an answer that fits into the requester's part of the store, where order
+/// saves nothing. What is stored there becomes the newest in the store, its first patch the newest of all.
 ///
 /// An answer that is larger, and asked for again, would otherwise find nothing: each patch makes room for
 /// another shortly before its turn. An answer that is under way leaves behind it what the next one begins
@@ -39,7 +39,7 @@ std::size_t BestStart(const Dataset& dataset, const query::ReadPlan& plan, Patch
                       const Requester& requester);
 
 /// The share of the patches of a plan that are in the store as the answer shows them, among the first
-/// thousand.
+/// thousand; 0 of a plan in runs.
 double StoredShare(const Dataset& dataset, const query::ReadPlan& plan, const PatchStore& store);
 
 }  // namespace quarry

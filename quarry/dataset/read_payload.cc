@@ -1,7 +1,6 @@
 #include "quarry/dataset/read_payload.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "quarry/query/fetch.h"
@@ -18,30 +17,27 @@ using query::ReadPlan;
 /// least what one patch needs.
 std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
   constexpr std::uint64_t kPartOfMemory = 1024;
-  std::uint64_t bytes = std::min(query::kBatchPayloadBytes, total / kPartOfMemory);
-  bytes = std::min(bytes, plan.cost.bytes_read);
-  for (const Pass& pass : query::MakePasses(plan)) {
-    for (std::size_t i = 0; i < plan.patches.size(); ++i)
-      bytes = std::max(bytes, query::PayloadBytes(plan, pass.PieceOf(i, plan.patches[i]), pass.layer));
-  }
-  return bytes;
+  const std::uint64_t bytes =
+      std::min({query::kBatchPayloadBytes, total / kPartOfMemory, plan.cost.bytes_read});
+  return std::max(bytes, plan.totals.largest_payload);
 }
 
 /// Reads payload batch by batch and passes it on.
 class PayloadExecution {
  public:
   PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
-                   const Requester& requester, PayloadSink* sink, ReadUsage* usage)
+                   const Requester& requester, PayloadSink* sink, PayloadDamages* damages, ReadUsage* usage)
       : plan_(plan),
         chunk_(ChunkBytes(plan, store->state().total)),
         requester_(requester),
         sink_(sink),
-        source_(dataset, plan, usage) {}
+        source_(dataset, plan, usage),
+        damages_(damages) {}
 
-  Status Run(query::Position from) {
+  Status Run(const query::Position& from) {
     const std::vector<Pass> passes = query::MakePasses(plan_);
-    for (std::size_t p = from.pass; p < passes.size(); ++p) {
-      const std::size_t first = std::exchange(from.patch, 0);
+    for (std::size_t p = from.pass; p < std::min(passes.size(), from.end_pass); ++p) {
+      const std::size_t first = p == from.pass ? from.patch : 0;
       for (const Batch& batch : passes[p].batches) {
         if (batch.end() > first)
           QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batch.first_patch), batch.end()}));
@@ -72,13 +68,16 @@ class PayloadExecution {
     return Status::Ok();
   }
 
+  /// Number of a patch of the plan in its grid.
+  std::uint64_t IndexOf(std::size_t patch) const { return plan_.patches[patch].entry.patch.patch_index; }
+
   query::Fetch FetchOf(const Pass& pass, Range range) const {
     std::vector<query::Piece> pieces;
     pieces.reserve(range.second - range.first);
     for (std::size_t i = range.first; i < range.second; ++i) {
       query::Piece piece = pass.PieceOf(i, plan_.patches[i]);
-      const auto known = damaged_.find(i);
-      if (pass.first_layer > 0 && known != damaged_.end())
+      const auto known = damages_->find(IndexOf(i));
+      if (pass.first_layer > 0 && known != damages_->end())
         piece.finest = std::max(piece.finest, known->second.level);
       pieces.push_back(piece);
     }
@@ -89,7 +88,8 @@ class PayloadExecution {
   /// layers as possible.
   Status DeliverBest(const Pass& pass, std::size_t index, const Status& damage) {
     if (pass.first_layer > 0)
-      return Send(pass, {pass.finest, pass.first_layer, index, {}, true, nullptr}, damage);
+      return Send(pass, {pass.finest, pass.first_layer, index, &plan_.patches[index], {}, true, nullptr},
+                  damage);
     for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
       for (int layers = LayersLeft(index); layers > 0; --layers) {
         const Result<std::shared_ptr<FetchedPayload>> batch =
@@ -103,7 +103,7 @@ class PayloadExecution {
         break;  // the first layer of a level is damaged: a coarser one may have more layers
       }
     }
-    return Send(pass, {pass.finest, 0, index, {}, true, nullptr}, damage);
+    return Send(pass, {pass.finest, 0, index, &plan_.patches[index], {}, true, nullptr}, damage);
   }
 
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
@@ -121,8 +121,8 @@ class PayloadExecution {
 
   /// Layers that the levels of a patch up to now have undamaged; 0: finer ones are useless.
   int LayersLeft(std::size_t patch) const {
-    const auto known = damaged_.find(patch);
-    if (known == damaged_.end()) return plan_.query.layer + 1;
+    const auto known = damages_->find(IndexOf(patch));
+    if (known == damages_->end()) return plan_.query.layer + 1;
     return known->second.ends ? 0 : known->second.layers;
   }
 
@@ -139,8 +139,9 @@ class PayloadExecution {
   StoredPayload TakePiece(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                           Status* damage) {
     const query::Piece& piece = batch->fetch.pieces[index];
-    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) *damage = known->second.what;
-    StoredPayload payload{pass.finest, 0, piece.patch, {}, false, batch};
+    if (const auto known = damages_->find(IndexOf(piece.patch)); known != damages_->end())
+      *damage = known->second.what;
+    StoredPayload payload{pass.finest, 0, piece.patch, &plan_.patches[piece.patch], {}, false, batch};
     int layers = std::min(LayersLeft(piece.patch), batch->fetch.layers);
     for (int level = piece.coarsest; level >= piece.finest && layers > 0; --level) {
       const LevelPayload taken = Take(*batch, index, level, layers, damage);
@@ -156,8 +157,9 @@ class PayloadExecution {
   StoredPayload TakeLayer(const Pass& pass, const std::shared_ptr<FetchedPayload>& batch, std::size_t index,
                           Status* damage) {
     const query::Piece& piece = batch->fetch.pieces[index];
-    StoredPayload payload{pass.finest, pass.first_layer, piece.patch, {}, true, batch};
-    if (const auto known = damaged_.find(piece.patch); known != damaged_.end()) {
+    StoredPayload payload{pass.finest, pass.first_layer, piece.patch, &plan_.patches[piece.patch], {}, true,
+                          batch};
+    if (const auto known = damages_->find(IndexOf(piece.patch)); known != damages_->end()) {
       *damage = known->second.what;
       if (known->second.layers < pass.layer) return payload;
     }
@@ -197,19 +199,11 @@ class PayloadExecution {
     return sink_->Deliver(payload);
   }
 
-  /// Damage of a patch, and the part of it that was sent.
-  struct Damage {
-    Status what;
-    int level = 0;      ///< the finest
-    int layers = 0;     ///< layers at that level; finer levels have at most as many
-    bool ends = false;  ///< finer levels are useless
-  };
-
   void Remember(const Pass& pass, const StoredPayload& payload, const Status& what) {
     const bool further = pass.first_layer > 0;
-    const Damage before{what, further ? pass.finest : pass.coarsest + 1, pass.layer + (further ? 0 : 1),
-                        true};
-    Damage& damage = damaged_.try_emplace(payload.patch, before).first->second;
+    const PayloadDamage before{what, further ? pass.finest : pass.coarsest + 1,
+                               pass.layer + (further ? 0 : 1), true};
+    PayloadDamage& damage = damages_->try_emplace(IndexOf(payload.patch), before).first->second;
     if (!further) damage.ends = payload.damaged;
     if (payload.levels.empty()) return;
     damage.level = payload.levels.back().level;
@@ -221,15 +215,15 @@ class PayloadExecution {
   const Requester& requester_;
   PayloadSink* sink_;
   PayloadSource source_;
-  std::map<std::size_t, Damage> damaged_;  ///< by patch
+  PayloadDamages* const damages_;
 };
 
 }  // namespace
 
 Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                       const Requester& requester, PayloadSink* sink, query::Position from,
-                       ReadUsage* usage) {
-  return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, usage).Run(from);
+                       const Requester& requester, PayloadSink* sink, const query::Position& from,
+                       PayloadDamages* damages, ReadUsage* usage) {
+  return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, damages, usage).Run(from);
 }
 
 std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total) { return 2 * ChunkBytes(plan, total); }

@@ -50,12 +50,13 @@ class BlockCutter final : public PatchSink {
     return sink_->ArrayFor(level);
   }
   Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
-    const Box& samples = plan_.patches[index].samples;
+    const query::PlannedPatch& patch = plan_.patches[index];
+    const Box& samples = patch.samples;
     const query::PatchPart part = query::PartOf(plan_.query, level, samples);
     if (part.extent.empty()) return Status::Ok();
     query::CutSamples cut = query::Cut(part, decoded->samples(), LevelBox(samples, decoded->level()),
                                        decoded->level() - level, SizeOf(plan_.type));
-    SampleBlock block{level, part.extent, cut.samples, decoded, index, ShownBy(*decoded)};
+    SampleBlock block{level, part.extent, cut.samples, decoded, index, &patch, ShownBy(*decoded)};
     if (!cut.copy.empty()) block.owner = std::make_shared<const Bytes>(std::move(cut.copy));
     return sink_->Deliver(block);
   }
@@ -90,15 +91,15 @@ class Execution {
     if (filling_) filling_->Stop();
   }
 
-  Status Run(query::Position from) {
+  Status Run(const query::Position& from) {
     coder_ = FindCoder(plan_.coder);
     if (coder_ == nullptr)
       return DataLoss("coder {} is not known; use a newer Quarry", static_cast<int>(plan_.coder));
     const std::vector<Pass> passes = query::MakePasses(plan_);
-    for (std::size_t p = from.pass; p < passes.size(); ++p) {
+    for (std::size_t p = from.pass; p < std::min(passes.size(), from.end_pass); ++p) {
       layer_ = passes[p].layer;
       QUARRY_RETURN_IF_ERROR(StartFilling(plan_.levels[p], p + 1 == passes.size()));
-      QUARRY_RETURN_IF_ERROR(RunPass(passes[p], std::exchange(from.patch, 0)));
+      QUARRY_RETURN_IF_ERROR(RunPass(passes[p], p == from.pass ? from.patch : 0));
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
     return Status::Ok();
@@ -402,13 +403,15 @@ class Execution {
 }  // namespace
 
 Status ExecuteRead(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                   const Requester& requester, BlockSink* sink, query::Position from, ReadUsage* usage) {
+                   const Requester& requester, BlockSink* sink, const query::Position& from,
+                   ReadUsage* usage) {
   BlockCutter cutter(plan, sink);
   return ExecutePatches(dataset, plan, engine, requester, &cutter, from, usage);
 }
 
 Status ExecutePatches(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
-                      const Requester& requester, PatchSink* sink, query::Position from, ReadUsage* usage) {
+                      const Requester& requester, PatchSink* sink, const query::Position& from,
+                      ReadUsage* usage) {
   return Execution(dataset, plan, engine, requester, sink, usage).Run(from);
 }
 

@@ -17,7 +17,8 @@ struct SampleBlock {
   Box extent;        ///< level samples of the whole grid, or multiples of a stride
   ByteSpan samples;  ///< dense, x fastest, native byte order; valid as long as `owner` lives
   std::shared_ptr<const void> owner;
-  std::size_t patch = 0;  ///< number in the plan
+  std::size_t patch = 0;                         ///< number in the answer
+  const query::PlannedPatch* planned = nullptr;  ///< this patch
   /// `level` in the plan's layer; if payload is damaged a rougher layer, or a coarser level with samples
   /// repeated
   query::LevelChoice shown;
@@ -92,17 +93,18 @@ class PatchSink {
 /// The caller has pinned query::PlanMemory, query::DeliveryMemory and what the sink takes.
 ///
 /// @param requester  if it has gone, the read ends with kCancelled
-/// @param from       where to start; what comes before it is left out
+/// @param plan       with its patches in memory: all, or those of a run
+/// @param from       where to start, and to end; what lies outside is left out
 /// @param usage      counts what is read; may be null
 /// @errors kDataLoss: payload is damaged (file, patch, level and bytes in the message), and the question does
 /// not allow that, or no level is undamaged; kResourceExhausted: see PatchStore::Reserve; errors of the sink
 Status ExecuteRead(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                   const Requester& requester, BlockSink* sink, query::Position from = {},
+                   const Requester& requester, BlockSink* sink, const query::Position& from = {},
                    ReadUsage* usage = nullptr);
 
 /// The same, with whole decoded patches instead of the samples of the answer.
 Status ExecutePatches(const Dataset& dataset, const query::ReadPlan& plan, ReadEngine* engine,
-                      const Requester& requester, PatchSink* sink, query::Position from = {},
+                      const Requester& requester, PatchSink* sink, const query::Position& from = {},
                       ReadUsage* usage = nullptr);
 
 }  // namespace quarry

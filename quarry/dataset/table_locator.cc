@@ -99,25 +99,31 @@ MortonRun CodesOf(const PatchGrid& grid, const Rows& rows) {
   return {code(rows.front()), code(rows.back()) + 1};
 }
 
-/// The rows for some positions from the tables of one set of subfiles; exactly one for each position. First
+MortonRun Common(const MortonRun& a, const MortonRun& b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+/// The rows of a range from the tables of one set of subfiles; exactly one for each position. First
 /// the boxes of subfiles, and because these have holes, their pieces of the curve; then the patches. A thin
 /// box takes time for its own patches, not for all of the tables.
 /// @param folder  of the subfiles, for messages
-Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const Box& positions,
+Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const query::PatchRange& range,
                                                   const std::vector<SubfileDescription>& subfiles,
                                                   const TableOf& table_of, const Location& folder) {
   std::vector<query::LocatedPatch> found;
-  found.reserve(static_cast<std::size_t>(positions.volume()));
+  const std::uint64_t wanted = range.count();
+  found.reserve(wanted);
   std::uint64_t last_code = 0;
   std::uint64_t next_rank = 0;
   for (std::size_t s = 0; s < subfiles.size(); ++s) {
     const std::uint64_t rank = next_rank;
     next_rank += subfiles[s].patches;
-    if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), positions).empty()) continue;
-    if (!MortonRuns(positions, CodesOfRanks(grid, rank, next_rank)).Next()) continue;
+    if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), range.positions).empty()) continue;
+    const MortonRun codes = Common(CodesOfRanks(grid, rank, next_rank), range.codes);
+    if (!MortonRuns(range.positions, codes).Next()) continue;
     QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const SubfileTable> table, table_of(s));
     auto row = table->rows.begin();
-    MortonRuns runs(positions, CodesOf(grid, table->rows));
+    MortonRuns runs(range.positions, Common(CodesOf(grid, table->rows), range.codes));
     for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
       for (row = FindCode(grid, row, table->rows.end(), run->begin); row != table->rows.end(); ++row) {
         const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row->patch_index));
@@ -132,9 +138,9 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const B
       }
     }
   }
-  if (found.size() != static_cast<std::size_t>(positions.volume())) {
+  if (found.size() != wanted) {
     return DataLoss("\"{}\" lists {} of the {} patches at positions {}; run \"quarry verify\"", folder,
-                    found.size(), positions.volume(), ToString(positions));
+                    found.size(), wanted, ToString(range.positions));
   }
   return found;
 }
@@ -158,24 +164,24 @@ Result<std::shared_ptr<const StepDescription>> TableLocator::StepWith(std::uint6
 }
 
 Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, std::size_t field_number,
-                                                            const Box& positions) const {
+                                                            const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
   const std::string& name = dataset_.fields[field_number].name;
   return FindRows(
-      grid, positions, description->FindField(name)->subfiles,
+      grid, range, description->FindField(name)->subfiles,
       [&](std::size_t subfile) { return Table(step, field_number, subfile); },
       root_ / format::StepFolder(step) / name);
 }
 
 Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t step, std::size_t field_number,
-                                                                const Box& positions) const {
+                                                                const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
   const auto& mask = description->FindField(dataset_.fields[field_number].name)->mask;
   if (!mask) return std::vector<query::LocatedPatch>();
   return FindRows(
-      grid, positions, mask->subfiles, [&](std::size_t subfile) { return MaskTable(*mask, subfile); },
+      grid, range, mask->subfiles, [&](std::size_t subfile) { return MaskTable(*mask, subfile); },
       root_ / format::MaskFolder(mask->name));
 }
 

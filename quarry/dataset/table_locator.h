@@ -26,9 +26,9 @@ class TableLocator final : public query::PatchLocator {
       : root_(std::move(root)), dataset_(dataset), steps_(std::move(steps)), metadata_(metadata) {}
 
   Result<std::vector<query::LocatedPatch>> Find(std::uint64_t step, std::size_t field_number,
-                                                const Box& positions) const override;
+                                                const query::PatchRange& range) const override;
   Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
-                                                    const Box& positions) const override;
+                                                    const query::PatchRange& range) const override;
 
   /// One subfile's table, checked against its own checksums and against step.json.
   Result<std::shared_ptr<const SubfileTable>> Table(std::uint64_t step, std::size_t field_number,

@@ -137,4 +137,31 @@ void MortonRuns::PushChildren(const Cell& cell) {
   }
 }
 
+std::vector<MortonRun> CutCodes(const Box& box, std::uint64_t most) {
+  std::vector<MortonRun> pieces;
+  std::uint64_t room = 0;
+  MortonRuns runs(box);
+  for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
+    while (run->begin < run->end) {
+      if (room == 0) {
+        pieces.push_back({run->begin, run->begin});
+        room = most;
+      }
+      const std::uint64_t taken = std::min(room, run->end - run->begin);
+      run->begin += taken;
+      room -= taken;
+      pieces.back().end = run->begin;
+    }
+  }
+  return pieces;
+}
+
+std::uint64_t CountCodes(const Box& box, const MortonRun& codes) {
+  if (codes == kAllCodes) return box.empty() ? 0 : static_cast<std::uint64_t>(box.volume());
+  std::uint64_t count = 0;
+  MortonRuns runs(box, codes);
+  for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) count += run->end - run->begin;
+  return count;
+}
+
 }  // namespace quarry

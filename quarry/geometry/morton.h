@@ -33,6 +33,9 @@ struct MortonRun {
   friend bool operator==(const MortonRun&, const MortonRun&) = default;
 };
 
+/// Every code.
+inline constexpr MortonRun kAllCodes{0, std::numeric_limits<std::uint64_t>::max()};
+
 /// The codes of all positions in a box as the fewest runs, ascending, one after the other: no list of them is
 /// made. A thin box has short runs: a plane across x has them of one code, across y of two, across z of four.
 /// @complexity a run takes time in the logarithm of the box's longest side; memory as much
@@ -40,7 +43,7 @@ class MortonRuns {
  public:
   /// @param box    within [0, 2^21) on each axis
   /// @param codes  only codes in this run
-  explicit MortonRuns(const Box& box, MortonRun codes = {0, std::numeric_limits<std::uint64_t>::max()});
+  explicit MortonRuns(const Box& box, MortonRun codes = kAllCodes);
 
   /// Nothing after the last.
   std::optional<MortonRun> Next();
@@ -61,5 +64,12 @@ class MortonRuns {
   std::vector<Cell> cells_;  ///< not visited yet, the next one last
   std::optional<MortonRun> ahead_;
 };
+
+/// The codes of a box in pieces of the curve: each has at most `most` positions of the box, and all but the
+/// last have as many.
+std::vector<MortonRun> CutCodes(const Box& box, std::uint64_t most);
+
+/// Positions of a box whose codes lie in a run.
+std::uint64_t CountCodes(const Box& box, const MortonRun& codes);
 
 }  // namespace quarry

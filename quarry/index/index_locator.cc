@@ -131,30 +131,30 @@ Result<std::shared_ptr<const FieldStepDescription>> IndexLocator::FieldOf(std::u
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, std::size_t field_number,
-                                                            const Box& positions) const {
+                                                            const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const bool current, IsCurrent(step));
-  if (!current) return dataset_->tables().Find(step, field_number, positions);
+  if (!current) return dataset_->tables().Find(step, field_number, range);
   const DatasetDescription& dataset = dataset_->description();
   const FieldDescription& field = dataset.fields[field_number];
   QUARRY_ASSIGN_OR_RETURN(const auto of_step, FieldOf(step, field_number));
   auto found = FindRecords(stored_->patches, PatchKey(step, dataset.NumberOf(field_number), 0), field,
-                           field.layers(), positions, of_step->subfiles);
+                           field.layers(), range, of_step->subfiles);
   if (found.ok()) return found;
   Tell(found.status(), fmt::format("field \"{}\", step {}", field.name, step));
-  return dataset_->tables().Find(step, field_number, positions);
+  return dataset_->tables().Find(step, field_number, range);
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindMask(std::uint64_t step, std::size_t field_number,
-                                                                const Box& positions) const {
+                                                                const query::PatchRange& range) const {
   const FieldDescription& declared = dataset_->description().fields[field_number];
   QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
   if (!field->mask) return std::vector<query::LocatedPatch>();
-  if (!HasMask(*field->mask)) return dataset_->tables().FindMask(step, field_number, positions);
-  auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0), declared, 1, positions,
+  if (!HasMask(*field->mask)) return dataset_->tables().FindMask(step, field_number, range);
+  auto found = FindRecords(stored_->masks, MaskPatchKey(field->mask->name, 0), declared, 1, range,
                            field->mask->subfiles);
   if (found.ok()) return found;
   Tell(found.status(), "mask " + format::MaskText(field->mask->name));
-  return dataset_->tables().FindMask(step, field_number, positions);
+  return dataset_->tables().FindMask(step, field_number, range);
 }
 
 Result<ByteSpan> IndexLocator::ValueOf(const StoredTree& tree, const Bytes& key) const {
@@ -200,16 +200,16 @@ Status IndexLocator::CheckMaskBoxes(const MaskDescription& mask) const {
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
-    const StoredTree& tree, Bytes key, const FieldDescription& field, int layers, const Box& positions,
-    const std::vector<SubfileDescription>& subfiles) const {
+    const StoredTree& tree, Bytes key, const FieldDescription& field, int layers,
+    const query::PatchRange& range, const std::vector<SubfileDescription>& subfiles) const {
   const GridDescription& described = dataset_->description().GridOf(field);
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   const PatchParts parts{described.levels, layers};
   StoredCursor cursor(stored_->pages, tree);
   std::vector<query::LocatedPatch> found;
-  found.reserve(static_cast<std::size_t>(positions.volume()));
+  found.reserve(range.count());
   // Every position of the grid has a record: codes that follow one another are records that do.
-  MortonRuns runs(positions);
+  MortonRuns runs(range.positions, range.codes);
   for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
     for (std::uint64_t code = run->begin; code < run->end; ++code) {
       SetMortonCode(code, &key);

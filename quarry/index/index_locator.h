@@ -33,9 +33,9 @@ class IndexLocator final : public query::PatchLocator {
   ~IndexLocator() override;
 
   Result<std::vector<query::LocatedPatch>> Find(std::uint64_t step, std::size_t field_number,
-                                                const Box& positions) const override;
+                                                const query::PatchRange& range) const override;
   Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
-                                                    const Box& positions) const override;
+                                                    const query::PatchRange& range) const override;
 
   /// The subfiles of a field and step whose boxes meet a box, by their numbers in step.json, ascending: reads
   /// the records of boxes that meet it. For grids whose patches no arithmetic finds ("box, then patch"), and
@@ -66,7 +66,7 @@ class IndexLocator final : public query::PatchLocator {
   /// @param subfiles  that have the patches
   Result<std::vector<query::LocatedPatch>> FindRecords(const StoredTree& tree, Bytes key,
                                                        const FieldDescription& field, int layers,
-                                                       const Box& positions,
+                                                       const query::PatchRange& range,
                                                        const std::vector<SubfileDescription>& subfiles) const;
   /// The record of a step.json for a field. @errors kNotFound: it has none
   Result<std::shared_ptr<const FieldStepDescription>> FieldOf(std::uint64_t step,

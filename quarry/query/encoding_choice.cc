@@ -30,15 +30,6 @@ constexpr double kMessage = 1 << 20;
 /// [bytes] of a tile beside its samples: its place, coder and checksum.
 constexpr double kTile = 32;
 
-/// Samples that a server or client decodes for a level of an answer, those of other steps included.
-double DecodedSamples(const ReadPlan& plan, int level) {
-  double samples = 0;
-  for (const PlannedPatch& patch : plan.patches)
-    samples += static_cast<double>(LevelBox(patch.samples, level).volume()) *
-               static_cast<double>(1 + patch.references.size());
-  return samples;
-}
-
 /// The distance between neighbouring values of a type, where most samples of a range lie: near the geometric
 /// mean of its ends, and near a sixteenth of the larger one in a range around 0.
 double Resolution(DataType type, const Bounds& range) {
@@ -94,7 +85,7 @@ std::uint64_t CodedBytes(const ReadPlan& plan) {
     const auto samples = static_cast<double>(SampleCount(plan.query.box, plan.left_out, level.spacing));
     if (samples == 0) continue;
     const double stored = 2 * ErrorOfSamples(plan, level.layer) + resolution;
-    const double bits = 8 * payload / DecodedSamples(plan, level.level);
+    const double bits = 8 * payload / plan.totals.levels[i].samples;
     bytes += samples / 8 * BitsAt(bits, stored, 2 * errors[i].coding + resolution, most) +
              kTile * std::ceil(samples / static_cast<double>(kMaxTileSamples));
   }
@@ -106,8 +97,8 @@ EncodingChoice ChooseEncoding(const ReadPlan& plan, const Ends& ends) {
   const CoderTraits& tile = TileCoder(plan.type, plan.coder, CodedErrors(plan, {}).back().coding).traits();
   const PatchCoder* const coder = FindCoder(plan.coder);
   const double decode_ns = coder != nullptr ? coder->traits().decode_ns : CoderTraits().decode_ns;
-  const double decoded = DecodedSamples(plan, plan.query.level) * static_cast<double>(SizeOf(plan.type)) *
-                         (plan.query.layer + 1);
+  const double decoded =
+      plan.totals.levels.back().samples * static_cast<double>(SizeOf(plan.type)) * (plan.query.layer + 1);
   const auto samples = static_cast<double>(cost.reply_bytes);
   const double serving =
       (1 - ends.decoded) * (SecondsOf(decoded, decode_ns) + decoded * kKeep) / ends.threads;

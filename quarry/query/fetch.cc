@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "quarry/query/encoding_choice.h"
 #include "quarry/query/patch_rows.h"
-#include "quarry/query/question_rules.h"
 
 namespace quarry::query {
 namespace {
@@ -48,7 +46,12 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
   }
 }
 
-/// Coarse to fine in the first layer, then the finest level in each layer after it; without batches.
+std::size_t LevelCount(const Piece& piece) {
+  return static_cast<std::size_t>(piece.coarsest) + 1 - static_cast<std::size_t>(piece.finest);
+}
+
+}  // namespace
+
 std::vector<Pass> PassesOf(const ReadPlan& plan) {
   const Query& query = plan.query;
   std::vector<Pass> passes;
@@ -60,52 +63,6 @@ std::vector<Pass> PassesOf(const ReadPlan& plan) {
   for (int layer = query.first_layer + 1; layer <= query.layer; ++layer)
     passes.push_back({plan.dataset_levels - 1, query.level, layer, layer, {}});
   return passes;
-}
-
-/// The fetch of a whole batch, when nothing is in memory yet.
-Fetch WholeFetch(const ReadPlan& plan, const Pass& pass, const Batch& batch) {
-  std::vector<Piece> pieces;
-  pieces.reserve(batch.patch_count);
-  for (std::size_t i = batch.first_patch; i < batch.end(); ++i)
-    pieces.push_back(pass.PieceOf(i, plan.patches[i]));
-  return PlanFetch(plan, std::move(pieces), pass.layer);
-}
-
-LevelExtent DescribePass(const ReadPlan& plan, const Pass& pass) {
-  const int level = pass.finest;
-  LevelExtent described;
-  described.level = level;
-  described.layer = pass.layer;
-  described.spacing = SpacingAt(plan.query.target, level);
-  described.extent = SpacedBox(plan.query.box, described.spacing);
-  double valid = 0;
-  double covered = 0;
-  for (std::size_t i = 0; i < plan.patches.size(); ++i) {
-    const PlannedPatch& patch = plan.patches[i];
-    const format::LevelEntry& entry = EntryOf(patch.entry, plan.parts, pass.layer, level);
-    described.max_error = std::max(described.max_error, entry.max_error);
-    valid += static_cast<double>(patch.entry.patch.valid);
-    covered += static_cast<double>(patch.entry.patch.valid) * static_cast<double>(entry.coverage);
-    described.bytes += PayloadBytes(plan, pass.PieceOf(i, patch), pass.layer);
-  }
-  described.coverage = valid > 0 ? covered / valid : 1;
-  return described;
-}
-
-std::size_t LevelsOf(const Piece& piece) {
-  return static_cast<std::size_t>(piece.coarsest) + 1 - static_cast<std::size_t>(piece.finest);
-}
-
-}  // namespace
-
-std::uint64_t PayloadAt(const ReadPlan& plan, int level) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < plan.patches.size(); ++i) {
-    const Box part = Intersect(plan.query.box, plan.patches[i].samples);
-    if (SpacedBox(part, SpacingAt(plan.query.target, level)).empty()) continue;
-    bytes += PayloadBytes(plan, {i, plan.dataset_levels - 1, level}, plan.query.layer);
-  }
-  return bytes;
 }
 
 std::vector<Pass> MakePasses(const ReadPlan& plan) {
@@ -133,7 +90,7 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
     std::size_t payloads = patch.mask ? per_level : per_level - 1;
     for (const ReferredPatch& reference : patch.references)
       payloads += reference.mask ? per_level : per_level - 1;
-    most_wanted += LevelsOf(piece) * payloads;
+    most_wanted += LevelCount(piece) * payloads;
   }
   wanted.reserve(most_wanted);
   const auto want = [&](FileNumber file, const format::LevelEntry& payload, Slice* slice) {
@@ -142,7 +99,7 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {
   for (std::size_t i = 0; i < fetch.pieces.size(); ++i) {
     const Piece& piece = fetch.pieces[i];
     const PlannedPatch& patch = plan.patches[piece.patch];
-    fetch.slices[i].resize((1 + patch.references.size()) * LevelsOf(piece) * per_level);
+    fetch.slices[i].resize((1 + patch.references.size()) * LevelCount(piece) * per_level);
     const auto want_levels = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask,
                                  std::size_t number, std::size_t step) {
       for (int level = piece.finest; level <= piece.coarsest; ++level) {
@@ -178,30 +135,6 @@ std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece, int layer) 
   add(patch.entry, patch.mask);
   for (const ReferredPatch& reference : patch.references) add(reference.entry, reference.mask);
   return bytes;
-}
-
-std::vector<LevelExtent> DescribeLevels(const ReadPlan& plan) {
-  std::vector<LevelExtent> levels;
-  for (const Pass& pass : PassesOf(plan)) levels.push_back(DescribePass(plan, pass));
-  return levels;
-}
-
-Cost CostOf(const ReadPlan& plan) {
-  Cost cost;
-  cost.patches = plan.patches.size();
-  for (const LevelExtent& level : plan.levels) {
-    cost.bytes += level.bytes;
-    cost.reply_bytes += SampleCount(plan.query.box, plan.left_out, level.spacing) * SizeOf(plan.type);
-  }
-  for (const Pass& pass : MakePasses(plan)) {
-    for (const Batch& batch : pass.batches) {
-      const Fetch fetch = WholeFetch(plan, pass, batch);
-      cost.reads += fetch.ranges.size();
-      cost.bytes_read += fetch.bytes();
-    }
-  }
-  cost.coded_bytes = CodedBytes(plan);
-  return cost;
 }
 
 }  // namespace quarry::query

@@ -5,7 +5,7 @@
 
 #include "quarry/query/read_plan.h"
 
-/// From a plan to the reads that bring its payload, and their cost.
+/// From a plan to the reads that bring its payload.
 namespace quarry::query {
 
 /// Which file of a read: a subfile of the field, or one of its mask.
@@ -105,6 +105,10 @@ struct Wanted {
   Slice* slice;
 };
 
+/// The delivered levels without batches: coarse to fine in the first layer, then the finest level in each
+/// layer after it.
+std::vector<Pass> PassesOf(const ReadPlan& plan);
+
 /// The batches of each delivered level, in order. The cost assumes that they are fetched one after the
 /// other.
 std::vector<Pass> MakePasses(const ReadPlan& plan);
@@ -116,14 +120,5 @@ Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer);
 /// Payload of a piece with all that it refers to, masks included, without the gaps.
 /// @param layer  the last
 std::uint64_t PayloadBytes(const ReadPlan& plan, const Piece& piece, int layer);
-
-/// [bytes] payload, masks included, of an answer at one level alone.
-std::uint64_t PayloadAt(const ReadPlan& plan, int level);
-
-/// The levels that a plan delivers, in order, each with its error and its payload.
-std::vector<LevelExtent> DescribeLevels(const ReadPlan& plan);
-
-/// @param plan  with its levels
-Cost CostOf(const ReadPlan& plan);
 
 }  // namespace quarry::query

@@ -14,11 +14,6 @@ std::uint64_t DecodedBytes(std::uint64_t samples, DataType type, bool masked) {
   return samples * (masked ? 2 * SizeOf(type) + 1 : SizeOf(type));
 }
 
-std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
-  const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
-  return DecodedBytes(samples, plan.type, patch.mask != nullptr);
-}
-
 /// Overhead of the C library for an allocation.
 constexpr std::uint64_t kAllocation = 16;
 /// Memory of a plan without patches: its names, levels, passes and open files.
@@ -61,6 +56,11 @@ std::uint64_t FetchMemory(std::uint64_t patches, const PatchParts& parts, bool m
 
 }  // namespace
 
+std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level) {
+  const auto samples = static_cast<std::uint64_t>(LevelBox(patch.samples, level).volume());
+  return DecodedBytes(samples, plan.type, patch.mask != nullptr);
+}
+
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Piece& piece) {
   return PayloadBytes(plan, piece, plan.query.layer) + PieceMemory(plan, piece);
 }
@@ -72,10 +72,7 @@ std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch) {
 }
 
 std::uint64_t DeliveryMemory(const ReadPlan& plan) {
-  std::uint64_t largest = 0;
-  for (const PlannedPatch& patch : plan.patches)
-    largest = std::max(largest, DecodedBytes(plan, patch, plan.query.level));
-  return DeliveredForms(plan.query) * largest;
+  return DeliveredForms(plan.query) * plan.totals.largest_decoded;
 }
 
 std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& query) {
@@ -91,8 +88,15 @@ std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query)
   return grid.ok() ? static_cast<std::uint64_t>(grid->PatchesMeeting(query.box).volume()) : 0;
 }
 
+bool PlansInRuns(const Query& query, std::uint64_t patches) {
+  return query.run_patches > 0 && patches > query.run_patches && !query.focus && !query.values &&
+         !query.only_patches;
+}
+
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
-  const std::uint64_t patches = MostPatches(dataset, query);
+  const std::uint64_t all = MostPatches(dataset, query);
+  const bool in_runs = PlansInRuns(query, all);
+  const std::uint64_t patches = in_runs ? query.run_patches : all;
   const FieldDescription& field = dataset.fields[query.field_number];
   const PatchParts parts{dataset.GridOf(field).levels, field.layers()};
   // All other steps that are needed may have missing samples.
@@ -104,12 +108,14 @@ std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& que
   if (query.values) each += kLeftOutBytes;
   if (query.only_patches) each += sizeof(std::uint64_t);
   const auto steps = 1 + static_cast<std::uint64_t>(field.keyframe);
-  return kPlanObjects + steps * (patches * each + FetchMemory(patches, parts, masked));
+  const std::uint64_t runs = in_runs ? 2 * (all / patches + 1) * sizeof(PatchRun) : 0;  // a list that grows
+  return kPlanObjects + runs + steps * (patches * each + FetchMemory(patches, parts, masked));
 }
 
 std::uint64_t PlanMemory(const ReadPlan& plan) {
   const std::size_t steps = 1 + plan.references.steps.size();
   const bool masked = plan.query.mask != 0 || steps > 1;
+  if (!plan.runs.empty()) return kPlanObjects + plan.runs.capacity() * sizeof(PatchRun) + plan.run_memory;
   constexpr std::uint64_t kFillingState = 1;  // state of a patch while an array is filled
   std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
                         plan.left_out.size() * kLeftOutBytes;

@@ -8,6 +8,9 @@
 /// Upper bounds of the memory that a plan and its execution take.
 namespace quarry::query {
 
+/// Memory of the decoded samples of a patch at a level, with those that are missing.
+std::uint64_t DecodedBytes(const ReadPlan& plan, const PlannedPatch& patch, int level);
+
 /// Upper bound of the memory to read a fetch and to decode its pieces.
 std::uint64_t DecodeMemory(const ReadPlan& plan, const Fetch& fetch);
 /// The same for a piece alone.
@@ -21,8 +24,11 @@ std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& que
 
 /// Upper bound of the patches of a plan, from the geometry alone.
 std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query);
+/// Whether a plan of so many patches leaves them to be found again, run by run. An order by distance, samples
+/// that are left out, and points need all patches at once.
+bool PlansInRuns(const Query& query, std::uint64_t patches);
 /// Upper bound of the memory that MakePlan takes, from the geometry alone: so much is pinned before a patch
-/// is located.
+/// is located. Of a plan in runs, also what planning and executing each of them takes.
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query);
 /// Upper bound of the memory of a plan, and of its fetches while it is executed.
 std::uint64_t PlanMemory(const ReadPlan& plan);

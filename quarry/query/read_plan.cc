@@ -1,9 +1,6 @@
 #include "quarry/query/read_plan.h"
 
 #include <algorithm>
-#include <span>
-
-#include "quarry/base/checksum.h"
 
 namespace quarry::query {
 
@@ -16,8 +13,7 @@ AnswerHeader HeaderOf(const ReadPlan& plan) {
   header.cost = plan.cost;
   header.left_out = plan.left_out;
   header.layer = plan.query.layer;
-  header.may_miss =
-      std::ranges::any_of(plan.patches, [](const PlannedPatch& patch) { return patch.mask != nullptr; });
+  header.may_miss = plan.totals.masked;
   return header;
 }
 
@@ -26,9 +22,8 @@ void BeginWith(std::size_t start, ReadPlan* plan) {
   std::rotate(begin, begin + static_cast<std::ptrdiff_t>(start), plan->patches.end());
 }
 
-std::uint64_t Fingerprint(const ReadPlan& plan) {
-  StreamingChecksum checksum;
-  const auto add = [&](const auto& value) { checksum.Update(std::as_bytes(std::span(&value, 1))); };
+FingerprintSum::FingerprintSum(const ReadPlan& plan) {
+  const auto add = [&](const auto& value) { checksum_.Update(std::as_bytes(std::span(&value, 1))); };
   add(plan.type);
   for (const LevelExtent& level : plan.levels) {
     add(level.level);
@@ -37,7 +32,11 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
     add(level.spacing);
   }
   for (const Box& box : plan.left_out) add(box);
-  for (const PlannedPatch& patch : plan.patches) {
+}
+
+void FingerprintSum::Add(std::span<const PlannedPatch> patches) {
+  const auto add = [&](const auto& value) { checksum_.Update(std::as_bytes(std::span(&value, 1))); };
+  for (const PlannedPatch& patch : patches) {
     add(patch.entry.patch.patch_index);
     const auto add_rows = [&](const LocatedPatch& entry, const std::shared_ptr<const LocatedPatch>& mask) {
       for (const format::LevelEntry& level : entry.patch.levels) add(level.checksum);
@@ -47,7 +46,13 @@ std::uint64_t Fingerprint(const ReadPlan& plan) {
     add_rows(patch.entry, patch.mask);
     for (const ReferredPatch& reference : patch.references) add_rows(reference.entry, reference.mask);
   }
-  return checksum.Finish();
+}
+
+std::uint64_t Fingerprint(const ReadPlan& plan) {
+  if (!plan.runs.empty()) return plan.fingerprint;
+  FingerprintSum sum(plan);
+  sum.Add(plan.patches);
+  return sum.Finish();
 }
 
 }  // namespace quarry::query

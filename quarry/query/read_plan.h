@@ -5,9 +5,11 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "quarry/base/checksum.h"
 #include "quarry/codec/coder.h"
 #include "quarry/description.h"
 #include "quarry/query/patch_locator.h"
@@ -15,6 +17,9 @@
 
 /// A question and the patches that answer it, before any payload is read.
 namespace quarry::query {
+
+/// Patches of a run, where nobody asks for another number: some megabytes of rows.
+inline constexpr std::size_t kRunPatches = 8192;
 
 /// One question, already resolved against a dataset.
 struct Query {
@@ -33,6 +38,7 @@ struct Query {
   std::optional<Bounds> values;                ///< patches that hold none of them are left out
   bool allow_damage = false;                   ///< otherwise damage is an error
   std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
+  std::size_t run_patches = 0;  ///< patches of a plan that are in memory at a time; 0: all
 };
 
 /// How far an answer was delivered.
@@ -40,6 +46,7 @@ struct Position {
   std::size_t pass = 0;   ///< levels, and layers of the last one, that were delivered
   std::size_t patch = 0;  ///< patches of the plan that were delivered of the next
   std::size_t start = 0;  ///< the patch of the plan with which each level begins; those before it come last
+  std::size_t end_pass = std::numeric_limits<std::size_t>::max();  ///< no pass from here on is wanted
 };
 
 /// The same patch at another step.
@@ -80,6 +87,37 @@ struct RecordedRange {
   Bounds inside = all;                                   ///< patches that lie in it
 };
 
+/// Sums over the patches of a plan. Those of two runs add up.
+struct PlanTotals {
+  /// At a level that the plan delivers, in its layer.
+  struct OfLevel {
+    double max_error = 0;
+    double valid = 0;    ///< level-0 samples
+    double covered = 0;  ///< those of them that the level can show
+    double samples = 0;  ///< decoded, those of other steps included
+    std::uint64_t bytes = 0;
+  };
+
+  std::size_t patches = 0;
+  bool masked = false;                ///< some have a mask
+  std::vector<OfLevel> levels;        ///< in the order of the plan's levels
+  std::vector<double> layer_errors;   ///< [layer] largest recorded error at level 0
+  std::vector<std::uint64_t> alone;   ///< [level] payload of an answer at this level alone
+  std::uint64_t largest_payload = 0;  ///< [bytes] that a patch adds to a level of the answer
+  std::uint64_t largest_decoded = 0;  ///< [bytes] decoded samples of a patch
+  std::uint64_t reads = 0;
+  std::uint64_t bytes_read = 0;
+
+  PlanTotals& operator+=(const PlanTotals& other);
+};
+
+/// Patches of a plan that are found and planned together.
+struct PatchRun {
+  MortonRun codes;
+  std::size_t first = 0;  ///< number in the plan
+  std::size_t count = 0;
+};
+
 struct ReadPlan {
   Query query;  ///< with the level that was chosen
   std::string field;
@@ -91,10 +129,14 @@ struct ReadPlan {
   std::vector<LevelExtent> levels;    ///< to deliver, coarsest first, then roughest first
   std::vector<PlannedPatch> patches;  ///< in Morton order or by distance from the focus, see BeginWith; only
                                       ///< those that hold a sample of the answer at the finest level
+  std::vector<PatchRun> runs;         ///< otherwise `patches` has none, and PlanRun finds those of each run
+  std::uint64_t run_memory = 0;       ///< [bytes] to plan and execute a run
+  PlanTotals totals;                  ///< over all patches
   References references;              ///< references of all patches together
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Cost cost;
-  RecordedRange recorded;  ///< range of the valid original samples
+  RecordedRange recorded;         ///< range of the valid original samples
+  std::uint64_t fingerprint = 0;  ///< of a plan in runs, see Fingerprint
 };
 
 /// The header that comes before the samples.
@@ -102,6 +144,18 @@ AnswerHeader HeaderOf(const ReadPlan& plan);
 
 /// Has an answer begin with this patch, and those before it come last.
 void BeginWith(std::size_t start, ReadPlan* plan);
+
+/// Adds patches to the fingerprint of a plan.
+class FingerprintSum {
+ public:
+  /// @param plan  with its levels, of which only the extents count, and the samples that are left out
+  explicit FingerprintSum(const ReadPlan& plan);
+  void Add(std::span<const PlannedPatch> patches);
+  std::uint64_t Finish() const { return checksum_.Finish(); }
+
+ private:
+  StreamingChecksum checksum_;
+};
 
 /// Equal for plans whose answers are equal, byte for byte and in the same order: a digest of the parts of the
 /// question that shape the answer, and of the stored checksums of all payload.

@@ -13,12 +13,12 @@ class ReferenceSearch {
  public:
   /// @param most  steps that a step may need
   ReferenceSearch(const PatchLocator& locator, const FindReferences& find, const Query& query,
-                  const PatchGrid& grid, int most)
+                  const PatchRange& range, const PatchGrid& grid, int most)
       : locator_(locator),
         find_(find),
         query_(query),
         grid_(grid),
-        positions_(grid.PatchesMeeting(query.box)),
+        range_(range),
         most_(static_cast<std::size_t>(most)) {}
 
   Result<FoundReferences> Run(const std::vector<LocatedPatch>& entries) {
@@ -75,11 +75,11 @@ class ReferenceSearch {
   Status Locate(std::size_t place) {
     Node& node = nodes_[place];
     QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> entries,
-                            locator_.Find(node.step.step, query_.field_number, positions_));
+                            locator_.Find(node.step.step, query_.field_number, range_));
     std::map<std::uint64_t, LocatedPatch> masks;
     if (node.step.mask != 0) {
       QUARRY_ASSIGN_OR_RETURN(std::vector<LocatedPatch> rows,
-                              locator_.FindMask(node.step.step, query_.field_number, positions_));
+                              locator_.FindMask(node.step.step, query_.field_number, range_));
       for (LocatedPatch& row : rows) {
         if (row.patch.payload_bytes() > 0) masks.emplace(row.patch.patch_index, std::move(row));
       }
@@ -115,7 +115,7 @@ class ReferenceSearch {
   const FindReferences& find_;
   const Query& query_;
   const PatchGrid& grid_;
-  const Box positions_;
+  const PatchRange& range_;
   const std::size_t most_;
   std::vector<Node> nodes_;  ///< that of the query last
   std::map<std::uint64_t, std::size_t> places_;
@@ -125,9 +125,9 @@ class ReferenceSearch {
 }  // namespace
 
 Result<FoundReferences> FollowReferences(const PatchLocator& locator, const FindReferences& find,
-                                         const Query& query, const PatchGrid& grid, int most,
-                                         const std::vector<LocatedPatch>& entries) {
-  return ReferenceSearch(locator, find, query, grid, most).Run(entries);
+                                         const Query& query, const PatchRange& range, const PatchGrid& grid,
+                                         int most, const std::vector<LocatedPatch>& entries) {
+  return ReferenceSearch(locator, find, query, range, grid, most).Run(entries);
 }
 
 ReferenceGraph GraphOf(const ReadPlan& plan, const PlannedPatch& patch) {

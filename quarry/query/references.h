@@ -24,12 +24,13 @@ struct FoundReferences {
 };
 
 /// Finds what patches refer to, directly and by way of others.
+/// @param range    that has the patches
 /// @param most     steps that a step may need
 /// @param entries  the patches of the query
 /// @errors those of PatchLocator::Find; kDataLoss: field and mask do not match, or references do not end
 Result<FoundReferences> FollowReferences(const PatchLocator& locator, const FindReferences& find,
-                                         const Query& query, const PatchGrid& grid, int most,
-                                         const std::vector<LocatedPatch>& entries);
+                                         const Query& query, const PatchRange& range, const PatchGrid& grid,
+                                         int most, const std::vector<LocatedPatch>& entries);
 
 /// In which order a patch and what it refers to are decoded: its references as they are, then itself.
 ReferenceGraph GraphOf(const ReadPlan& plan, const PlannedPatch& patch);

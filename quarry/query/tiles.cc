@@ -24,10 +24,7 @@ double CeilDivide(std::int64_t value, std::int64_t by) { return static_cast<doub
 }  // namespace
 
 double ErrorOfSamples(const ReadPlan& plan, int layer) {
-  double error = 0;
-  for (const PlannedPatch& patch : plan.patches)
-    error = std::max(error, patch.entry.patch.levels[plan.parts.Of(layer, 0)].max_error);
-  return error;
+  return plan.totals.layer_errors[static_cast<std::size_t>(layer)];
 }
 
 std::vector<CodedError> CodedErrors(const ReadPlan& plan, const Recode& recode) {

@@ -35,6 +35,7 @@ struct ReadSession::Takes {
   bool delivers = false;
   std::uint64_t besides = 0;   ///< [bytes] of what receives it
   AnswerSink* sink = nullptr;  ///< receives the answer to a read
+  bool in_runs = true;         ///< patches may come run by run
 };
 
 namespace {
@@ -48,36 +49,88 @@ Status NotTheSame() {
       "the query or its data have changed since the answer began; ask again from the start");
 }
 
+/// A run of a plan, and its place in a level of the answer.
+struct PlaceOfRun {
+  std::size_t first_patch = 0;
+  bool begins = true;  ///< nothing of the level was delivered before
+  bool ends = true;    ///< nothing of it comes after
+};
+
 /// Passes on the samples of a read, and tells the caller of damage.
 class ReportingBlockSink final : public BlockSink {
  public:
   ReportingBlockSink(BlockSink* sink, RequestControl* control) : sink_(sink), control_(control) {}
+  void BeginRun(const PlaceOfRun& place) { place_ = place; }
+
   Result<std::optional<SampleArray>> ArrayFor(const query::LevelExtent& level) override {
-    return sink_->ArrayFor(level);
+    if (place_.begins) {
+      QUARRY_ASSIGN_OR_RETURN(array_, sink_->ArrayFor(level));
+    }
+    return array_;
   }
-  Status Deliver(const SampleBlock& block) override { return sink_->Deliver(block); }
+  Status Deliver(const SampleBlock& block) override {
+    SampleBlock placed = block;
+    placed.patch += place_.first_patch;
+    return sink_->Deliver(placed);
+  }
   Status Filled(int level, const Box& extent, const query::LevelChoice& shown) override {
     return sink_->Filled(level, extent, shown);
   }
-  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+  Status LevelEnd(const query::LevelExtent& level) override {
+    return place_.ends ? sink_->LevelEnd(level) : Status::Ok();
+  }
   void Damaged(const Status& what) override { control_->Damaged(what); }
 
  private:
   BlockSink* const sink_;
   RequestControl* const control_;
+  PlaceOfRun place_;
+  std::optional<SampleArray> array_;  ///< of the level
 };
 
 class ReportingPayloadSink final : public PayloadSink {
  public:
   ReportingPayloadSink(PayloadSink* sink, RequestControl* control) : sink_(sink), control_(control) {}
-  Status Deliver(const StoredPayload& payload) override { return sink_->Deliver(payload); }
-  Status LevelEnd(const query::LevelExtent& level) override { return sink_->LevelEnd(level); }
+  void BeginRun(const PlaceOfRun& place) { place_ = place; }
+
+  Status Deliver(const StoredPayload& payload) override {
+    StoredPayload placed = payload;
+    placed.patch += place_.first_patch;
+    return sink_->Deliver(placed);
+  }
+  Status LevelEnd(const query::LevelExtent& level) override {
+    return place_.ends ? sink_->LevelEnd(level) : Status::Ok();
+  }
   void Damaged(const Status& what) override { control_->Damaged(what); }
 
  private:
   PayloadSink* const sink_;
   RequestControl* const control_;
+  PlaceOfRun place_;
 };
+
+/// Executes a plan from a position on: at once, or level by level, run by run.
+/// @param execute  takes the plan, the part of it to execute, and the place of the run
+template <typename Execute>
+Status ExecuteRuns(const OpenedDataset& opened, const query::ReadPlan& plan, const query::Position& from,
+                   const Execute& execute) {
+  if (plan.runs.empty()) return execute(plan, from, PlaceOfRun{});
+  for (std::size_t pass = from.pass; pass < plan.levels.size(); ++pass) {
+    const std::size_t delivered = pass == from.pass ? from.patch : 0;
+    bool begins = true;
+    for (const query::PatchRun& run : plan.runs) {
+      const bool ends = &run == &plan.runs.back();
+      if (run.first + run.count <= delivered && !ends) continue;
+      QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan part,
+                              opened.dataset->PlanRun(plan, run, opened.index.get()));
+      const std::size_t skipped = std::min(run.count, delivered - std::min(delivered, run.first));
+      QUARRY_RETURN_IF_ERROR(
+          execute(part, query::Position{pass, skipped, 0, pass + 1}, PlaceOfRun{run.first, begins, ends}));
+      begins = false;
+    }
+  }
+  return Status::Ok();
+}
 
 query::AnswerHeader NumberedHeader(const query::ReadPlan& plan, std::size_t number, std::size_t count) {
   query::AnswerHeader header = query::HeaderOf(plan);
@@ -139,7 +192,8 @@ std::uint64_t ReadSession::Likely(const Dataset& dataset, const query::Query& qu
 Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& opened,
                                                         const query::ReadRequest& question,
                                                         const Takes& takes, RequestControl* control) {
-  QUARRY_ASSIGN_OR_RETURN(const query::Query query, opened.dataset->Resolve(question));
+  QUARRY_ASSIGN_OR_RETURN(query::Query query, opened.dataset->Resolve(question));
+  if (takes.in_runs) query.run_patches = run_patches_;
   const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
@@ -164,8 +218,10 @@ Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest&
   QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store()->Pin(kept + planning, RequesterOf(control)));
   for (std::size_t i = 0; i < series.size(); ++i) {
     if (control->Cancelled()) return PlanningCancelled();
+    QUARRY_ASSIGN_OR_RETURN(query::Query query, series.opened->dataset->Resolve(series.Question(i)));
+    query.run_patches = run_patches_;
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan,
-                            series.opened->dataset->Plan(series.Question(i), series.opened->index.get()));
+                            series.opened->dataset->Plan(query, series.opened->index.get()));
     QUARRY_RETURN_IF_ERROR(sink->Add(*series.opened->dataset, plan, NumberedHeader(plan, i, series.size())));
   }
   (void)memory.Resize(kept);  // smaller
@@ -178,7 +234,8 @@ Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::ui
   const Dataset& dataset = *series.opened->dataset;
   std::uint64_t largest = 0;
   for (std::size_t i = 0; i < series.size(); ++i) {
-    QUARRY_ASSIGN_OR_RETURN(const query::Query query, dataset.Resolve(series.Question(i)));
+    QUARRY_ASSIGN_OR_RETURN(query::Query query, dataset.Resolve(series.Question(i)));
+    query.run_patches = run_patches_;
     largest = std::max(largest, query::PlanningMemory(dataset.description(), query));
     *patches = query::MostPatches(dataset.description(), query);
   }
@@ -205,12 +262,12 @@ Result<ResumePoint> ReadSession::Settle(const Dataset& dataset, const ResumePoin
   // A focus is an order that the caller wants. Payload does not go through the store.
   const bool ordered = plan->query.focus || takes.sink->needs_first_patch() || takes.sink->takes_payload();
   if (!begun && !ordered) point.position.start = BestStart(dataset, *plan, store(), requester);
-  if (point.position.start > plan->patches.size()) return NotTheSame();
+  if (point.position.start > (plan->runs.empty() ? plan->patches.size() : 0)) return NotTheSame();
   query::BeginWith(point.position.start, plan);
   point.fingerprint = query::Fingerprint(*plan);
   if (begun && point.fingerprint != asked.fingerprint) return NotTheSame();
   const bool inside =
-      point.position.pass <= plan->levels.size() && point.position.patch <= plan->patches.size();
+      point.position.pass <= plan->levels.size() && point.position.patch <= plan->totals.patches;
   return inside ? Result<ResumePoint>(point) : NotOurPosition();
 }
 
@@ -229,12 +286,21 @@ Status ReadSession::Deliver(const Series& series, std::size_t number, const quer
                    NumberedHeader(plan, number, series.size()), from, usage, cost, dataset, compute}));
   if (BlockSink* const* blocks = std::get_if<BlockSink*>(&taker)) {
     ReportingBlockSink reporting(*blocks, control);
-    QUARRY_RETURN_IF_ERROR(
-        ExecuteRead(dataset, plan, &engine_, requester, &reporting, from.position, &usage));
+    const auto execute = [&](const query::ReadPlan& part, const query::Position& at,
+                             const PlaceOfRun& place) {
+      reporting.BeginRun(place);
+      return ExecuteRead(dataset, part, &engine_, requester, &reporting, at, &usage);
+    };
+    QUARRY_RETURN_IF_ERROR(ExecuteRuns(*series.opened, plan, from.position, execute));
   } else {
     ReportingPayloadSink reporting(std::get<PayloadSink*>(taker), control);
-    QUARRY_RETURN_IF_ERROR(
-        ExecutePayloads(dataset, plan, &engine_, requester, &reporting, from.position, &usage));
+    PayloadDamages damages;
+    const auto execute = [&](const query::ReadPlan& part, const query::Position& at,
+                             const PlaceOfRun& place) {
+      reporting.BeginRun(place);
+      return ExecutePayloads(dataset, part, &engine_, requester, &reporting, at, &damages, &usage);
+    };
+    QUARRY_RETURN_IF_ERROR(ExecuteRuns(*series.opened, plan, from.position, execute));
   }
   control->CountPatches(plan.cost.patches);
   return Status::Ok();
@@ -250,7 +316,7 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
     QUARRY_RETURN_IF_ERROR(
         control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
-  const Takes takes{true, sink->memory(), sink};
+  const Takes takes{true, sink->memory(), sink, true};
   for (std::size_t i = from.answers; i < series.size(); ++i) {
     QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;
@@ -278,8 +344,9 @@ Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& datas
   PatchStore::Memory answer_memory;
   query::StatisticsAnswer answer;
   {
-    QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*opened, query::SamplesOf(request),
-                                                     {true, query::StatisticsAccumulator::kMemory}, control));
+    QUARRY_ASSIGN_OR_RETURN(
+        auto planned, PlanPinned(*opened, query::SamplesOf(request),
+                                 {true, query::StatisticsAccumulator::kMemory, nullptr, false}, control));
     const query::ReadPlan& plan = planned.value;
     // No samples are delivered.
     QUARRY_RETURN_IF_ERROR(
@@ -308,8 +375,9 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   const auto need = [&](const query::PointsPlan& made) {
     return query::PlanMemory(made.read) + query::DeliveryMemory(made.read) + points;
   };
-  QUARRY_ASSIGN_OR_RETURN(auto planned, MakePinned(store(), Likely(*opened->dataset, query, {true, points}),
-                                                   requester, plan, need));
+  QUARRY_ASSIGN_OR_RETURN(auto planned,
+                          MakePinned(store(), Likely(*opened->dataset, query, {true, points, nullptr, false}),
+                                     requester, plan, need));
   const query::Cost cost = planned.value.cost_only ? query::Cost{} : planned.value.read.cost;
   QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(

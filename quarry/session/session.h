@@ -149,8 +149,10 @@ class ReadSession {
   /// @param source  outlives the session
   /// @param store   the memory of all requests together
   /// @param threads  see ReadEngine
-  ReadSession(DatasetSource* source, std::shared_ptr<PatchStore> store, int threads)
-      : source_(source), engine_(std::move(store), threads) {}
+  /// @param run_patches  see query::Query: larger answers are planned run by run
+  ReadSession(DatasetSource* source, std::shared_ptr<PatchStore> store, int threads,
+              std::size_t run_patches = query::kRunPatches)
+      : source_(source), engine_(std::move(store), threads), run_patches_(run_patches) {}
 
   PatchStore* store() const { return engine_.store.get(); }
   /// Threads that decode.
@@ -204,6 +206,7 @@ class ReadSession {
 
   DatasetSource* const source_;
   ReadEngine engine_;
+  const std::size_t run_patches_;
 };
 
 }  // namespace quarry

@@ -66,7 +66,8 @@ void AskEverything(std::shared_ptr<const OpenedDataset> opened, std::shared_ptr<
   constexpr std::size_t kFields = 3;
   constexpr std::size_t kSteps = 3;
   OnlyOne source(opened);
-  ReadSession session(&source, std::move(store), 1);
+  constexpr std::size_t kRun = 5;  // patches; questions with values are planned at once
+  ReadSession session(&source, std::move(store), 1, kRun);
   Control control;
   const Dataset& dataset = *opened->dataset;
   const DatasetDescription& description = dataset.description();

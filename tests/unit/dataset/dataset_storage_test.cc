@@ -612,7 +612,9 @@ TEST_F(DatasetStorageTest, TheCostIsWhatIsReadWhereMemoryIsPlentiful) {
       ReadEngine plentiful(std::uint64_t{64} << 30, 2);
       faulty->ForgetCalls();
       IgnoringPayloadSink payload_sink;
-      ASSERT_TRUE(ExecutePayloads(*dataset, plan, &plentiful, kNever, &payload_sink).ok());
+      PayloadDamages damages;
+      ASSERT_TRUE(
+          ExecutePayloads(*dataset, plan, &plentiful, kNever, &payload_sink, {}, &damages, nullptr).ok());
       EXPECT_EQ(TrafficOf(*faulty).reads, plan.cost.reads);
       EXPECT_EQ(TrafficOf(*faulty).bytes, plan.cost.bytes_read);
     }

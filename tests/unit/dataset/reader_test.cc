@@ -29,7 +29,7 @@ class Collector : public BlockSink {
         samples(static_cast<std::size_t>(extent_.volume()), -1) {}
 
   Status Deliver(const SampleBlock& block) override {
-    const auto& [level, extent, bytes, owner, patch, shown] = block;
+    const auto& [level, extent, bytes, owner, patch, planned, shown] = block;
     ++blocks;
     if (on_block) on_block();
     if (level != level_) return Status::Ok();

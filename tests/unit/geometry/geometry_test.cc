@@ -132,6 +132,35 @@ TEST(MortonRuns, AgreeWithTheSortedCodesOfRandomBoxes) {
   }
 }
 
+TEST(CutCodes, PiecesHaveAllCodesOnceAndAsManyAsTheyMay) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    Box box;
+    for (int a = 0; a < 3; ++a) {
+      box.begin[a] = random() % 20;
+      box.end[a] = box.begin[a] + random() % 9;
+    }
+    const std::uint64_t most = 1 + random() % 40;
+    const auto codes = [](const std::vector<MortonRun>& runs) {
+      std::vector<std::uint64_t> all;
+      for (const MortonRun& run : runs)
+        for (std::uint64_t code = run.begin; code < run.end; ++code) all.push_back(code);
+      return all;
+    };
+    const std::vector<MortonRun> pieces = CutCodes(box, most);
+    std::vector<std::uint64_t> found;
+    for (const MortonRun& piece : pieces) {
+      const std::vector<std::uint64_t> of_piece = codes(AllRuns(MortonRuns(box, piece)));
+      EXPECT_EQ(of_piece.size(), CountCodes(box, piece));
+      EXPECT_LE(of_piece.size(), most);
+      EXPECT_TRUE(&piece == &pieces.back() || of_piece.size() == most);
+      found.insert(found.end(), of_piece.begin(), of_piece.end());
+    }
+    EXPECT_EQ(found, codes(AllRuns(MortonRuns(box)))) << ToString(box);
+    EXPECT_EQ(CountCodes(box, kAllCodes), found.size());
+  }
+}
+
 // 3 x 2 positions: codes 0, 1, 2, 3 of the first four, then (2,0) is 8 and (2,1) is 10.
 TEST(MortonCodeOfRank, IsThePlaceInTheOrderOfTheGrid) {
   const std::uint64_t codes[] = {0, 1, 2, 3, 8, 10};

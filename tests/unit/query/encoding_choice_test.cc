@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "quarry/query/plan_totals.h"
 #include "quarry/query/tiles.h"
 
 namespace quarry::query {
@@ -36,6 +37,7 @@ ReadPlan PlanOf(const Box& box, double error, const Target& target = AtLevel{0})
   level.bytes = plan.cost.bytes = plan.patches.size() * kPayload;
   plan.levels.push_back(level);
   plan.cost.reply_bytes = static_cast<std::uint64_t>(box.volume()) * sizeof(float);
+  plan.totals = TotalsOf(plan);
   plan.cost.coded_bytes = CodedBytes(plan);
   return plan;
 }
@@ -101,6 +103,8 @@ TEST(CodedBytes, AddUpOverTheLevels) {
   coarse.bytes = plan.levels[0].bytes / 4;
   plan.levels[0].bytes -= coarse.bytes;
   plan.levels.insert(plan.levels.begin(), coarse);
+  plan.query.first_level = 1;
+  plan.totals = TotalsOf(plan);
   // A quarter of the payload has an eighth of the samples; with it, all of the payload is there for level 0.
   EXPECT_NEAR(static_cast<double>(CodedBytes(plan)), static_cast<double>(alone) + 1'722'288 / 4.0 + 32, 4);
 }

@@ -9,6 +9,7 @@
 #include "quarry/query/choose_level.h"
 #include "quarry/query/fetch.h"
 #include "quarry/query/make_plan.h"
+#include "quarry/query/plan_memory.h"
 #include "quarry/query/references.h"
 #include "tests/testing/make_dataset.h"
 
@@ -201,12 +202,12 @@ class OtherMask final : public PatchLocator {
   OtherMask(const PatchLocator& tables, std::function<void(std::vector<LocatedPatch>*)> change)
       : tables_(tables), change_(std::move(change)) {}
   Result<std::vector<LocatedPatch>> Find(std::uint64_t step, std::size_t field,
-                                         const Box& positions) const override {
-    return tables_.Find(step, field, positions);
+                                         const PatchRange& range) const override {
+    return tables_.Find(step, field, range);
   }
   Result<std::vector<LocatedPatch>> FindMask(std::uint64_t step, std::size_t field,
-                                             const Box& positions) const override {
-    auto mask = tables_.FindMask(step, field, positions);
+                                             const PatchRange& range) const override {
+    auto mask = tables_.FindMask(step, field, range);
     change_(&*mask);
     return mask;
   }
@@ -262,6 +263,25 @@ TEST(LevelForStride, AsksTheCoderWhetherCoarseLevelsAreSamplesOfTheField) {
   EXPECT_EQ(LevelForStride(dataset.grids[0], UnknownCoder(false), {4, 8, 1}), 0);
 }
 
+/// A question of any size is planned in the memory of a run.
+TEST(Plan, MemoryOfAPlanInRunsDoesNotGrowWithItsPatches) {
+  DatasetDescription dataset;
+  dataset.grids[0].patch = {8, 8, 8};
+  dataset.grids[0].levels = 4;
+  dataset.fields.resize(1);
+  Query query;
+  query.run_patches = 4096;
+  const auto memory = [&](std::int64_t side) {
+    dataset.grids[0].dims = {side, side, side};
+    query.box = dataset.grids[0].domain();
+    return PlanningMemory(dataset, query);
+  };
+  const std::uint64_t one_run = memory(16 * 8);
+  EXPECT_LT(memory(100 * 8), 2 * one_run) << "10^6 patches";
+  query.focus = {0, 0, 0};
+  EXPECT_GT(memory(100 * 8), 100 * one_run) << "an order by distance needs all of them";
+}
+
 TEST(Plan, WholeDomainPreviewOfLevelOrderIsOneReadPerSubfile) {
   testing::TemporaryFolder folder;
   testing::MakeDataset(folder.path() / "a.quarry",
@@ -288,10 +308,13 @@ class ReferencesTest : public ::testing::Test, public PatchLocator {
   }
 
   Result<std::vector<LocatedPatch>> Find(std::uint64_t step, std::size_t /*field*/,
-                                         const Box& positions) const override {
+                                         const PatchRange& range) const override {
+    const Box& positions = range.positions;
     located_.push_back(step);
     std::vector<LocatedPatch> rows;
     for (std::int64_t p = positions.begin[0]; p < positions.end[0]; ++p) {
+      const std::uint64_t code = MortonEncode({p, 0, 0});
+      if (code < range.codes.begin || code >= range.codes.end) continue;
       LocatedPatch row;
       row.patch.patch_index = static_cast<std::uint64_t>(p);
       row.patch.valid = 512;
@@ -302,23 +325,29 @@ class ReferencesTest : public ::testing::Test, public PatchLocator {
     }
     return rows;
   }
-  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const Box&) const override {
+  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const PatchRange&) const override {
     return std::vector<LocatedPatch>();
   }
 
-  Result<ReadPlan> Plan(std::uint64_t step, const Box& box = {{0, 0, 0}, {16, 8, 8}}) const {
+  Result<std::vector<ReferenceStep>> FindSteps(std::uint64_t of) const {
+    std::vector<ReferenceStep> found;
+    const auto steps = references_.find(of);
+    if (steps == references_.end()) return found;
+    for (const std::uint64_t other : steps->second) found.push_back({other, 0});
+    return found;
+  }
+  FindReferences find() const {
+    return [this](std::uint64_t of) { return FindSteps(of); };
+  }
+
+  Result<ReadPlan> Plan(std::uint64_t step, const Box& box = {{0, 0, 0}, {16, 8, 8}},
+                        std::size_t run_patches = 0) const {
     Query query;
     query.step = step;
     query.box = box;
-    const auto find = [&](std::uint64_t of) -> Result<std::vector<ReferenceStep>> {
-      std::vector<ReferenceStep> found;
-      const auto steps = references_.find(of);
-      if (steps == references_.end()) return found;
-      for (const std::uint64_t other : steps->second) found.push_back({other, 0});
-      return found;
-    };
+    query.run_patches = run_patches;
     located_.clear();
-    return MakePlan(dataset_, *this, find, query, /*read_gap=*/0);
+    return MakePlan(dataset_, *this, find(), query, /*read_gap=*/0);
   }
 
   static std::vector<std::uint64_t> StepsOf(const ReadPlan& plan, const PlannedPatch& patch) {
@@ -366,6 +395,24 @@ TEST_F(ReferencesTest, TheFingerprintIsThatOfAllSteps) {
   EXPECT_NE(Fingerprint(*Plan(1)), of_zero);
 }
 
+TEST_F(ReferencesTest, EachRunHasItsOwn) {
+  references_ = {{2, {0, 4}}, {1, {0, 2}}};
+  referring_ = {{1, 0}, {2, 0}};
+  const ReadPlan whole = *Plan(1);
+  const ReadPlan plan = *Plan(1, whole.query.box, /*run_patches=*/1);
+  ASSERT_EQ(plan.runs.size(), 2u);
+  EXPECT_TRUE(plan.patches.empty());
+  EXPECT_FALSE(plan.references.steps.empty()) << "some patch refers";
+  EXPECT_EQ(plan.cost.bytes, whole.cost.bytes);
+  EXPECT_EQ(Fingerprint(plan), Fingerprint(whole));
+  const ReadPlan first = *PlanRun(dataset_, *this, find(), plan, plan.runs[0]);
+  const ReadPlan second = *PlanRun(dataset_, *this, find(), plan, plan.runs[1]);
+  EXPECT_EQ(StepsOf(first, first.patches.at(0)), (std::vector<std::uint64_t>{0, 4, 2}));
+  EXPECT_EQ(GraphOf(first, first.patches[0]), (ReferenceGraph{{}, {}, {0, 1}, {0, 2}}));
+  EXPECT_TRUE(second.patches.at(0).references.empty());
+  EXPECT_LE(PlanMemory(first), plan.run_memory);
+}
+
 TEST_F(ReferencesTest, ReferencesThatDoNotEndAreDamage) {
   const auto refuses = [&](std::uint64_t step) {
     return Plan(step).status().code() == StatusCode::kDataLoss;
@@ -397,7 +444,7 @@ class MaskedLayersTest : public ::testing::Test, public PatchLocator {
     dataset_.fields = {field};
   }
 
-  Result<std::vector<LocatedPatch>> Find(std::uint64_t, std::size_t, const Box&) const override {
+  Result<std::vector<LocatedPatch>> Find(std::uint64_t, std::size_t, const PatchRange&) const override {
     const PatchParts parts{2, 2};
     LocatedPatch patch;
     patch.patch.valid = masked_ ? 500 : 512;
@@ -413,7 +460,7 @@ class MaskedLayersTest : public ::testing::Test, public PatchLocator {
     set(0, 1, 30, 0.01);
     return std::vector<LocatedPatch>{patch};
   }
-  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const Box&) const override {
+  Result<std::vector<LocatedPatch>> FindMask(std::uint64_t, std::size_t, const PatchRange&) const override {
     LocatedPatch mask;
     mask.patch.levels.resize(2);
     mask.patch.levels[1].size = 5;

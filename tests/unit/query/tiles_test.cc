@@ -6,6 +6,7 @@
 #include <set>
 
 #include "quarry/codec/tile.h"
+#include "quarry/query/plan_totals.h"
 #include "quarry/query/question_rules.h"
 #include "tests/testing/random.h"
 
@@ -131,6 +132,7 @@ ReadPlan PlanWithErrors(const Target& target) {
   set(1, 0, 0.25);
   patch.entry.patch.levels[plan.parts.Of(1, 1)].max_error = 2;
   plan.patches.push_back(patch);
+  plan.totals = TotalsOf(plan);
   return plan;
 }
 
