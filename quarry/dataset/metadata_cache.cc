@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "quarry/base/units.h"
 #include "quarry/format/attribute_rules.h"
 
 namespace quarry {
@@ -57,11 +58,15 @@ std::uint64_t MemoryOf(const StepDescription& step) {
 }
 
 std::uint64_t MemoryOf(const format::SubfileTable& table) {
-  constexpr std::uint64_t kAllocation = 16;
-  const auto parts = static_cast<std::uint64_t>(table.header.parts().count());
-  const std::uint64_t row = sizeof(format::PatchEntry) + kAllocation + parts * sizeof(format::LevelEntry);
-  return kObject + table.rows.capacity() * row;
+  return kObject + MemoryOf(table.rows) + MemoryOf(table.root);
 }
+
+std::uint64_t MemoryOf(const format::PatchRows& rows) {
+  const auto parts = rows.empty() ? std::size_t{0} : rows.front().levels.size();
+  return kObject + rows.capacity() * format::RowMemory(parts);
+}
+
+std::uint64_t MemoryOf(const format::TableIndex& entries) { return kObject + entries.memory(); }
 
 MetadataCache::MetadataCache(std::shared_ptr<PatchStore> store)
     : store_(std::move(store)), dataset_(NextNumber()) {}
@@ -71,10 +76,20 @@ PatchKey MetadataCache::KeyInStore(const Key& key) const {
   in_store.dataset = dataset_;
   in_store.step = key.step;
   in_store.patch = key.subfile;
-  in_store.content = 0;
+  in_store.content = key.block;
   in_store.field = static_cast<std::uint32_t>(key.field_number);
-  in_store.level = -1 - static_cast<std::int32_t>(key.kind);  // no patch has such a level
+  constexpr std::int32_t kKinds = 3;
+  in_store.level =
+      -1 - static_cast<std::int32_t>(key.kind) - kKinds * (key.stage + 1);  // no patch has such a level
   return in_store;
+}
+
+Status MetadataCache::CheckFits(std::uint64_t bytes, const std::string& path) const {
+  constexpr std::uint64_t kAlways = 4 << 20;  // where the budget is smaller than any block
+  if (bytes <= std::max(store_->MostReserved(), kAlways)) return Status::Ok();
+  return ResourceExhausted(
+      "a part of the patch table of \"{}\" takes {} of memory, and {} can be had at most; allow more memory",
+      path, FormatBytes(bytes), FormatBytes(store_->MostReserved()));
 }
 
 Result<PatchStore::Memory> MetadataCache::Reserve(std::uint64_t bytes) const {

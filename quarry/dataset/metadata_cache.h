@@ -13,21 +13,25 @@ namespace quarry {
 std::uint64_t MemoryOf(const DatasetDescription& dataset);
 std::uint64_t MemoryOf(const StepDescription& step);
 std::uint64_t MemoryOf(const format::SubfileTable& table);
+std::uint64_t MemoryOf(const format::PatchRows& rows);
+std::uint64_t MemoryOf(const format::TableIndex& entries);
 
-/// The manifests of steps and the patch tables of one open dataset, in the store that it shares with others:
-/// the ones used last stay, as far as requests leave room. Thread-safe.
+/// The manifests of steps and the patch tables of one open dataset, the latter in blocks, in the store that
+/// it shares with others: the ones used last stay, as far as requests leave room. Thread-safe.
 class MetadataCache {
  public:
   /// @param store  not null
   explicit MetadataCache(std::shared_ptr<PatchStore> store);
 
-  /// Which object: a step, a subfile of a field and step, or a subfile of a mask.
+  /// Which object: a step; of a subfile of a field and step, or of a mask, the table, or a block of it.
   struct Key {
     enum class Kind { kStep, kTable, kMaskTable };
     Kind kind = Kind::kStep;
     std::uint64_t step = 0;  ///< or the name of the mask
     std::size_t field_number = 0;
     std::size_t subfile = 0;
+    int stage = -1;           ///< stage of the block, see format::TableStages; -1: header, footer and root
+    std::uint64_t block = 0;  ///< its number in the stage
   };
 
   /// @param bytes  returns what loading takes at most
@@ -45,6 +49,11 @@ class MetadataCache {
     QUARRY_ASSIGN_OR_RETURN(const auto object, store_->Obtain(KeyInStore(key), bytes, load_one));
     return std::static_pointer_cast<const T>(object);
   }
+
+  /// Whether something of this size may be loaded: no question takes more than is left to it.
+  /// @param path  of its file
+  /// @errors kResourceExhausted
+  Status CheckFits(std::uint64_t bytes, const std::string& path) const;
 
   /// Memory for something that is loaded and not kept.
   Result<PatchStore::Memory> Reserve(std::uint64_t bytes) const;

@@ -40,17 +40,24 @@ Location MaskSubfileLocation(const Location& root, std::uint64_t mask, std::size
 
 namespace {
 
-/// The subfile that a manifest describes by `expected`. A file that is undamaged may still be the wrong one:
-/// from another step, or from an older write.
-/// @param header  what the file's own must equal, except order, version and number of patches
-Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHeader& header,
-                                  const SubfileDescription& expected) {
+/// Opens a subfile that step.json lists.
+Result<std::shared_ptr<const StoredObject>> OpenSubfile(const Location& path) {
   Result<std::shared_ptr<const StoredObject>> file = path.Open();
   if (!file.ok()) return StatusOfPart(std::move(file).status(), path, ", though step.json lists it");
-  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(**file, expected.patches));
+  return file;
+}
+
+/// The subfile that a manifest describes by `expected`. A file that is undamaged may still be the wrong one:
+/// from another step, or from an older write.
+/// @param header  what the file's own must equal, except order, version, and number and blocks of the patches
+Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHeader& header,
+                                  const SubfileDescription& expected) {
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, OpenSubfile(path));
+  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(*file, expected.patches));
   format::SubfileHeader wanted = header;
   wanted.version = table.header.version;
   wanted.order = table.header.order;
+  wanted.block_bits = table.header.block_bits;
   wanted.patch_count = expected.patches;
   if (table.header != wanted || table.footer.table_checksum != expected.table_checksum ||
       table.footer.file_size != expected.bytes) {
@@ -60,9 +67,48 @@ Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHea
   return table;
 }
 
-using TableOf = std::function<Result<std::shared_ptr<const SubfileTable>>(std::size_t subfile)>;
+/// The blocks of a table, kept beside it. The file is opened once, when the first one has to be read.
+class KeptBlocks final : public format::BlockSource {
+ public:
+  /// @param key  that of the table
+  KeptBlocks(std::shared_ptr<const SubfileTable> table, Location path, const MetadataCache& metadata,
+             const MetadataCache::Key& key)
+      : table_(std::move(table)), path_(std::move(path)), metadata_(metadata), key_(key) {}
 
-using Rows = std::vector<format::PatchEntry>;
+  Result<std::shared_ptr<const format::PatchRows>> Rows(const format::BlockPlace& place) override {
+    return Obtain<format::PatchRows>(place, format::ReadBlock);
+  }
+  Result<std::shared_ptr<const format::TableIndex>> Entries(const format::BlockPlace& place) override {
+    return Obtain<format::TableIndex>(place, format::ReadEntries);
+  }
+
+ private:
+  template <typename T, typename Read>
+  Result<std::shared_ptr<const T>> Obtain(const format::BlockPlace& place, const Read& read) {
+    const std::uint64_t bytes = format::BlockMemory(*table_, place);
+    QUARRY_RETURN_IF_ERROR(metadata_.CheckFits(bytes, path_.path));
+    key_.stage = place.stage;
+    key_.block = place.number;
+    return metadata_.Obtain<T>(
+        key_, [&] { return bytes; },
+        [&]() -> Result<T> {
+          if (!file_) {
+            QUARRY_ASSIGN_OR_RETURN(file_, OpenSubfile(path_));
+          }
+          return read(*file_, *table_, place);
+        });
+  }
+
+  const std::shared_ptr<const SubfileTable> table_;
+  const Location path_;
+  const MetadataCache& metadata_;
+  MetadataCache::Key key_;
+  std::shared_ptr<const StoredObject> file_;
+};
+
+using TableOf = std::function<Result<TableWalk>(std::size_t subfile)>;
+
+using Rows = format::PatchRows;
 
 /// The first row from `row` on whose code is at least `code`. Rows are in Morton order. Steps that double,
 /// then halve: the next run of a box is often near.
@@ -90,22 +136,50 @@ MortonRun CodesOfRanks(const PatchGrid& grid, std::uint64_t begin, std::uint64_t
   return {code(begin), code(end)};
 }
 
-/// The codes of a table, from its first row to its last.
-MortonRun CodesOf(const PatchGrid& grid, const Rows& rows) {
-  if (rows.empty()) return {};
-  const auto code = [&](const format::PatchEntry& row) {
-    return grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-  };
-  return {code(rows.front()), code(rows.back()) + 1};
-}
+/// The rows of a table whose codes are in a run, block by block. Runs are asked for in ascending order.
+class RowFinder {
+ public:
+  RowFinder(const PatchGrid& grid, TableWalk* walk) : grid_(grid), walk_(walk) {}
+
+  template <typename Visit>
+  Status ForEach(const MortonRun& run, const Visit& visit) {
+    QUARRY_RETURN_IF_ERROR(Enter([&] { return walk_->Seek(run.begin); }));
+    while (true) {
+      const Rows& rows = walk_->rows();
+      const auto first = rows.begin() + static_cast<std::ptrdiff_t>(next_);
+      for (auto row = FindCode(grid_, first, rows.end(), run.begin); row != rows.end(); ++row) {
+        next_ = static_cast<std::size_t>(row - rows.begin());
+        if (grid_.PatchMorton(static_cast<std::int64_t>(row->patch_index)) >= run.end) return Status::Ok();
+        visit(*row);
+      }
+      if (run.end <= walk_->end_code() || walk_->block() + 1 >= walk_->blocks()) return Status::Ok();
+      QUARRY_RETURN_IF_ERROR(Enter([&] { return walk_->GoTo(walk_->block() + 1); }));
+    }
+  }
+
+ private:
+  template <typename Go>
+  Status Enter(const Go& go) {
+    QUARRY_RETURN_IF_ERROR(go());
+    if (block_ != walk_->block()) next_ = 0;
+    block_ = walk_->block();
+    return Status::Ok();
+  }
+
+  const PatchGrid& grid_;
+  TableWalk* const walk_;
+  std::uint64_t block_ = 0;  ///< where the walk is
+  std::size_t next_ = 0;     ///< no row before this one of the block is wanted
+};
 
 MortonRun Common(const MortonRun& a, const MortonRun& b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-/// The rows of a range from the tables of one set of subfiles; exactly one for each position. First
-/// the boxes of subfiles, and because these have holes, their pieces of the curve; then the patches. A thin
-/// box takes time for its own patches, not for all of the tables.
+/// The rows of a range from the tables of one set of subfiles; exactly one for each position. First the boxes
+/// of subfiles, and because these have holes, their pieces of the curve; then the blocks of the tables, then
+/// the patches. A thin box takes time for its own patches, not for all of the tables. A table gives only
+/// patches of its own piece of the curve, so that none is found twice.
 /// @param folder  of the subfiles, for messages
 Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const query::PatchRange& range,
                                                   const std::vector<SubfileDescription>& subfiles,
@@ -113,29 +187,20 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const q
   std::vector<query::LocatedPatch> found;
   const std::uint64_t wanted = range.count();
   found.reserve(wanted);
-  std::uint64_t last_code = 0;
   std::uint64_t next_rank = 0;
   for (std::size_t s = 0; s < subfiles.size(); ++s) {
     const std::uint64_t rank = next_rank;
     next_rank += subfiles[s].patches;
     if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), range.positions).empty()) continue;
-    const MortonRun codes = Common(CodesOfRanks(grid, rank, next_rank), range.codes);
-    if (!MortonRuns(range.positions, codes).Next()) continue;
-    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const SubfileTable> table, table_of(s));
-    auto row = table->rows.begin();
-    MortonRuns runs(range.positions, Common(CodesOf(grid, table->rows), range.codes));
-    for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
-      for (row = FindCode(grid, row, table->rows.end(), run->begin); row != table->rows.end(); ++row) {
-        const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row->patch_index));
-        if (code >= run->end) break;
-        // Tables and subfiles are in Morton order: a patch that is in two of them shows here.
-        if (!found.empty() && code <= last_code) {
-          return DataLoss("\"{}\" has patch {} out of order; run \"quarry verify\"",
-                          folder / subfiles[s].name, row->patch_index);
-        }
-        last_code = code;
-        found.push_back({static_cast<std::uint32_t>(s), *row});
-      }
+    MortonRuns runs(range.positions, Common(CodesOfRanks(grid, rank, next_rank), range.codes));
+    std::optional<MortonRun> run = runs.Next();
+    if (!run) continue;
+    QUARRY_ASSIGN_OR_RETURN(TableWalk walk, table_of(s));
+    RowFinder finder(grid, &walk);
+    for (; run && walk.blocks() > 0; run = runs.Next()) {
+      QUARRY_RETURN_IF_ERROR(finder.ForEach(*run, [&](const format::PatchEntry& row) {
+        found.push_back({static_cast<std::uint32_t>(s), row});
+      }));
     }
   }
   if (found.size() != wanted) {
@@ -143,14 +208,6 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const q
                     found.size(), wanted, ToString(range.positions));
   }
   return found;
-}
-
-/// [bytes] to read and decode a table.
-std::uint64_t LoadingMemory(const SubfileDescription& subfile, const PatchParts& parts) {
-  constexpr std::uint64_t kAllocation = 16;
-  const std::uint64_t decoded = sizeof(format::PatchEntry) + kAllocation +
-                                static_cast<std::uint64_t>(parts.count()) * sizeof(format::LevelEntry);
-  return subfile.patches * (format::PatchEntry::EncodedSize(parts.count()) + decoded);
 }
 
 }  // namespace
@@ -170,7 +227,7 @@ Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, 
   const std::string& name = dataset_.fields[field_number].name;
   return FindRows(
       grid, range, description->FindField(name)->subfiles,
-      [&](std::size_t subfile) { return Table(step, field_number, subfile); },
+      [&](std::size_t subfile) { return Walk(step, field_number, subfile, Blocks::kKeep); },
       root_ / format::StepFolder(step) / name);
 }
 
@@ -181,46 +238,42 @@ Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t st
   const auto& mask = description->FindField(dataset_.fields[field_number].name)->mask;
   if (!mask) return std::vector<query::LocatedPatch>();
   return FindRows(
-      grid, range, mask->subfiles, [&](std::size_t subfile) { return MaskTable(*mask, subfile); },
+      grid, range, mask->subfiles,
+      [&](std::size_t subfile) { return WalkMask(*mask, subfile, Blocks::kKeep); },
       root_ / format::MaskFolder(mask->name));
 }
 
-Result<std::shared_ptr<const SubfileTable>> TableLocator::Table(std::uint64_t step, std::size_t field_number,
-                                                                std::size_t subfile) const {
+Result<TableWalk> TableLocator::Walk(std::uint64_t step, std::size_t field_number, std::size_t subfile,
+                                     Blocks blocks) const {
   QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
-  const FieldStepDescription& field = *description->FindField(dataset_.fields[field_number].name);
-  return metadata_->Obtain<SubfileTable>(
-      {MetadataCache::Key::Kind::kTable, step, field_number, subfile},
-      [&] {
-        const int layers = dataset_.fields[field_number].layers();
-        return LoadingMemory(field.subfiles[subfile], {dataset_.GridOf(field_number).levels, layers});
-      },
-      [&] { return LoadTable(*description, field_number, subfile); });
-}
-
-Result<std::shared_ptr<const SubfileTable>> TableLocator::MaskTable(const MaskDescription& mask,
-                                                                    std::size_t subfile) const {
-  return metadata_->Obtain<SubfileTable>(
-      {MetadataCache::Key::Kind::kMaskTable, mask.name, mask.grid, subfile},
-      [&] {
-        return LoadingMemory(mask.subfiles[subfile], {dataset_.grids[mask.grid].levels, 1});
-      },
-      [&] { return LoadMaskTable(mask, subfile); });
-}
-
-Result<SubfileTable> TableLocator::LoadTable(const StepDescription& step, std::size_t field_number,
-                                             std::size_t subfile) const {
-  const std::string& field = dataset_.fields[field_number].name;
-  const FieldStepDescription& described = *step.FindField(field);
-  format::SubfileHeader header = FieldHeader(dataset_, step.step, field_number, described.mask_name());
+  const std::string& name = dataset_.fields[field_number].name;
+  const FieldStepDescription& field = *description->FindField(name);
+  format::SubfileHeader header = FieldHeader(dataset_, step, field_number, field.mask_name());
   header.subfile_number = static_cast<std::uint32_t>(subfile);
-  return LoadExpected(SubfileLocation(root_, step.step, field, subfile), header, described.subfiles[subfile]);
+  return WalkOf({MetadataCache::Key::Kind::kTable, step, field_number, subfile},
+                SubfileLocation(root_, step, name, subfile), header, field.subfiles[subfile], blocks);
 }
 
-Result<SubfileTable> TableLocator::LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const {
+Result<TableWalk> TableLocator::WalkMask(const MaskDescription& mask, std::size_t subfile,
+                                         Blocks blocks) const {
   format::SubfileHeader header = format::MaskHeader(mask.name, dataset_.grids[mask.grid], dataset_.order);
   header.subfile_number = static_cast<std::uint32_t>(subfile);
-  return LoadExpected(MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile]);
+  return WalkOf({MetadataCache::Key::Kind::kMaskTable, mask.name, mask.grid, subfile},
+                MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile], blocks);
+}
+
+Result<TableWalk> TableLocator::WalkOf(const MetadataCache::Key& key, const Location& path,
+                                       const format::SubfileHeader& header,
+                                       const SubfileDescription& expected, Blocks blocks) const {
+  const std::uint64_t bytes = format::TableMemory(expected.patches, header.parts());
+  QUARRY_RETURN_IF_ERROR(metadata_->CheckFits(bytes, path.path));
+  QUARRY_ASSIGN_OR_RETURN(const auto table, metadata_->Obtain<SubfileTable>(
+                                                key, [&] { return bytes; },
+                                                [&] { return LoadExpected(path, header, expected); }));
+  if (blocks == Blocks::kKeep)
+    return TableWalk(table, std::make_unique<KeptBlocks>(table, path, *metadata_, key));
+  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, OpenSubfile(path));
+  return TableWalk(table, file);
 }
 
 }  // namespace quarry

@@ -12,12 +12,13 @@
 namespace quarry {
 
 using format::SubfileTable;
+using format::TableWalk;
 
 /// Returns the description of a step, read before by the owner of the lookup.
 using StepLookup = std::function<Result<std::shared_ptr<const StepDescription>>(std::uint64_t)>;
 
-/// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes;
-/// their tables are kept while there is room.
+/// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes,
+/// the blocks of their tables by codes; these are kept while there is room.
 class TableLocator final : public query::PatchLocator {
  public:
   /// @param dataset, metadata  outlive the locator; the latter keeps the tables
@@ -30,17 +31,21 @@ class TableLocator final : public query::PatchLocator {
   Result<std::vector<query::LocatedPatch>> FindMask(std::uint64_t step, std::size_t field_number,
                                                     const query::PatchRange& range) const override;
 
-  /// One subfile's table, checked against its own checksums and against step.json.
-  Result<std::shared_ptr<const SubfileTable>> Table(std::uint64_t step, std::size_t field_number,
-                                                    std::size_t subfile) const;
+  /// Whether the blocks that a walk visits are kept: not those of a walk over everything.
+  enum class Blocks { kKeep, kForget };
+
+  /// The rows of one subfile's table, checked against its own checksums and against step.json. The locator
+  /// outlives the walk.
+  Result<TableWalk> Walk(std::uint64_t step, std::size_t field_number, std::size_t subfile,
+                         Blocks blocks = Blocks::kForget) const;
   /// The same of a mask that a step.json describes.
-  Result<std::shared_ptr<const SubfileTable>> MaskTable(const MaskDescription& mask,
-                                                        std::size_t subfile) const;
+  Result<TableWalk> WalkMask(const MaskDescription& mask, std::size_t subfile,
+                             Blocks blocks = Blocks::kForget) const;
 
  private:
-  Result<SubfileTable> LoadTable(const StepDescription& step, std::size_t field_number,
-                                 std::size_t subfile) const;
-  Result<SubfileTable> LoadMaskTable(const MaskDescription& mask, std::size_t subfile) const;
+  Result<TableWalk> WalkOf(const MetadataCache::Key& key, const Location& path,
+                           const format::SubfileHeader& header, const SubfileDescription& expected,
+                           Blocks blocks) const;
   Result<std::shared_ptr<const StepDescription>> StepWith(std::uint64_t step, std::size_t field_number) const;
 
   const Location root_;

@@ -51,16 +51,9 @@ class Verifier {
     std::vector<std::uint64_t> digests;
     bool whole = true;
     for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
-      ++report_.subfiles;
-      Result<std::shared_ptr<const SubfileTable>> table = dataset_.tables().MaskTable(mask, s);
-      if (!table.ok()) {
-        AddDamage(std::move(table).status());
-        whole = false;
-        continue;
-      }
-      for (const format::PatchEntry& row : (*table)->rows) digests.push_back(format::MaskDigest(row));
-      const Status status = VerifyPayload(MaskSubfileLocation(dataset_.root(), mask.name, s), **table);
-      if (!status.ok()) AddDamage(status);
+      const auto digest = [&](const format::PatchEntry& row) { digests.push_back(format::MaskDigest(row)); };
+      const Location path = MaskSubfileLocation(dataset_.root(), mask.name, s);
+      whole = VerifySubfile(path, dataset_.tables().WalkMask(mask, s), digest) && whole;
     }
     if (whole && format::MaskName(digests, mask.grid) != mask.name) {
       AddDamage(DataLoss("\"{}\" should be called {}, after its contents",
@@ -76,17 +69,9 @@ class Verifier {
           DataLoss("step {} has a field \"{}\" that dataset.json does not know", step.step, field.name));
       return;
     }
-    for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
-      ++report_.subfiles;
-      Result<std::shared_ptr<const SubfileTable>> table = dataset_.tables().Table(step.step, *number, s);
-      if (!table.ok()) {
-        AddDamage(std::move(table).status());
-        continue;
-      }
-      const Status status =
-          VerifyPayload(SubfileLocation(dataset_.root(), step.step, field.name, s), **table);
-      if (!status.ok()) AddDamage(status);
-    }
+    for (std::size_t s = 0; s < field.subfiles.size(); ++s)
+      VerifySubfile(SubfileLocation(dataset_.root(), step.step, field.name, s),
+                    dataset_.tables().Walk(step.step, *number, s), [](const format::PatchEntry&) {});
   }
 
   /// "level 2", or "level 2 of layer 1".
@@ -96,39 +81,67 @@ class Verifier {
                              : fmt::format("level {} of layer {}", parts.LevelOf(part), parts.LayerOf(part));
   }
 
+  /// Goes through the blocks of a table, and the payloads of each. Damage in one block hides no other.
+  /// @param visit  gets each row
+  /// @return whether the table is undamaged
+  template <typename Visit>
+  bool VerifySubfile(const Location& path, Result<TableWalk> walk, const Visit& visit) {
+    ++report_.subfiles;
+    bool whole = walk.ok();
+    if (!walk.ok()) AddDamage(walk.status());
+    for (std::uint64_t block = 0; walk.ok() && block < walk->blocks(); ++block) {
+      Status status = walk->GoTo(block);
+      whole = whole && status.ok();
+      if (status.ok()) {
+        for (const format::PatchEntry& row : walk->rows()) visit(row);
+        report_.patches += walk->rows().size();
+        status = VerifyPayload(path, *walk);
+      }
+      if (!status.ok()) AddDamage(std::move(status));
+    }
+    if (!whole || walk->blocks() == 0) return whole;
+    // Before version 4 the rows say where payloads lie, and these may end before the table.
+    const SubfileTable& table = walk->table();
+    const std::uint64_t end = walk->payload_end(table.stages.runs - 1);
+    if (end != table.footer.table_offset)
+      AddDamage(DataLoss("\"{}\": bytes {}..{} belong to nothing", path, end, table.footer.table_offset));
+    return true;
+  }
+
   /// Payload ranges follow each other without gaps, so that a checksum covers every byte of the file.
-  Status VerifyPayload(const Location& path, const SubfileTable& table) {
+  Status VerifyPayload(const Location& path, const TableWalk& walk) {
     QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, path.Open());
-    std::uint64_t position = format::HeaderSize(table.header.version);
-    Status first_error;
-    Bytes payload;
-    format::ForEachPayload(
-        table.header.order, table.rows.size(), table.header.parts(), [&](std::size_t row, int part) {
-          const format::LevelEntry& entry = table.rows[row].levels[static_cast<std::size_t>(part)];
-          if (!first_error.ok()) return;
+    const SubfileTable& table = walk.table();
+    const std::vector<format::PartRun> runs = format::PartRuns(table.header.order, table.header.parts());
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      std::uint64_t position = walk.payload_begin(run);
+      for (const format::PatchEntry& row : walk.rows()) {
+        for (int part = runs[run].first; part >= runs[run].last; --part) {
+          const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(part)];
           if (entry.offset != position) {
-            first_error = DataLoss("\"{}\": {} of patch {} begins at byte {}, not at {}", path,
-                                   NameOf(table, part), table.rows[row].patch_index, entry.offset, position);
-            return;
+            return DataLoss("\"{}\": {} of patch {} begins at byte {}, not at {}", path, NameOf(table, part),
+                            row.patch_index, entry.offset, position);
           }
           position += entry.size;
-          payload.resize(entry.size);
-          first_error = file->ReadAt(entry.offset, payload);
-          if (!first_error.ok()) return;
-          if (Checksum(payload) != entry.checksum) {
-            AddDamage(DataLoss("\"{}\": {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path,
-                               NameOf(table, part), table.rows[row].patch_index, entry.offset,
-                               entry.offset + entry.size, ChecksumText(entry.checksum),
-                               ChecksumText(Checksum(payload))));
-          }
-          report_.bytes += entry.size;
-          progress_(report_.bytes, total_);
-        });
-    report_.patches += table.rows.size();
-    if (first_error.ok() && position != table.footer.table_offset) {
-      return DataLoss("\"{}\": bytes {}..{} belong to nothing", path, position, table.footer.table_offset);
+          QUARRY_RETURN_IF_ERROR(VerifyPart(path, *file, row, NameOf(table, part), entry));
+        }
+      }
     }
-    return first_error;
+    return Status::Ok();
+  }
+
+  Status VerifyPart(const Location& path, const StoredObject& file, const format::PatchEntry& row,
+                    const std::string& part, const format::LevelEntry& entry) {
+    payload_.resize(entry.size);
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(entry.offset, payload_));
+    if (Checksum(payload_) != entry.checksum) {
+      AddDamage(DataLoss("\"{}\": {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path, part,
+                         row.patch_index, entry.offset, entry.offset + entry.size,
+                         ChecksumText(entry.checksum), ChecksumText(Checksum(payload_))));
+    }
+    report_.bytes += entry.size;
+    progress_(report_.bytes, total_);
+    return Status::Ok();
   }
 
   void AddDamage(Status status) {
@@ -138,6 +151,7 @@ class Verifier {
   const Dataset& dataset_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   VerifyReport report_;
+  Bytes payload_;
   std::map<std::uint64_t, MaskDescription> masks_;
   std::uint64_t total_ = 0;
 };

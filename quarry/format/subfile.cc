@@ -15,6 +15,11 @@ namespace {
 constexpr std::array<unsigned char, 8> kHeaderMagic = {0x89, 'Q', 'S', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<unsigned char, 8> kFooterMagic = {'Q', 'S', 'F', 'e', 'n', 'd', '\r', '\n'};
 
+// The byte of the payload order also has the size of the table's blocks: programs from before blocks refuse
+// the order.
+constexpr int kBlockShift = 3;
+constexpr int kOrderMask = (1 << kBlockShift) - 1;
+
 void PutMagic(const std::array<unsigned char, 8>& magic, Bytes* out) {
   for (const unsigned char c : magic) out->push_back(static_cast<std::byte>(c));
 }
@@ -39,7 +44,7 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, static_cast<std::uint8_t>(levels));
   PutLittleEndian(out, static_cast<std::uint8_t>(type));
   PutLittleEndian(out, static_cast<std::uint8_t>(coder));
-  PutLittleEndian(out, static_cast<std::uint8_t>(order));
+  PutLittleEndian(out, static_cast<std::uint8_t>(static_cast<int>(order) | block_bits << kBlockShift));
   PutLittleEndian(out, static_cast<std::uint8_t>(layers - 1));
   PadWithZeros(begin + 56, out);
   PutLittleEndian(out, patch_count);
@@ -87,7 +92,9 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.levels = reader.Get<std::uint8_t>();
   header.type = static_cast<DataType>(reader.Get<std::uint8_t>());
   header.coder = static_cast<CoderId>(reader.Get<std::uint8_t>());
-  header.order = static_cast<PayloadOrder>(reader.Get<std::uint8_t>());
+  const auto order = reader.Get<std::uint8_t>();
+  header.order = static_cast<PayloadOrder>(major >= 4 ? order & kOrderMask : order);
+  if (major >= 4) header.block_bits = order >> kBlockShift;
   if (major >= 3) header.layers = 1 + reader.Get<std::uint8_t>();
   reader = LittleEndianReader(bytes.data() + 56);
   header.patch_count = reader.Get<std::uint64_t>();
@@ -95,10 +102,10 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
   if (major >= 2) header.mask = GetLittleEndian<std::uint64_t>(bytes.data() + 128);
   if (header.levels < 1 || header.levels > kMaxLevels || header.layers > kMaxLayers ||
-      SizeOf(header.type) == 0 ||
+      SizeOf(header.type) == 0 || header.block_bits > kBlockBits ||
       (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
     return DataLoss("header: {} levels, {} layers, type {}, payload order {}", header.levels, header.layers,
-                    static_cast<int>(header.type), static_cast<int>(header.order));
+                    static_cast<int>(header.type), order);
   }
   return header;
 }

@@ -22,6 +22,16 @@ inline constexpr std::uint16_t kMinorVersion = 0;
 inline constexpr std::size_t kMaxFieldName = 63;
 inline constexpr int kMaxLevels = 32;
 
+/// Tables of more rows are in blocks of as many, as base-2 logarithm. A block then has about as many bytes as
+/// the patch that is read by it. Larger blocks are not read.
+inline constexpr int kBlockBits = 10;
+
+/// How the table of a subfile with so many patches is written: 0, or the base-2 logarithm of the rows of its
+/// blocks.
+constexpr int BlockBitsOf(std::uint64_t patches, int bits = kBlockBits) {
+  return patches > std::uint64_t{1} << bits ? bits : 0;
+}
+
 /// Bytes of the header in a subfile of this version; the payload follows.
 constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_version == 1 ? 136 : 144; }
 
@@ -41,6 +51,7 @@ struct SubfileHeader {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   PayloadOrder order = PayloadOrder::kPatch;
+  int block_bits = 0;  ///< base-2 logarithm of the rows of a block of the table; 0: it is not in blocks
   std::uint64_t patch_count = 0;
   std::string field_name;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
@@ -103,7 +114,7 @@ struct SubfileFooter {
 
   std::uint64_t table_offset = 0;
   std::uint64_t table_size = 0;
-  std::uint64_t table_checksum = 0;
+  std::uint64_t table_checksum = 0;  ///< checksum of the table; if it is in blocks, that of its root
   std::uint64_t file_size = 0;
 
   friend bool operator==(const SubfileFooter&, const SubfileFooter&) = default;
@@ -120,7 +131,7 @@ struct SubfileFooter {
 Status CheckRow(const PatchEntry& row, std::int64_t samples,
                 const std::pair<std::uint64_t, std::uint64_t>& payload);
 
-/// The table of a subfile in the version that is written. Offsets are not in it.
+/// A table without blocks in the version that is written. Offsets are not in it.
 /// @param rows  in ascending Morton order; parts without bytes have the checksum of nothing
 Bytes EncodePatchTable(const std::vector<PatchEntry>& rows, const PatchGrid& grid);
 
@@ -131,9 +142,9 @@ std::size_t StoredRowSize(const PatchEntry& row);
 /// @errors kDataLoss
 Status CheckTableSize(const SubfileHeader& header, const SubfileFooter& footer);
 
-/// Decodes and checks a whole patch table: rows in ascending Morton order, indices inside the grid, payload
-/// ranges inside [header end, table begin), possible counts and shares of valid samples. Afterwards every
-/// offset and size can be used without further checks.
+/// Decodes and checks a whole table without blocks: rows in ascending Morton order, indices inside the grid,
+/// payload ranges inside [header end, table begin), possible counts and shares of valid samples. Afterwards
+/// every offset and size can be used without further checks.
 /// @errors kDataLoss
 Result<std::vector<PatchEntry>> DecodePatchTable(ByteSpan table, const SubfileHeader& header,
                                                  const SubfileFooter& footer);

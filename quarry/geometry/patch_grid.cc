@@ -12,7 +12,6 @@ namespace quarry {
 namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 58;  // byte counts of float64 fields stay below 2^62
-constexpr std::int64_t kMaxPatchCount = std::int64_t{1} << 40;
 }  // namespace
 
 Box LevelBox(const Box& box, int level) { return {LevelShape(box.begin, level), LevelShape(box.end, level)}; }
@@ -58,10 +57,10 @@ Result<PatchGrid> PatchGrid::Create(const Index3& dims, const Index3& patch) {
           ToString(dims), ToString(patch), patches[a], kAxisNames[a], kMaxPatchesPerAxis);
     }
   }
-  if (Volume(patches) > kMaxPatchCount) {
+  if (Volume(patches) > PatchGrid::kMaxPatchCount) {
     return InvalidArgument(
         "grid {} in patches of {} makes {} patches; at most {} are allowed: use larger patches",
-        ToString(dims), ToString(patch), Volume(patches), kMaxPatchCount);
+        ToString(dims), ToString(patch), Volume(patches), PatchGrid::kMaxPatchCount);
   }
   return PatchGrid(dims, patch, patches);
 }

@@ -30,6 +30,7 @@ class PatchGrid {
  public:
   /// Largest number of samples in a patch: keeps one encoded patch below 2 GiB, the largest MPI message.
   static constexpr std::int64_t kMaxPatchVolume = std::int64_t{1} << 26;
+  static constexpr std::int64_t kMaxPatchCount = std::int64_t{1} << 40;
 
   /// @errors kInvalidArgument: a dimension below 1 or above 2^31, patch not a power of two or too large, too
   /// many patches

@@ -216,11 +216,11 @@ class Updater {
     for (const FieldStepDescription& field : description->fields) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset_, step, field));
       for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
-        QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().Table(step, number, s));
+        QUARRY_ASSIGN_OR_RETURN(TableWalk table, dataset_.tables().Walk(step, number, s));
         const std::uint32_t in_keys = dataset_.description().NumberOf(number);
-        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, *table,
+        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, &table,
                                          [&](std::uint64_t code) { return PatchKey(step, in_keys, code); }));
-        report->patches_added += table->rows.size();
+        report->patches_added += table.table().header.patch_count;
       }
       for (const BoxNode& node : MakeBoxTree(BoxesOf(field.subfiles)))
         QUARRY_RETURN_IF_ERROR(transaction.Put(
@@ -246,8 +246,8 @@ class Updater {
     QUARRY_RETURN_IF_ERROR(DeleteRecords(
         transaction, {databases_.masks, databases_.mask_subfiles, databases_.mask_boxes}, mask.name));
     for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
-      QUARRY_ASSIGN_OR_RETURN(const auto table, dataset_.tables().MaskTable(mask, s));
-      QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, *table,
+      QUARRY_ASSIGN_OR_RETURN(TableWalk table, dataset_.tables().WalkMask(mask, s));
+      QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, &table,
                                        [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
     }
     for (const BoxNode& node : MakeBoxTree(BoxesOf(mask.subfiles)))
@@ -260,12 +260,16 @@ class Updater {
 
   /// @param key_of  key of a patch, by its Morton code
   static Status LoadTable(lmdb::Transaction* transaction, MDB_dbi database, std::size_t subfile,
-                          const SubfileTable& table, const std::function<Bytes(std::uint64_t)>& key_of) {
-    QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table.header.dims, table.header.patch));
-    for (const format::PatchEntry& row : table.rows) {
-      const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-      QUARRY_RETURN_IF_ERROR(
-          transaction->Put(database, key_of(code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
+                          TableWalk* table, const std::function<Bytes(std::uint64_t)>& key_of) {
+    const format::SubfileHeader& header = table->table().header;
+    QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
+    for (std::uint64_t block = 0; block < table->blocks(); ++block) {
+      QUARRY_RETURN_IF_ERROR(table->GoTo(block));
+      for (const format::PatchEntry& row : table->rows()) {
+        const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
+        QUARRY_RETURN_IF_ERROR(
+            transaction->Put(database, key_of(code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
+      }
     }
     return Status::Ok();
   }

@@ -15,6 +15,7 @@ import difflib
 import json
 import math
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -25,8 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("QUARRY_BIN") or REPOSITORY / "build" / "release" / "bin").resolve()
 DOCUMENT = REPOSITORY / "docs" / "format.md"
 OLDER_VERSIONS = [Path(__file__).resolve().parent / "example" / version / "example.quarry" for version in ("v1", "v3")]
-BEGIN = "<!-- worked example begin -->"
-END = "<!-- worked example end -->"
+MARKERS = {name: (f"<!-- {name} example begin -->", f"<!-- {name} example end -->") for name in ("worked", "blocks")}
 
 # The example: three patches of 4x4x1 on a grid of 9x3x1. The first is constant, the second is coded as a wavelet, and
 # the third has values so large that no float32 wavelet holds the tolerance, so that its samples are stored as they are.
@@ -382,8 +382,11 @@ def read_header(dump):
     header["coder"] = CODERS[dump.data[49]]
     dump.number(48, "B", f"type ({header['type']})")
     dump.number(49, "B", f"coder ({header['coder']})")
-    header["order"] = dump.number(50, "B", "payload order (patch)")
-    require(header["order"] == 1, "payload order")
+    order = dump.data[50]
+    header["block_rows"] = 2**(order >> 3) if version >= 4 and order >> 3 else None
+    in_blocks = f", table in blocks of {header['block_rows']} rows" if header["block_rows"] else ""
+    dump.number(50, "B", f"payload order (patch){in_blocks}")
+    require(order - (order >> 3 << 3 if header["block_rows"] else 0) == 1 and order >> 3 <= 10, "payload order")
     dump.line(51, 5, "reserved, zero")
     header["patch_count"] = dump.number(56, "Q", "patches in this subfile")
     name = dump.data[64:128].split(b"\0")[0]
@@ -395,10 +398,24 @@ def read_header(dump):
     return header
 
 
-def read_footer(dump, at):
+ENTRY = 32  # bytes of an entry: the payloads of one layer in payload order 1 are one run
+
+
+def entry_lists(header):
+    """Lengths of the lists of entries of a table in blocks; the last is the root."""
+    lists = [ceil_divide(header["patch_count"], header["block_rows"])]
+    while lists[-1] > header["block_rows"]:
+        lists.append(ceil_divide(lists[-1], header["block_rows"]))
+    return lists
+
+
+def read_footer(dump, at, header):
     dump.title("footer")
     table = (dump.number(at, "Q", "offset of the patch table"), dump.number(at + 8, "Q", "bytes of the patch table"))
-    dump.checksum(at + 16, table[0], table[0] + table[1], "checksum of the patch table")
+    if header["block_rows"]:
+        dump.checksum(at + 16, at - ENTRY * entry_lists(header)[-1], at, "checksum of the root")
+    else:
+        dump.checksum(at + 16, table[0], table[0] + table[1], "checksum of the patch table")
     require(dump.number(at + 24, "Q", "bytes of the file") == len(dump.data) == sum(table) + 48, "bytes of the file")
     dump.checksum(at + 32, at, at + 32, f"checksum of bytes {at}..{at + 32}")
     require(dump.data[at + 40:] == b"QSFend\r\n", "magic of the footer")
@@ -422,17 +439,54 @@ def read_part(dump, at, level):
     return {"size": size, "rmse": rmse, "max_error": error, "coverage": coverage, "checksum": stored}, at
 
 
+def read_entries(dump, header, table):
+    """Entries of the blocks of rows, found from the root down, and the end of the rows."""
+    lists = entry_lists(header)
+    begins = [sum(table) - ENTRY * sum(lists[i:]) for i in range(len(lists))]
+    root = ENTRY * lists[-1]
+    above = [(0, table[0], xxh3(dump.data[sum(table) - root:sum(table)]), header["size"])]
+    for begin, count in reversed(list(zip(begins, lists))):
+        entries = [struct.unpack_from("<4Q", dump.data, begin + ENTRY * i) for i in range(count)]
+        for number, (code, offset, checksum, payload) in enumerate(above):
+            first, last = number * header["block_rows"], min((number + 1) * header["block_rows"], count)
+            block = dump.data[begin + ENTRY * first:begin + ENTRY * last]
+            require(checksum == xxh3(block), "checksum of a block of entries")
+            require((code, offset, payload) == (*entries[first][:2], entries[first][3]), "begin of a block of entries")
+        above = entries
+    return above, begins[0]
+
+
+def dump_entries(dump, header, table):
+    """All lists of entries, in the order of the file."""
+    lists = entry_lists(header)
+    at = sum(table) - ENTRY * sum(lists)
+    for stage, count in enumerate(lists):
+        for number in range(count):
+            dump.title(f"{'root' if stage + 1 == len(lists) else f'list {stage}'}, entry {number}")
+            dump.number(at, "Q", "smallest code of the first row")
+            dump.number(at + 8, "Q", "offset of the block")
+            dump.number(at + 16, "Q", "checksum of the block", "{:016x}")
+            dump.number(at + 24, "Q", "offset of its first payload")
+            at += ENTRY
+
+
 def read_rows(dump, header, table):
     """Rows of version 4: as long as they need to be, without the offsets of payloads."""
+    blocks, rows_end = read_entries(dump, header, table) if header["block_rows"] else ([], sum(table))
     patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
     numbers = {morton(patch_position(index, patches)): index for index in range(volume(patches))}
     at, code, offset, rows = table[0], -1, header["size"], []
     for number in range(header["patch_count"]):
+        if blocks and number % header["block_rows"] == 0:
+            block = number // header["block_rows"]
+            block_end = blocks[block + 1][1] if block + 1 < len(blocks) else rows_end
+            require(blocks[block] == (code + 1, at, xxh3(dump.data[at:block_end]), offset), f"entry of block {block}")
         dump.title(f"patch table, row {number}")
+        begin_of_row = at
         step, at = dump.varint(at, "step of the Morton code")
         code += step + 1
         begin, end = patch_box(numbers[code], header["dims"], header["patch"])
-        row = {"patch": numbers[code], "valid": volume(tuple(e - b for b, e in zip(begin, end))), "levels": []}
+        row = {"patch": numbers[code], "at": begin_of_row, "code": code, "valid": volume(tuple(e - b for b, e in zip(begin, end))), "levels": []}
         bits = dump.number(at, "B", "bits")
         widths = dump.number(at + 1, "B", "widths", "{:#04x}")
         require(bits in (0, 2, 4, 6), "bits of a row")
@@ -450,7 +504,7 @@ def read_rows(dump, header, table):
             offset += part["size"]
             require(part["checksum"] == xxh3(dump.data[part["offset"]:offset]), f"checksum of level {level}")
         rows.append(row)
-    require(at == sum(table), "end of the patch table")
+    require(at == rows_end, "end of the rows")
     require(offset == table[0], "end of the payloads")
     return rows
 
@@ -544,17 +598,20 @@ def read_tables(data):
     """Header and rows of a subfile, without looking at its payload."""
     dump = Dump(data)
     header = read_header(dump)
-    return header, read_table(dump, header, read_footer(dump, len(data) - 48))
+    return header, read_table(dump, header, read_footer(dump, len(data) - 48, header))
 
 
 def read_subfile(data):
     dump = Dump(data)
     header = read_header(dump)
     head, dump.lines = dump.lines, []
-    table = read_footer(dump, len(data) - 48)
+    table = read_footer(dump, len(data) - 48, header)
     foot, dump.lines = dump.lines, []
     rows = read_table(dump, header, table)
     middle, dump.lines = dump.lines, []
+    if header["block_rows"]:
+        dump_entries(dump, header, table)
+        foot, dump.lines = [*dump.lines, "", *foot], []
     decoded = {}
     for row in rows:
         begin, end = patch_box(row["patch"], header["dims"], header["patch"])
@@ -780,6 +837,72 @@ def check_grids(folder):
     return dataset
 
 
+def put_in_blocks(data, bits):
+    """The same subfile with its table in blocks of 2^bits rows, made from docs/format.md alone."""
+    header, rows = read_tables(data)
+    size, begin = 2**bits, struct.unpack_from("<Q", data, len(data) - 48)[0]
+    table, entries = data[begin:len(data) - 48], []
+    for first in range(0, len(rows), size):
+        end = rows[first + size]["at"] if first + size < len(rows) else len(data) - 48
+        code = rows[first - 1]["code"] + 1 if first else 0
+        payload = min(level["offset"] for level in rows[first]["levels"])
+        entries.append((code, rows[first]["at"], xxh3(data[rows[first]["at"]:end]), payload))
+    while True:
+        blocks = [b"".join(struct.pack("<4Q", *entry) for entry in entries[i:i + size]) for i in range(0, len(entries), size)]
+        table += b"".join(blocks)
+        if len(blocks) == 1:
+            break
+        entries = [(*entries[size * i][:2], xxh3(block), entries[size * i][3]) for i, block in enumerate(blocks)]
+    head = data[:50] + bytes([data[50] | bits << 3]) + data[51:header["size"] - 8]
+    foot = struct.pack("<4Q", begin, len(table), xxh3(blocks[0]), begin + len(table) + 48)
+    return b"".join((head, struct.pack("<Q", xxh3(head)), data[header["size"]:begin], table, foot,
+                     struct.pack("<Q", xxh3(foot)), b"QSFend\r\n"))
+
+
+def in_blocks(folder, dataset, bits):
+    """A copy of a dataset of one subfile, with its table in blocks; `quarry verify` finds nothing wrong with it."""
+    copy = folder / f"{dataset.stem}-{bits}.quarry"
+    shutil.copytree(dataset, copy)
+    shutil.rmtree(copy / "index", ignore_errors=True)
+    subfile, step = copy / "steps" / "000000" / "f" / "0000.qsf", copy / "steps" / "000000" / "step.json"
+    old = subfile.read_bytes()
+    new = put_in_blocks(old, bits)
+    subfile.write_bytes(new)
+    text = step.read_text().replace(f'"{len(old)}"', f'"{len(new)}"')
+    text = text.replace(old[-32:-24][::-1].hex(), new[-32:-24][::-1].hex())
+    at = text.rindex('"checksum": "') + len('"checksum": "')
+    text = text[:at] + "0" * 16 + text[at + 16:]
+    step.write_text(text[:at] + f"{xxh3(text.encode()):016x}" + text[at + 16:])
+    run("quarry", "verify", copy)
+    return copy
+
+
+def check_blocks(folder, example):
+    """Tables in blocks that this file makes, read by the programs, and such that the writer makes, read by this file.
+    Returns the lines of the dump."""
+    lines = check_example(in_blocks(folder, example, 1), folder)
+    # 45 patches: lists of 23, 12, 6, 3 and 2 entries, or of fewer.
+    flat = folder / "many.quarry"
+    write_field(flat, "f", (9, 5, 1), EXAMPLE + EXAMPLE[:18], "--patch", 1, "--levels", 1)
+    run("quarry", "get", flat, "--output", folder / "flat.raw")
+    for bits in (1, 2, 5):
+        many = in_blocks(folder, flat, bits)
+        run("quarry", "get", many, "--output", folder / "many.raw")
+        require((folder / "many.raw").read_bytes() == (folder / "flat.raw").read_bytes(), "samples found through blocks")
+        run("quarry", "get", many, "--box", "7:8,3:4,0:1", "--output", folder / "one.raw")
+        sample = 4 * (7 + 9 * 3)
+        require((folder / "one.raw").read_bytes() == (folder / "flat.raw").read_bytes()[sample:sample + 4], "one sample")
+    large = folder / "large.quarry"
+    values = [float(i % 61) for i in range(45 * 31)]
+    write_field(large, "f", (45, 31, 1), values, "--patch", 1, "--levels", 1)
+    run("quarry", "verify", large)
+    header, rows = read_tables((large / "steps" / "000000" / "f" / "0000.qsf").read_bytes())
+    require(header["block_rows"] == 1024 and len(rows) == len(values), "a large table in blocks")
+    require(all(abs(row["min"] - values[row["patch"]]) <= TOLERANCE for row in rows), "rows of a large table")
+    begin = next(i for i, line in enumerate(lines) if line.startswith("root"))
+    return [line for line in lines if line.startswith("   50 ")] + [""] + lines[begin:]
+
+
 CHECKSUM_VECTORS = {0: 0x2D06800538D394C2, 12: 0x5ACE6A511C10894B, 100: 0x004E4F921A64BD1C,
                     200: 0xF42A8864FEAF0703, 2000: 0x26AF7994E0E20830}
 
@@ -808,17 +931,20 @@ def main():
             check_example(older, Path(folder))
         check_mask(Path(folder))
         check_example(check_grids(Path(folder)), Path(folder))
-    block = "\n".join(["", "```text", *lines, "```", ""])
+        examples = {"worked": lines, "blocks": check_blocks(Path(folder), dataset)}
     document = DOCUMENT.read_text()
-    require(BEGIN in document and END in document, f"{DOCUMENT} has no markers for the example")
-    before, rest = document.split(BEGIN)
-    present, after = rest.split(END)
+    updated = document
+    for name, (begin, end) in MARKERS.items():
+        require(begin in document and end in document, f"{DOCUMENT} has no markers for the example {name}")
+        before, rest = updated.split(begin)
+        block = "\n".join(["", "```text", *examples[name], "```", ""])
+        updated = before + begin + block + end + rest.split(end)[1]
     if sys.argv[1:] == ["--update"]:
-        DOCUMENT.write_text(before + BEGIN + block + END + after)
+        DOCUMENT.write_text(updated)
         return 0
-    lines = (text.splitlines(True) for text in (present, block))
+    lines = (text.splitlines(True) for text in (document, updated))
     sys.stdout.writelines(difflib.unified_diff(*lines, str(DOCUMENT), "as it is now"))
-    return 0 if present == block else 1
+    return 0 if document == updated else 1
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ std::vector<writer::SubfileSummary> WriteFiles(const DatasetRecipe& recipe, cons
                                          packed.begin() + static_cast<std::ptrdiff_t>(begin[f + 1]));
     header.subfile_number = static_cast<std::uint32_t>(f);
     header.patch_count = part.size();
+    header.block_bits = format::BlockBitsOf(part.size(), recipe.block_bits);
     summaries.push_back(WriteSubfile(folder / format::SubfileName(f), header, grid, part));
   }
   return summaries;
@@ -240,6 +241,16 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
     step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), &publisher));
     Require(publisher.PublishStep(dataset, step));
   }
+}
+
+format::PatchRows AllRows(const Dataset& dataset, std::size_t subfile) {
+  TableWalk walk = Require(dataset.tables().Walk(0, 0, subfile));
+  format::PatchRows rows;
+  for (std::uint64_t block = 0; block < walk.blocks(); ++block) {
+    Require(walk.GoTo(block));
+    rows.insert(rows.end(), walk.rows().begin(), walk.rows().end());
+  }
+  return rows;
 }
 
 Box RandomBox(const Index3& dims, std::mt19937* random) {

@@ -21,9 +21,10 @@ struct DatasetRecipe {
   std::string field = "pressure";
   CoderId coder = CoderId::kWaveletZfp;
   bool lossless = false;
-  bool missing = false;         ///< with the holes of MakeSamples
-  std::vector<double> rougher;  ///< tolerances of the layers before that of `tolerance`
-  TimeUnit time_unit;           ///< with a unit, the time of step n is n / 2
+  bool missing = false;                 ///< with the holes of MakeSamples
+  std::vector<double> rougher;          ///< tolerances of the layers before that of `tolerance`
+  TimeUnit time_unit;                   ///< with a unit, the time of step n is n / 2
+  int block_bits = format::kBlockBits;  ///< base-2 logarithm of the rows of a block of the tables
 };
 
 /// Samples of a step: smooth with some noise; the same for the same arguments.
@@ -33,6 +34,9 @@ std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool miss
 /// Writes a dataset, or adds steps to an existing one, with the writer's own publisher and subfile writer.
 /// Failures end the test program: the tests are about reading.
 void MakeDataset(const std::filesystem::path& path, const DatasetRecipe& recipe);
+
+/// The rows of a subfile of the first field in step 0.
+format::PatchRows AllRows(const Dataset& dataset, std::size_t subfile);
 
 /// A random box inside the grid, with at least one sample.
 Box RandomBox(const Index3& dims, std::mt19937* random);

@@ -74,15 +74,20 @@ Result<MaskDescription> DescribeMask(const fs::path& folder, std::uint64_t name,
     SubfileDescription subfile;
     subfile.name = format::SubfileName(mask.subfiles.size());
     QUARRY_ASSIGN_OR_RETURN(const auto file, Location(folder / subfile.name).Open());
-    QUARRY_ASSIGN_OR_RETURN(const format::SubfileTable table, format::ReadSubfileTable(*file));
+    QUARRY_ASSIGN_OR_RETURN(format::SubfileTable table, format::ReadSubfileTable(*file));
     subfile.bytes = table.footer.file_size;
-    subfile.patches = table.rows.size();
+    subfile.patches = table.header.patch_count;
     subfile.table_checksum = table.footer.table_checksum;
     if (table.header.dims != described.dims || table.header.patch != described.patch)
       return DataLoss("\"{}\" is a mask of another grid", file->path());
-    for (const format::PatchEntry& row : table.rows) {
-      subfile.bounds = BoundingBox(subfile.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
-      digests.push_back(format::MaskDigest(row));
+    format::TableWalk walk(std::make_shared<const format::SubfileTable>(std::move(table)), file);
+    for (std::uint64_t block = 0; block < walk.blocks(); ++block) {
+      QUARRY_RETURN_IF_ERROR(walk.GoTo(block));
+      for (const format::PatchEntry& row : walk.rows()) {
+        const Box box = grid.PatchBox(static_cast<std::int64_t>(row.patch_index));
+        subfile.bounds = BoundingBox(subfile.bounds, box);
+        digests.push_back(format::MaskDigest(row));
+      }
     }
     mask.subfiles.push_back(std::move(subfile));
   }

@@ -7,6 +7,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
+#include "quarry/format/patch_table.h"
 
 namespace quarry::writer {
 namespace {
@@ -140,7 +141,7 @@ Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
                                             const format::SubfileHeader& header, const PatchGrid& grid,
                                             std::vector<format::PatchEntry> rows) {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  SubfileWriter writer(std::move(file), grid, std::move(rows));
+  SubfileWriter writer(std::move(file), header, grid, std::move(rows));
   writer.summary_ = Summarize(grid, header.parts().count(), writer.rows_);
   header.EncodeTo(&writer.buffer_);
   std::uint64_t offset = writer.buffer_.size();
@@ -177,14 +178,13 @@ Result<SubfileSummary> SubfileWriter::Finish() {
                          file_.size(), payload_end_);
   }
   QUARRY_RETURN_IF_ERROR(file_.Sync());
-  Bytes table = format::EncodePatchTable(rows_, grid_);
-  format::SubfileFooter footer;
-  footer.table_offset = payload_end_;
-  footer.table_size = table.size();
-  footer.table_checksum = Checksum(table);
-  footer.file_size = payload_end_ + table.size() + format::SubfileFooter::kEncodedSize;
-  footer.EncodeTo(&table);
-  QUARRY_RETURN_IF_ERROR(file_.Append(table));
+  format::TableEncoder table(header_, grid_, payload_end_);
+  for (const format::PatchEntry& row : rows_) {
+    table.Put(row, &buffer_);
+    if (buffer_.size() >= kWriteBytes) QUARRY_RETURN_IF_ERROR(Flush());
+  }
+  const format::SubfileFooter footer = table.Finish(&buffer_);
+  QUARRY_RETURN_IF_ERROR(Flush());
   QUARRY_RETURN_IF_ERROR(file_.SyncAndClose());
   summary_.bytes = footer.file_size;
   summary_.table_checksum = footer.table_checksum;

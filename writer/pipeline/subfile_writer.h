@@ -40,10 +40,12 @@ struct SubfileSummary {
   static SubfileSummary DecodeFrom(LittleEndianReader* reader, int parts);
 };
 
-/// Writes one subfile: header, payload, sync, patch table, footer, sync (docs/format.md, publishing).
+/// Writes one subfile: header, payload, sync, patch table block by block, footer, sync (docs/format.md,
+/// publishing).
 class SubfileWriter {
  public:
-  /// @param rows  in Morton order; their offsets are filled in
+  /// @param header  with the number of rows, and whether the table is in blocks
+  /// @param rows    in Morton order; their offsets are filled in
   static Result<SubfileWriter> Create(const std::filesystem::path& path, const format::SubfileHeader& header,
                                       const PatchGrid& grid, std::vector<format::PatchEntry> rows);
 
@@ -55,12 +57,14 @@ class SubfileWriter {
   Result<SubfileSummary> Finish();
 
  private:
-  SubfileWriter(WritableFile file, const PatchGrid& grid, std::vector<format::PatchEntry> rows)
-      : file_(std::move(file)), grid_(grid), rows_(std::move(rows)) {}
+  SubfileWriter(WritableFile file, const format::SubfileHeader& header, const PatchGrid& grid,
+                std::vector<format::PatchEntry> rows)
+      : file_(std::move(file)), header_(header), grid_(grid), rows_(std::move(rows)) {}
 
   Status Flush();
 
   WritableFile file_;
+  format::SubfileHeader header_;
   PatchGrid grid_;
   std::vector<format::PatchEntry> rows_;
   SubfileSummary summary_;

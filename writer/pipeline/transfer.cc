@@ -261,6 +261,7 @@ class Transfer {
     for (auto& [f, rows] : rows_) {
       header_.subfile_number = static_cast<std::uint32_t>(f);
       header_.patch_count = rows.size();
+      header_.block_bits = format::BlockBitsOf(rows.size());
       QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer,
                               SubfileWriter::Create(folder / format::SubfileName(f), header_, grid_, rows));
       writers->emplace(f, std::move(writer));

@@ -87,8 +87,8 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> RowsAt(const Dataset& datas
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint32_t>> by_code;
   const std::size_t files = (*dataset.Step(0))->fields[0].subfiles.size();
   for (std::uint32_t s = 0; s < files; ++s) {
-    const auto table = *dataset.tables().Table(0, 0, s);
-    for (const format::PatchEntry& row : table->rows) {
+    const format::PatchRows table = testing::AllRows(dataset, s);
+    for (const format::PatchEntry& row : table) {
       const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
       if (!positions.Contains({p, {p[0] + 1, p[1] + 1, p[2] + 1}})) continue;
       by_code[MortonEncode(p)] = {row.patch_index, s};
@@ -166,8 +166,8 @@ TEST(ThinBoxes, APatchNeedsNoTableButItsOwn) {
         fs::remove(SubfileLocation(Location(part.path() / "part.quarry"), 0, field.name, other).path);
     }
     const auto dataset = *Dataset::Open(part.path() / "part.quarry");
-    const auto table = *whole->tables().Table(0, 0, s);
-    for (const format::PatchEntry& row : table->rows) {
+    const format::PatchRows table = testing::AllRows(*whole, s);
+    for (const format::PatchEntry& row : table) {
       const Index3 p = grid.PatchPosition(static_cast<std::int64_t>(row.patch_index));
       const Box box{p, {p[0] + 1, p[1] + 1, p[2] + 1}};
       for (std::uint32_t other = 0; other < 5; ++other)
