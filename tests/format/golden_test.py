@@ -67,10 +67,16 @@ PLANES = (
     ("line", "uint8", "interpolate", ("--tolerance", "3"), None),
 )
 SAME_ALONG = {"column": "z", "wall": "x", "coast": "y", "cloud": "z", "sounding": "yz", "line": "yz"}
+# Fields with more patches in a subfile than a table without blocks has rows; the mask, too.
+BLOCKS = (
+    ("tiles", "int16", "lossless", ("--fill", "-32768", "--patch", "2x2x1", "--levels", "2"), -32768, (64, 144, 1)),
+    ("points", "float32", "interpolate", ("--tolerance", "0.01", "--patch", "4x1x1"), None, (37, 19, 15)),
+)
 # Metadata of a NetCDF file besides samples, in a dataset of its own: an attribute of each kind for each owner.
 ATTRIBUTES = {"text": "\u00b0C", "empty": "", "texts": ["a", "b"], "byte": "i1 -128", "numbers": "f4 0.1 0.2", "double": "f8 0.1",
               "wide": "i8 -9007199254740993", "natural": "u8 18446744073709551615"}
-WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-planes": PLANES, f"{NEWEST}-attributes": ATTRIBUTES}
+WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS, f"{NEWEST}-planes": PLANES, f"{NEWEST}-blocks": BLOCKS,
+           f"{NEWEST}-attributes": ATTRIBUTES}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -178,7 +184,8 @@ def write(folder, fields):
         # A name like the others' ends in digits.
         command += ["--type", kind, "--dims", "x".join(map(str, dims)), "--field", field] if kind == "bool" else []
         command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]
-        command += ["--append"] if dataset.exists() else ["--patch", "16x8x4", "--order", "level"]
+        command += ["--append"] if dataset.exists() else ["--order", "level"]
+        command += [] if dataset.exists() or "--patch" in options else ["--patch", "16x8x4"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return dataset
 
