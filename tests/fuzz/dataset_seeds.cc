@@ -8,6 +8,7 @@
 #include "quarry/dataset/dataset.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
+#include "quarry/format/patch_table.h"
 #include "tests/fuzz/dataset_input.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/seeds.h"
@@ -36,9 +37,33 @@ bool AddFolder(const Location& root, const std::string& folder, std::vector<Inpu
   return true;
 }
 
+/// Puts the table of a subfile into blocks of 2^`bits` rows. @returns false if it cannot be read
+bool PutInBlocks(int bits, Bytes* file, SubfileDescription* described) {
+  auto header = format::SubfileHeader::DecodeFrom(*file);
+  const std::size_t end = file->size() - format::SubfileFooter::kEncodedSize;
+  const auto footer = format::SubfileFooter::DecodeFrom(ByteSpan(*file).subspan(end));
+  if (!header.ok() || !footer.ok()) return false;
+  const ByteSpan table = ByteSpan(*file).subspan(footer->table_offset, footer->table_size);
+  const auto rows = format::DecodePatchTable(table, *header, *footer);
+  if (!rows.ok()) return false;
+  header->block_bits = bits;
+  Bytes changed;
+  header->EncodeTo(&changed);
+  changed.insert(changed.end(), file->begin() + format::SubfileHeader::kEncodedSize,
+                 file->begin() + static_cast<std::ptrdiff_t>(footer->table_offset));
+  format::TableEncoder encoder(*header, *PatchGrid::Create(header->dims, header->patch), changed.size());
+  for (const format::PatchEntry& row : *rows) encoder.Put(row, &changed);
+  described->table_checksum = encoder.Finish(&changed).table_checksum;
+  described->bytes = changed.size();
+  *file = std::move(changed);
+  return true;
+}
+
 /// A dataset of all steps of one field. Checksums of headers are not corrected.
+/// @param block_bits  of the tables of the field; 0: as they are
 /// @returns nothing if it cannot be read
-std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset, std::size_t number) {
+std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset, std::size_t number,
+                                              int block_bits = 0) {
   DatasetDescription description = dataset.description();
   description.fields = {description.fields[number]};
   const std::string& name = description.fields[0].name;
@@ -49,11 +74,18 @@ std::optional<std::vector<InputFile>> FilesOf(const Dataset& dataset, std::size_
     std::erase_if(step.fields, [&](const FieldStepDescription& field) { return field.name != name; });
     if (step.fields.empty()) continue;
     const std::string folder = format::StepFolder(number_of_step);
-    files.push_back({folder + "/step.json", BytesOf(format::EncodeManifest(step))});
+    files.push_back({folder + "/step.json", {}});
     const std::size_t first = files.size();
     if (!AddFolder(dataset.root(), folder + "/" + name, &files)) return std::nullopt;
+    std::uint64_t& stored = step.fields[0].stored_bytes;
+    for (std::size_t f = first; f < files.size() && block_bits > 0; ++f) {
+      stored -= files[f].bytes.size();
+      if (!PutInBlocks(block_bits, &files[f].bytes, &step.fields[0].subfiles[f - first])) return std::nullopt;
+      stored += files[f].bytes.size();
+    }
     constexpr std::size_t kFieldNumber = 24;
     for (std::size_t f = first; f < files.size(); ++f) PutAt(std::uint32_t{0}, kFieldNumber, &files[f].bytes);
+    files[first - 1].bytes = BytesOf(format::EncodeManifest(step));
     const std::uint64_t mask = step.fields[0].mask_name();
     if (mask != 0 && masks.insert(mask).second &&
         !AddFolder(dataset.root(), format::MaskFolder(mask), &files))
@@ -132,6 +164,11 @@ bool AddDatasets(const std::string& folder) {
     const auto files = number ? FilesOf(**dataset, *number) : std::nullopt;
     if (!files) return false;
     corpus.Add(fmt::format("v4_{}", name), WriteInputFiles(kRepairFiles, *files));
+  }
+  for (const int block_bits : {1, 2}) {
+    const auto files = FilesOf(**dataset, *(*dataset)->description().FindField("near"), block_bits);
+    if (!files) return false;
+    corpus.Add(fmt::format("v4_near_blocks_{}", block_bits), WriteInputFiles(kRepairFiles, *files));
   }
   return AddWholes(&corpus) && corpus.ok() && AddIndices(folder);
 }

@@ -36,8 +36,15 @@ void RepairEqualRows(const SubfileHeader& header, std::size_t begin, std::size_t
 }
 
 /// The same of a table that can be read. Its bytes stay as many, unless it has more than it needs.
-void RepairShortRows(const SubfileHeader& header, std::size_t begin, std::size_t footer, Bytes* bytes) {
-  const ByteSpan table = ByteSpan(*bytes).subspan(begin, footer - begin);
+void RepairShortRows(SubfileHeader header, std::size_t begin, std::size_t footer, Bytes* bytes) {
+  SubfileFooter whole;
+  whole.table_offset = begin;
+  whole.table_size = footer - begin;
+  const auto stages = format::TableStages::Of(header, whole);
+  if (!stages.ok()) return;
+  // The rows of blocks are those of a table without.
+  const ByteSpan table = ByteSpan(*bytes).subspan(begin, stages->offsets[1] - begin);
+  header.block_bits = 0;
   SubfileFooter found;
   found.table_offset = begin;
   found.table_size = table.size();
@@ -68,7 +75,8 @@ void RepairSubfile(Bytes* bytes, TableChecksums* tables) {
   if (header.ok() && header->version < 4) RepairEqualRows(*header, begin, footer, bytes);
   if (header.ok() && header->version == 4) RepairShortRows(*header, begin, footer, bytes);
   const auto stored = GetLittleEndian<std::uint64_t>(bytes->data() + footer + 16);
-  const std::uint64_t computed = Checksum(ByteSpan(*bytes).subspan(begin, footer - begin));
+  const std::span<std::byte> table = std::span(*bytes).subspan(begin, footer - begin);
+  const std::uint64_t computed = header.ok() ? RepairTable(*header, begin, table) : Checksum(table);
   (*tables)[ChecksumText(stored)] = ChecksumText(computed);
   PutAt(computed, footer + 16, bytes);
   PutAt(Checksum(ByteSpan(*bytes).subspan(footer, 32)), footer + 32, bytes);

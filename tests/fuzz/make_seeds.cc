@@ -11,7 +11,7 @@
 #include "quarry/codec/patch_codec.h"
 #include "quarry/codec/patch_reader.h"
 #include "quarry/format/manifest.h"
-#include "quarry/format/subfile.h"
+#include "quarry/format/patch_table.h"
 #include "tests/fuzz/manifest_input.h"
 #include "tests/fuzz/masked_coder.h"
 #include "tests/fuzz/payload_input.h"
@@ -258,8 +258,26 @@ void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
   for (std::size_t l = 0; l < row.levels.size(); ++l) copy(28 + 36 * l, 32);
 }
 
+/// The bytes of a table in blocks.
+Bytes TableInBlocks(const format::SubfileHeader& header, const PatchGrid& grid,
+                    std::vector<format::PatchEntry> rows) {
+  std::uint64_t offset = format::SubfileHeader::kEncodedSize;
+  format::ForEachPayload(header.order, rows.size(), header.parts(), [&](std::size_t row, int part) {
+    format::LevelEntry& level = rows[row].levels[static_cast<std::size_t>(part)];
+    level.offset = offset;
+    offset += level.size;
+  });
+  format::TableEncoder encoder(header, grid, offset);
+  Bytes table;
+  for (const format::PatchEntry& row : rows) encoder.Put(row, &table);
+  encoder.Finish(&table);
+  table.resize(table.size() - format::SubfileFooter::kEncodedSize);
+  return table;
+}
+
 /// Header and table of a subfile; `repairs` selects what the target repairs.
-void AddSubfile(int levels, int version, int repairs, Corpus* corpus) {
+/// @param block_bits  of the header
+void AddSubfile(int levels, int version, int repairs, Corpus* corpus, int block_bits = 0) {
   format::SubfileHeader header;
   header.dims = {200, 70, 33};
   header.patch = {64, 64, 32};
@@ -290,6 +308,8 @@ void AddSubfile(int levels, int version, int repairs, Corpus* corpus) {
     ++header.patch_count;
   }
   if (version == 4) table = format::EncodePatchTable(rows, grid);
+  header.block_bits = block_bits;
+  if (block_bits > 0) table = TableInBlocks(header, grid, rows);
   format::SubfileFooter footer;
   footer.table_offset = version == 4 ? format::SubfileHeader::kEncodedSize + payload : 1000;
   footer.table_size = table.size();
@@ -300,7 +320,8 @@ void AddSubfile(int levels, int version, int repairs, Corpus* corpus) {
   input[1 + 8] = static_cast<std::byte>(version);
   footer.EncodeTo(&input);
   input.insert(input.end(), table.begin(), table.end());
-  corpus->Add(fmt::format("v{}_{}_levels_{}", version, levels, repairs), input);
+  const std::string blocks = block_bits > 0 ? fmt::format("_blocks_{}", block_bits) : "";
+  corpus->Add(fmt::format("v{}_{}_levels_{}{}", version, levels, repairs, blocks), input);
 }
 
 bool AddSubfiles(const std::string& folder) {
@@ -309,6 +330,7 @@ bool AddSubfiles(const std::string& folder) {
     for (const int repairs : {0, 7, 15}) {
       AddSubfile(levels, 3, repairs, &corpus);
       AddSubfile(levels, 4, repairs, &corpus);
+      for (const int block_bits : {1, 3}) AddSubfile(levels, 4, repairs, &corpus, block_bits);
     }
     AddSubfile(levels, 1, 7, &corpus);
   }

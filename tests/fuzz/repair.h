@@ -5,7 +5,7 @@
 #include <string>
 
 #include "quarry/base/checksum.h"
-#include "quarry/format/subfile.h"
+#include "quarry/format/table_index.h"
 
 /// Corrects checksums, which would keep a fuzzer out, as docs/format.md and docs/protocol.md say how they are
 /// computed.
@@ -40,6 +40,39 @@ inline void RepairHeader(Bytes* bytes) {
       known ? format::HeaderSize(version) : GetLittleEndian<std::uint32_t>(bytes->data() + 12);
   if (size < sizeof(std::uint64_t) || size > bytes->size()) return;
   PutAt(Checksum(ByteSpan(*bytes).first(size - 8)), size - 8, bytes);
+}
+
+/// Repairs the checksums in a table in blocks, from the rows to the root. Blocks that do not lie in the table
+/// stay as they are.
+/// @param offset  of the table in its file
+/// @returns what the footer must have: the checksum of the root, or of a table without blocks
+inline std::uint64_t RepairTable(const format::SubfileHeader& header, std::uint64_t offset,
+                                 std::span<std::byte> table) {
+  format::SubfileFooter footer;
+  footer.table_offset = offset;
+  footer.table_size = table.size();
+  const auto stages = format::TableStages::Of(header, footer);
+  if (header.block_bits == 0 || !stages.ok()) return Checksum(table);
+  const std::uint64_t entry_size = format::TableIndex::EntrySize(stages->runs);
+  const auto checksum = [&](std::uint64_t begin, std::uint64_t end) {
+    const bool inside = begin >= offset && begin <= end && end - offset <= table.size();
+    return inside ? Checksum(table.subspan(begin - offset, end - begin)) : 0;
+  };
+  for (int stage = 0; stage < stages->root(); ++stage) {
+    const std::uint64_t blocks = stages->blocks[static_cast<std::size_t>(stage)];
+    std::byte* entry = table.data() + (stages->OffsetOf(stage + 1, 0) - offset);
+    for (std::uint64_t block = 0; block < blocks; ++block, entry += entry_size) {
+      const auto begin_of = [&](const std::byte* at) { return GetLittleEndian<std::uint64_t>(at + 8); };
+      const bool last = block + 1 == blocks;
+      const std::uint64_t begin = stage == 0 ? begin_of(entry) : stages->OffsetOf(stage, block);
+      const std::uint64_t end = stage > 0 ? begin + stages->SizeOf(stage, block)
+                                : last    ? stages->offsets[1]
+                                          : begin_of(entry + entry_size);
+      StoreLittleEndian(checksum(begin, end), entry + 16);
+    }
+  }
+  const std::uint64_t root = stages->OffsetOf(stages->root(), 0);
+  return checksum(root, root + stages->SizeOf(stages->root(), 0));
 }
 
 /// Repairs the checksum of a tile of a coded answer.
