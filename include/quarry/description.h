@@ -207,7 +207,7 @@ struct SubfileDescription {
   std::uint64_t bytes = 0;
   std::uint64_t patches = 0;
   Box bounds;                        ///< bounding box of its patches, level-0 samples
-  std::uint64_t table_checksum = 0;  ///< XXH3 of its patch table
+  std::uint64_t table_checksum = 0;  ///< XXH3 of its patch table, or of the root of it
 
   friend bool operator==(const SubfileDescription&, const SubfileDescription&) = default;
 };

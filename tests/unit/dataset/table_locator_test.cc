@@ -120,7 +120,7 @@ TEST_F(TableLocatorTest, BlocksThatDoNotFitIntoTheMemoryAreReadAgain) {
     const auto store = std::make_shared<PatchStore>(kBudget);
     const auto dataset = *Dataset::Open(Location(counting, disk.path), store);
     for (int i = 0; i < 2; ++i) {
-      const auto found = dataset->tables().Find(0, 0, {{0, 0, 0}, {64, 64, 3}});
+      const auto found = dataset->tables().Find(0, 0, Box{{0, 0, 0}, {64, 64, 3}});
       ASSERT_TRUE(found.ok()) << found.status().message();
       EXPECT_EQ(found->size(), 64u * 64 * 3);
       EXPECT_LE(store->state().stored, kBudget);
@@ -129,8 +129,8 @@ TEST_F(TableLocatorTest, BlocksThatDoNotFitIntoTheMemoryAreReadAgain) {
     EXPECT_GT(store->state().evictions, 12u);
     // What was asked for last is there: another patch of its block costs nothing.
     counting->ForgetCalls();
-    EXPECT_EQ(dataset->tables().Find(0, 0, {{63, 63, 2}, {64, 64, 3}})->size(), 1u);
-    EXPECT_EQ(dataset->tables().Find(0, 0, {{62, 63, 2}, {63, 64, 3}})->size(), 1u);
+    EXPECT_EQ(dataset->tables().Find(0, 0, Box{{63, 63, 2}, {64, 64, 3}})->size(), 1u);
+    EXPECT_EQ(dataset->tables().Find(0, 0, Box{{62, 63, 2}, {63, 64, 3}})->size(), 1u);
     EXPECT_LE(counting->Calls(Operation::kRead).size(), 5u);
     std::filesystem::remove_all(folder_.path() / "a.quarry");
   }
