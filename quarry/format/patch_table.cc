@@ -92,7 +92,9 @@ TableScan::TableScan(const SubfileHeader& header, const SubfileFooter& footer, c
       decoder_(header, grid),
       positions_(header),
       offset_(footer.table_offset),
-      index_(positions_.runs()) {}
+      index_(positions_.runs()) {
+  if (keep_) kept_.reserve(header.patch_count);
+}
 
 RowsBegin TableScan::Here() const {
   RowsBegin here{decoder_.next_code(), offset_, {}};
@@ -104,15 +106,15 @@ Status TableScan::Take(ByteSpan* bytes) {
   if (decoder_.number() % (std::uint64_t{1} << kBlockBits) == 0) {
     EndBlock();
     index_.Add(Here(), 0);
-    block_ = std::make_unique<StreamingChecksum>();
+    if (!keep_) block_ = std::make_unique<StreamingChecksum>();
   }
   const ByteSpan before = *bytes;
   QUARRY_RETURN_IF_ERROR(decoder_.Take(bytes, &row_));
   const std::size_t taken = before.size() - bytes->size();
-  block_->Update(before.first(taken));
+  if (block_) block_->Update(before.first(taken));
   offset_ += taken;
   positions_.Pass(&row_);
-  if (keep_) kept_.push_back(row_);
+  if (keep_) kept_.push_back(std::move(row_));
   return Status::Ok();
 }
 
@@ -157,7 +159,6 @@ Result<PatchRows> DecodePatchTable(ByteSpan table, const SubfileHeader& header, 
                               footer.table_checksum, computed);
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
   TableScan scan(header, footer, grid, true);
-  scan.rows().reserve(header.patch_count);
   for (std::uint64_t i = 0; i < header.patch_count; ++i) QUARRY_RETURN_IF_ERROR(scan.Take(&table));
   if (!table.empty()) return DataLoss("patch table: {} bytes follow its last row", table.size());
   QUARRY_RETURN_IF_ERROR(scan.Finish());

@@ -46,8 +46,8 @@ class TableEncoder {
 /// readers need not go through all of them.
 class TableScan {
  public:
-  /// @param header, footer, grid  outlive the scan
-  /// @param keep  the rows
+  /// @param header, footer, grid  outlive the scan; the table can have as many rows, see CheckTableSize
+  /// @param keep  the rows: blocks are then not read again, and get no checksums
   TableScan(const SubfileHeader& header, const SubfileFooter& footer, const PatchGrid& grid, bool keep);
 
   /// Takes the next row off the front. @errors kDataLoss
