@@ -127,7 +127,7 @@ TEST_F(TableLocatorTest, BlocksThatDoNotFitIntoTheMemoryAreReadAgain) {
       EXPECT_EQ(store->state().reserved, 0u);
     }
     EXPECT_GT(store->state().evictions, 12u);
-    // What was asked for last is there: another patch of its block costs nothing.
+    // The block that was asked for last is there: another patch of it costs nothing.
     counting->ForgetCalls();
     EXPECT_EQ(dataset->tables().Find(0, 0, Box{{63, 63, 2}, {64, 64, 3}})->size(), 1u);
     EXPECT_EQ(dataset->tables().Find(0, 0, Box{{62, 63, 2}, {63, 64, 3}})->size(), 1u);
@@ -159,7 +159,7 @@ TEST_F(TableLocatorTest, DamageInABlockHidesNoDamageElsewhere) {
   TableWalk walk = *dataset->tables().Walk(0, 0, 0);
   ASSERT_TRUE(walk.GoTo(20).ok());
   const std::uint64_t payload = walk.payload_begin(0);
-  const std::uint64_t rows = walk.table().footer.table_offset + 10;  // of block 0
+  const std::uint64_t rows = walk.table().footer.table_offset + 10;  // a byte of block 0
   const auto damage = [&](std::uint64_t at) {
     std::fstream file(folder_.path() / "a.quarry/steps/000000/pressure/0000.qsf",
                       std::ios::in | std::ios::out | std::ios::binary);
