@@ -168,7 +168,8 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
   if (same && holds) return slot.served;
   if (!same || !HasAllSteps(*slot.served->dataset)) {
     slot.served = nullptr;  // a dataset that cannot be opened now is no longer the earlier one
-    QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location));
+    if (!slot.pieces) slot.pieces = std::make_shared<index::PieceCopies>(options_.scratch);
+    QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location, slot.pieces));
   }
   slot.watch.Looked();
   return slot.served;
@@ -192,9 +193,12 @@ void DatasetCatalog::CloseUnused(Slot* wanted) {
     }
   }
   for (const std::shared_ptr<Slot>& slot : unused) {
-    std::shared_ptr<const OpenedDataset> closed;  // ends when the mutex is free again
+    std::shared_ptr<const OpenedDataset> closed;  // these end when the mutex is free again
+    std::shared_ptr<index::PieceCopies> pieces;
     const std::unique_lock lock(slot->mutex, std::try_to_lock);
-    if (lock) closed = std::move(slot->served);  // else somebody uses it
+    if (!lock) continue;  // somebody uses it
+    closed = std::move(slot->served);
+    pieces = std::move(slot->pieces);
   }
 }
 
@@ -208,8 +212,8 @@ Location DatasetCatalog::IndexFolder(const std::string& name, const Location& da
   return options_.index.path.empty() ? index::DefaultIndexFolder(dataset) : options_.index / name;
 }
 
-Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(const std::string& name,
-                                                                  const Location& location) const {
+Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(
+    const std::string& name, const Location& location, std::shared_ptr<index::PieceCopies> pieces) const {
   auto served = std::make_shared<OpenedDataset>();
   served->name = name;
   QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(location, options_.store));
@@ -217,7 +221,7 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(const std::str
     spdlog::warn("dataset {}: {}; reading patch tables instead", name, damage.message());
   };
   auto index =
-      index::IndexLocator::Open(served->dataset, IndexFolder(name, location), options_.scratch, tell);
+      index::IndexLocator::Open(served->dataset, IndexFolder(name, location), std::move(pieces), tell);
   if (index.ok()) {
     served->index = *index;
   } else if (index.status().code() == StatusCode::kNotFound) {

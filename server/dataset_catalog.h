@@ -13,6 +13,7 @@
 
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/index/piece.h"
 #include "quarry/session/session.h"
 #include "quarry/storage/stamp_watch.h"
 
@@ -80,6 +81,8 @@ class DatasetCatalog final : public DatasetSource {
     std::mutex mutex;                             ///< guards the following
     StampWatch watch;                             ///< watches the files that Open reads
     std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened, and when it is closed
+    /// The pieces of its index, for the next opening too; null at first, and when it is closed.
+    std::shared_ptr<index::PieceCopies> pieces;
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
 
@@ -96,7 +99,8 @@ class DatasetCatalog final : public DatasetSource {
   void LogLeftOut(const Discovery& found);
 
   Location IndexFolder(const std::string& name, const Location& dataset) const;
-  Result<std::shared_ptr<const OpenedDataset>> Open(const std::string& name, const Location& location) const;
+  Result<std::shared_ptr<const OpenedDataset>> Open(const std::string& name, const Location& location,
+                                                    std::shared_ptr<index::PieceCopies> pieces) const;
 
   const DatasetCatalogOptions options_;
   std::mutex mutex_;  ///< never held over a look at the storage

@@ -35,7 +35,8 @@ void TableIndex::Close(const RowsBegin& end) {
 
 void TableIndex::AddToPayloads(std::span<const std::uint64_t> begins) {
   for (std::size_t i = 0; i < Places(); ++i) {
-    for (std::size_t run = 0; run < runs_; ++run) numbers_[i * (kNumbers + runs_) + kNumbers + run] += begins[run];
+    for (std::size_t run = 0; run < runs_; ++run)
+      numbers_[i * (kNumbers + runs_) + kNumbers + run] += begins[run];
   }
 }
 

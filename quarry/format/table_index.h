@@ -65,7 +65,9 @@ class TableIndex {
   static constexpr std::size_t kNumbers = 3;  ///< code, offset, checksum
 
   std::size_t Places() const { return numbers_.size() / (kNumbers + runs_); }
-  std::uint64_t At(std::size_t i, std::size_t number) const { return numbers_[i * (kNumbers + runs_) + number]; }
+  std::uint64_t At(std::size_t i, std::size_t number) const {
+    return numbers_[i * (kNumbers + runs_) + number];
+  }
   Status Check(const RowsBegin& begin) const;
 
   std::size_t runs_;

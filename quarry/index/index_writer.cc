@@ -3,18 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
 
-#include "quarry/base/checksum.h"
 #include "quarry/base/directory_lock.h"
 #include "quarry/base/file.h"
 #include "quarry/format/description_rules.h"
-#include "quarry/format/manifest.h"
 #include "quarry/index/index_locator.h"
-#include "quarry/index/lmdb.h"
-#include "quarry/index/lmdb_reader.h"
+#include "quarry/index/piece_plan.h"
+#include "quarry/index/piece_writer.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
 #include "quarry/storage/location.h"
@@ -25,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The working copy of the data file; removed unless it is published.
+/// A file in the index's folder without a place in the index; removed at the end.
 class WorkingFile {
  public:
   explicit WorkingFile(const fs::path& folder) : path_(folder / fmt::format("working-{}.mdb", ::getpid())) {
@@ -33,336 +32,316 @@ class WorkingFile {
   }
   ~WorkingFile() { Remove(); }
   const fs::path& path() const { return path_; }
+
+ private:
   void Remove() const {
     std::error_code ignored;
     fs::remove(path_, ignored);
   }
-
- private:
   const fs::path path_;
 };
 
-struct Databases {
-  MDB_dbi patches;
-  MDB_dbi steps;
-  MDB_dbi masks;
-  MDB_dbi mask_subfiles;
-  MDB_dbi boxes;
-  MDB_dbi mask_boxes;
-};
-
-Result<Databases> OpenDatabases(const lmdb::Transaction& transaction) {
-  Databases databases{};
-  QUARRY_ASSIGN_OR_RETURN(databases.patches, transaction.OpenDatabase(kPatches));
-  QUARRY_ASSIGN_OR_RETURN(databases.steps, transaction.OpenDatabase(kSteps));
-  QUARRY_ASSIGN_OR_RETURN(databases.masks, transaction.OpenDatabase(kMasks));
-  QUARRY_ASSIGN_OR_RETURN(databases.mask_subfiles, transaction.OpenDatabase(kMaskSubfiles));
-  QUARRY_ASSIGN_OR_RETURN(databases.boxes, transaction.OpenDatabase(kBoxes));
-  QUARRY_ASSIGN_OR_RETURN(databases.mask_boxes, transaction.OpenDatabase(kMaskBoxes));
-  return databases;
-}
-
-Result<std::size_t> NumberOf(const Dataset& dataset, std::uint64_t step, const FieldStepDescription& field) {
-  const std::optional<std::size_t> number = dataset.description().FindField(field.name);
-  if (number) return *number;
-  return DataLoss("step {} has a field \"{}\" that dataset.json does not know", step, field.name);
-}
-
-/// Step numbers, with the checksums of the step.json files that they come from.
-using IndexedSteps = std::map<std::uint64_t, std::uint64_t>;
-
-/// The old index, whose valid records the new one takes over. LMDB never opens it: a hostile file in the
-/// folder could end the process.
-class OldIndex {
+/// The pieces of the old index, whose valid records the new one takes over. LMDB never opens them: a hostile
+/// file in the folder could end the process. Damaged ones are as if they were not there.
+class OldPieces {
  public:
-  /// @param path  of a copy, see PrivateCopy
-  /// @errors those of ReadSeal and PrivateCopy::Make; kDataLoss: damaged
-  static Result<OldIndex> Open(const Location& folder, const fs::path& path) {
-    QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
-    QUARRY_ASSIGN_OR_RETURN(PrivateCopy copy, PrivateCopy::Make(folder, seal, path));
-    QUARRY_ASSIGN_OR_RETURN(const StoredPages pages, StoredPages::Open(copy.bytes()));
-    OldIndex index(std::move(copy), pages);
-    const auto add = [&](std::uint64_t step, const StoredCursor::Record& record) -> Status {
-      if (record.value.size() != 8)
-        return DataLoss("step {} has a record of {} bytes", step, record.value.size());
-      index.steps_[step] = GetLittleEndian<std::uint64_t>(record.value.data());
-      return Status::Ok();
-    };
-    QUARRY_RETURN_IF_ERROR(index.ForEach(kSteps, StepKey(0).size(), add));
-    return index;
-  }
-
-  const IndexedSteps& steps() const { return steps_; }
-
-  /// Visits all records of a database with the first parts of their keys. @errors those of `visit`; kDataLoss
-  template <typename Visit>
-  Status ForEach(const char* database, std::size_t key_bytes, const Visit& visit) const {
-    QUARRY_ASSIGN_OR_RETURN(const StoredTree tree, pages_.FindTree(database));
-    StoredCursor cursor(pages_, tree);
-    QUARRY_ASSIGN_OR_RETURN(const StoredCursor::Record* record, cursor.Seek(StepKey(0)));
-    while (record != nullptr) {
-      if (record->key.size() != key_bytes)
-        return DataLoss("a key of {} has {} bytes instead of {}", database, record->key.size(), key_bytes);
-      QUARRY_RETURN_IF_ERROR(visit(FirstOfKey(record->key), *record));
-      QUARRY_ASSIGN_OR_RETURN(record, cursor.Next());
+  /// @param seal  nothing: there is no old index, or it is not used
+  OldPieces(fs::path folder, std::optional<Seal> seal)
+      : folder_(std::move(folder)), is_used_(seal), seal_(std::move(seal).value_or(Seal())) {
+    for (std::size_t p = 0; p < seal_.pieces.size(); ++p) {
+      const Location path = Location(folder_) / seal_.pieces[p].file_name();
+      const Result<ObjectInfo> info = path.Stat();
+      const std::uint64_t bytes = info.ok() ? info->size : 0;
+      if (bytes != seal_.pieces[p].bytes)
+        Drop(p, DataLoss("index \"{}\" has {} bytes, sealed were {}", path, bytes, seal_.pieces[p].bytes));
     }
-    return Status::Ok();
   }
+
+  const Seal& seal() const { return seal_; }
+  /// Whether these are the pieces of the index, all whole.
+  bool Are(const Seal& index) const { return is_used_ && dropped_.empty() && index == seal_; }
+  bool IsDropped(std::size_t number) const { return dropped_.contains(number); }
+  std::size_t dropped() const { return dropped_.size(); }
+  /// Why the first piece was dropped; empty: none was.
+  const std::string& reason() const { return reason_; }
+
+  void Drop(std::size_t number, const Status& damage) {
+    if (dropped_.empty()) reason_ = damage.message();
+    dropped_.insert(number);
+    open_.erase(number);
+  }
+
+  /// Opens a piece. @errors those of OpenPiece, PrivateCopy::Map and PrivateCopy::Load
+  Result<std::shared_ptr<const Piece>> Open(std::size_t number) {
+    constexpr std::uint64_t kInMemory = 1 << 20;
+    if (const auto known = open_.find(number); known != open_.end()) return known->second;
+    const SealedPiece& sealed = seal_.pieces[number];
+    const fs::path path = folder_ / fmt::format("working-{}-old.mdb", ::getpid());
+    QUARRY_ASSIGN_OR_RETURN(PrivateCopy copy, sealed.bytes <= kInMemory
+                                                  ? PrivateCopy::Load(folder_, sealed)
+                                                  : PrivateCopy::Map(folder_, sealed, path));
+    QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const Piece> piece, OpenPiece(folder_, sealed, std::move(copy)));
+    return open_[number] = std::move(piece);
+  }
+  /// The number of an open piece.
+  std::size_t NumberOf(const Piece* piece) const {
+    return std::ranges::find(open_, piece, [](const auto& one) { return one.second.get(); })->first;
+  }
+  void CloseAll() { open_.clear(); }
 
  private:
-  OldIndex(PrivateCopy copy, const StoredPages& pages) : copy_(std::move(copy)), pages_(pages) {}
-
-  PrivateCopy copy_;
-  StoredPages pages_;
-  IndexedSteps steps_;
+  const fs::path folder_;
+  const bool is_used_;
+  const Seal seal_;
+  std::set<std::size_t> dropped_;
+  std::string reason_;
+  std::map<std::size_t, std::shared_ptr<const Piece>> open_;
 };
 
-/// Deletes every record whose key begins with `first`, of an index that this process has filled.
-Status DeleteRecords(lmdb::Transaction* transaction, std::initializer_list<MDB_dbi> databases,
-                     std::uint64_t first) {
-  for (const MDB_dbi database : databases) {
-    QUARRY_ASSIGN_OR_RETURN(lmdb::Cursor cursor, lmdb::Cursor::Open(*transaction, database));
-    QUARRY_ASSIGN_OR_RETURN(auto record, cursor.Seek(StepKey(first)));
-    while (record && FirstOfKey(record->key) == first) {
-      QUARRY_RETURN_IF_ERROR(cursor.Delete());
-      QUARRY_ASSIGN_OR_RETURN(record, cursor.Seek(StepKey(first)));
-    }
-  }
-  return Status::Ok();
-}
-
+/// Makes an index of the steps of a dataset out of an old one and tables.
 class Updater {
  public:
-  Updater(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress)
-      : dataset_(dataset), progress_(progress) {}
+  using OnProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-  /// Finds out which steps an index already has. Reads every step.json.
-  /// @param indexed  steps of the index as it is
-  Status Compare(const IndexedSteps& indexed, IndexReport* report) {
-    report->steps = dataset_.steps().size();
-    report->steps_removed = indexed.size();
-    for (const std::uint64_t step : dataset_.steps()) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t checksum, StepManifestChecksum(dataset_.root(), step));
-      const auto known = indexed.find(step);
-      const bool kept = known != indexed.end() && known->second == checksum;
-      if (kept) kept_.insert(step);
-      if (kept) --report->steps_removed;
-      checksums_.emplace_back(step, checksum);
+  Updater(const Dataset& dataset, const fs::path& folder, const OnProgress& progress, OldPieces* old)
+      : dataset_(dataset), folder_(folder), progress_(progress), old_(*old) {}
+
+  /// Makes the pieces that the new index needs, as files that no seal names yet. May drop old pieces: if so,
+  /// the call must be repeated with another Updater.
+  /// @returns the seal of the new index
+  Result<Seal> Update() {
+    QUARRY_RETURN_IF_ERROR(FindSources());
+    Seal seal;
+    seal.pieces = old_.seal().pieces;
+    for (SealedPiece& piece : seal.pieces) piece.ranges.clear();
+    const std::vector<PieceSize> sizes = SizesOfOld();
+    for (const PieceSize& size : sizes) old_bytes_ += size.bytes;
+    const std::vector<PlannedPiece> planned = PlanPieces(sources_, sizes);
+    to_load_ = static_cast<std::uint64_t>(std::ranges::count(sources_, kTables));
+    for (const PlannedPiece& piece : planned) {
+      if (piece.written) {
+        QUARRY_RETURN_IF_ERROR(Write(piece, &seal));
+        old_.CloseAll();
+        continue;
+      }
+      seal.pieces[sources_[piece.begin]].ranges.push_back(RangeOf(piece.begin, piece.end));
+      done_ += piece.end - piece.begin;
     }
-    return Status::Ok();
+    std::erase_if(seal.pieces, [](const SealedPiece& piece) { return piece.ranges.empty(); });
+    std::ranges::sort(seal.pieces, {}, [](const SealedPiece& piece) { return piece.ranges[0].first; });
+    return seal;
   }
 
-  bool HasAll() const { return kept_.size() == checksums_.size(); }
-
-  /// Fills a new index.
-  /// @param old  where there is one; @errors kDataLoss, with `old_is_damaged`: it is damaged
-  Status Fill(const lmdb::Environment& environment, const OldIndex* old, bool* old_is_damaged,
-              IndexReport* report) {
-    {
-      QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
-      QUARRY_ASSIGN_OR_RETURN(databases_, OpenDatabases(transaction));
-      QUARRY_RETURN_IF_ERROR(transaction.Commit());
-    }
-    if (old != nullptr) {
-      const Status taken = TakeOver(environment, *old);
-      *old_is_damaged = taken.code() == StatusCode::kDataLoss;
-      QUARRY_RETURN_IF_ERROR(taken);
-    }
-    std::uint64_t done = 0;
-    for (const auto& [step, checksum] : checksums_) {
-      if (!kept_.contains(step)) QUARRY_RETURN_IF_ERROR(LoadStep(environment, step, checksum, report));
-      progress_(++done, checksums_.size());
-    }
-    return Status::Ok();
-  }
+  /// After Update.
+  const IndexReport& report() const { return report_; }
 
  private:
-  /// Copies the records of steps that are as they were, and of all masks.
-  Status TakeOver(const lmdb::Environment& environment, const OldIndex& old) {
-    const auto of_kept = [this](std::uint64_t step) { return kept_.contains(step); };
-    const auto of_any = [](std::uint64_t) { return true; };
-    QUARRY_RETURN_IF_ERROR(
-        Copy(environment, old, kPatches, PatchKey(0, 0, 0).size(), databases_.patches, of_kept));
-    QUARRY_RETURN_IF_ERROR(Copy(environment, old, kSteps, StepKey(0).size(), databases_.steps, of_kept));
-    QUARRY_RETURN_IF_ERROR(
-        Copy(environment, old, kMasks, MaskPatchKey(0, 0).size(), databases_.masks, of_any));
-    QUARRY_RETURN_IF_ERROR(
-        Copy(environment, old, kMaskSubfiles, MaskKey(0).size(), databases_.mask_subfiles, of_any));
-    QUARRY_RETURN_IF_ERROR(
-        Copy(environment, old, kBoxes, BoxKey(0, 0, 0, 0).size(), databases_.boxes, of_kept));
-    return Copy(environment, old, kMaskBoxes, MaskBoxKey(0, 0, 0).size(), databases_.mask_boxes, of_any);
-  }
-
-  template <typename Keep>
-  static Status Copy(const lmdb::Environment& environment, const OldIndex& old, const char* name,
-                     std::size_t key_bytes, MDB_dbi database, const Keep& keep) {
-    constexpr std::uint64_t kRecordsAtATime = 1 << 16;  // LMDB holds the pages of a transaction in memory
-    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
-    std::uint64_t records = 0;
-    QUARRY_RETURN_IF_ERROR(
-        old.ForEach(name, key_bytes, [&](std::uint64_t first, const StoredCursor::Record& record) -> Status {
-          if (!keep(first)) return Status::Ok();
-          if (++records % kRecordsAtATime == 0) QUARRY_RETURN_IF_ERROR(transaction.Renew(environment));
-          return transaction.Put(database, record.key, record.value, MDB_APPEND);
-        }));
-    return transaction.Commit();
-  }
-
-  /// One transaction: a step is in the index as a whole or not at all.
-  Status LoadStep(const lmdb::Environment& environment, std::uint64_t step, std::uint64_t checksum,
-                  IndexReport* report) {
-    QUARRY_ASSIGN_OR_RETURN(lmdb::Transaction transaction, lmdb::Transaction::Begin(environment));
-    QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_.Step(step));
-    for (const FieldStepDescription& field : description->fields) {
-      QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset_, step, field));
-      for (std::size_t s = 0; s < field.subfiles.size(); ++s) {
-        QUARRY_ASSIGN_OR_RETURN(TableWalk table, dataset_.tables().Walk(step, number, s));
-        const std::uint32_t in_keys = dataset_.description().NumberOf(number);
-        QUARRY_RETURN_IF_ERROR(LoadTable(&transaction, databases_.patches, s, &table,
-                                         [&](std::uint64_t code) { return PatchKey(step, in_keys, code); }));
-        report->patches_added += table.table().header.patch_count;
-      }
-      for (const BoxNode& node : MakeBoxTree(BoxesOf(field.subfiles)))
-        QUARRY_RETURN_IF_ERROR(transaction.Put(
-            databases_.boxes, BoxKey(step, dataset_.description().NumberOf(number), node.level, node.number),
-            node.value));
-      if (field.mask) QUARRY_RETURN_IF_ERROR(LoadMask(&transaction, *field.mask, report));
-      ++report->fields_added;
+  /// Finds out which steps the old index has, without reading those whose marks are as they were.
+  Status FindSources() {
+    report_.steps = dataset_.steps().size();
+    for (const std::uint64_t step : dataset_.steps()) {
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t mark, MarkOfStep(dataset_.root(), step));
+      steps_.push_back({step, mark});
     }
-    Bytes value;
-    PutLittleEndian(&value, checksum);
-    QUARRY_RETURN_IF_ERROR(transaction.Put(databases_.steps, StepKey(step), value));
-    ++report->steps_added;
-    return transaction.Commit();
+    sources_.assign(steps_.size(), kTables);
+    for (std::size_t p = 0; p < old_.seal().pieces.size(); ++p) {
+      for (const SealedRange& range : old_.seal().pieces[p].ranges)
+        if (!old_.IsDropped(p)) QUARRY_RETURN_IF_ERROR(FindSourcesIn(p, range));
+    }
+    return Status::Ok();
   }
 
-  /// Loads a mask once, with the first step that names it.
-  Status LoadMask(lmdb::Transaction* transaction, const MaskDescription& mask, IndexReport* report) {
-    const Bytes key = MaskKey(mask.name);
-    const Bytes subfiles = MaskSubfilesValue(mask);
-    QUARRY_ASSIGN_OR_RETURN(const bool known,
-                            lmdb::HasRecord(*transaction, databases_.mask_subfiles, key, subfiles));
-    if (known) return Status::Ok();
-    QUARRY_RETURN_IF_ERROR(DeleteRecords(
-        transaction, {databases_.masks, databases_.mask_subfiles, databases_.mask_boxes}, mask.name));
-    for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
-      QUARRY_ASSIGN_OR_RETURN(TableWalk table, dataset_.tables().WalkMask(mask, s));
-      QUARRY_RETURN_IF_ERROR(LoadTable(transaction, databases_.masks, s, &table,
-                                       [&](std::uint64_t code) { return MaskPatchKey(mask.name, code); }));
+  Status FindSourcesIn(std::size_t number, const SealedRange& range) {
+    const auto begin = std::ranges::lower_bound(steps_, range.first, {}, &MarkedStep::step);
+    const auto end = std::ranges::upper_bound(steps_, range.last, {}, &MarkedStep::step);
+    const auto first = static_cast<std::size_t>(begin - steps_.begin());
+    const std::span<const MarkedStep> there(begin, end);
+    std::uint64_t kept = there.size();
+    if (there.size() == range.steps && MarksOf(there) == range.marks) {
+      std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), there.size(), number);
+    } else if (!there.empty()) {
+      QUARRY_ASSIGN_OR_RETURN(kept, CompareSteps(number, there, first));
+      if (old_.IsDropped(number)) return Status::Ok();
     }
-    for (const BoxNode& node : MakeBoxTree(BoxesOf(mask.subfiles)))
-      QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_boxes,
-                                              MaskBoxKey(mask.name, node.level, node.number), node.value));
-    QUARRY_RETURN_IF_ERROR(transaction->Put(databases_.mask_subfiles, key, subfiles));
-    ++report->masks_added;
+    report_.steps_removed += range.steps - std::min(kept, range.steps);
     return Status::Ok();
   }
 
-  /// @param key_of  key of a patch, by its Morton code
-  static Status LoadTable(lmdb::Transaction* transaction, MDB_dbi database, std::size_t subfile,
-                          TableWalk* table, const std::function<Bytes(std::uint64_t)>& key_of) {
-    const format::SubfileHeader& header = table->table().header;
-    QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(header.dims, header.patch));
-    for (std::uint64_t block = 0; block < table->blocks(); ++block) {
-      QUARRY_RETURN_IF_ERROR(table->GoTo(block));
-      for (const format::PatchEntry& row : table->rows()) {
-        const std::uint64_t code = grid.PatchMorton(static_cast<std::int64_t>(row.patch_index));
-        QUARRY_RETURN_IF_ERROR(
-            transaction->Put(database, key_of(code), PatchValue({static_cast<std::uint32_t>(subfile), row})));
+  /// Compares steps one by one with a piece, which may be dropped.
+  /// @param first  place of the first of them
+  /// @returns how many are as they were
+  Result<std::uint64_t> CompareSteps(std::size_t number, std::span<const MarkedStep> steps,
+                                     std::size_t first) {
+    std::uint64_t kept = 0;
+    const auto compare = [&]() -> Status {
+      QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const Piece> piece, old_.Open(number));
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<StepRecord> record, RecordOf(*piece, steps[i].step));
+        if (!record) continue;
+        bool is_same = record->mark == steps[i].mark;
+        if (!is_same) {
+          const Result<std::uint64_t> checksum = StepManifestChecksum(dataset_.root(), steps[i].step);
+          if (!checksum.ok()) failed_ = checksum.status();
+          QUARRY_RETURN_IF_ERROR(failed_);
+          is_same = record->checksum == *checksum;
+        }
+        if (is_same) sources_[first + i] = number;
+        kept += is_same ? 1 : 0;
       }
+      return Status::Ok();
+    };
+    const Status compared = compare();
+    old_.CloseAll();
+    QUARRY_RETURN_IF_ERROR(failed_);
+    if (compared.code() != StatusCode::kDataLoss) QUARRY_RETURN_IF_ERROR(compared);
+    if (compared.ok()) return kept;
+    old_.Drop(number, compared);
+    std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), steps.size(), kTables);
+    return std::uint64_t{0};
+  }
+
+  /// Nothing: the piece does not have the step.
+  static Result<std::optional<StepRecord>> RecordOf(const Piece& piece, std::uint64_t step) {
+    QUARRY_ASSIGN_OR_RETURN(const auto value, FindValue(piece.pages, piece.steps, StepKey(step)));
+    if (!value) return std::optional<StepRecord>();
+    QUARRY_ASSIGN_OR_RETURN(StepRecord record, StepRecord::Decode(*value));
+    return std::optional<StepRecord>(std::move(record));
+  }
+
+  std::vector<PieceSize> SizesOfOld() const {
+    std::vector<PieceSize> sizes;
+    for (const SealedPiece& piece : old_.seal().pieces) sizes.push_back({piece.bytes, piece.steps});
+    return sizes;
+  }
+
+  SealedRange RangeOf(std::size_t begin, std::size_t end) const {
+    const std::span<const MarkedStep> steps = std::span(steps_).subspan(begin, end - begin);
+    return {steps.front().step, steps.back().step, steps.size(), MarksOf(steps)};
+  }
+
+  /// Writes the steps of a planned piece to one piece, or several where there is too much for one.
+  Status Write(const PlannedPiece& planned, Seal* seal) {
+    for (std::size_t begin = planned.begin; begin < planned.end;) {
+      const WorkingFile working(folder_);
+      QUARRY_ASSIGN_OR_RETURN(const auto writer, PieceWriter::Create(working.path(), dataset_));
+      const Result<std::size_t> end = Fill(writer.get(), begin, planned.end);
+      if (writer->damaged() != nullptr) old_.Drop(old_.NumberOf(writer->damaged()), end.status());
+      QUARRY_RETURN_IF_ERROR(end.status());
+      QUARRY_ASSIGN_OR_RETURN(SealedPiece piece, SealFile(working.path()));
+      QUARRY_RETURN_IF_ERROR(Rename(working.path(), folder_ / piece.file_name()));
+      piece.steps = *end - begin;
+      piece.ranges = {RangeOf(begin, *end)};
+      seal->pieces.push_back(std::move(piece));
+      begin = *end;
     }
     return Status::Ok();
+  }
+
+  /// @returns the end of the steps that the piece has
+  Result<std::size_t> Fill(PieceWriter* writer, std::size_t begin, std::size_t end) {
+    std::size_t step = begin;
+    while (step < end) {
+      QUARRY_RETURN_IF_ERROR(AddStep(writer, step++));
+      progress_(++done_, steps_.size());
+      if (writer->bytes() >= MostPieceBytes(BytesOfIndex(*writer))) break;
+    }
+    QUARRY_RETURN_IF_ERROR(writer->Finish());
+    report_.steps_added += writer->loaded().steps;
+    report_.fields_added += writer->loaded().fields;
+    report_.patches_added += writer->loaded().patches;
+    report_.masks_added += writer->loaded().masks;
+    loaded_bytes_ += writer->loaded().bytes;
+    return step;
+  }
+
+  Status AddStep(PieceWriter* writer, std::size_t step) {
+    const std::size_t source = sources_[step];
+    if (source == kTables) return writer->LoadStep(steps_[step]);
+    Result<std::shared_ptr<const Piece>> piece = old_.Open(source);
+    if (piece.status().code() == StatusCode::kDataLoss) old_.Drop(source, piece.status());
+    QUARRY_RETURN_IF_ERROR(piece.status());
+    return writer->CopyStep(*piece, steps_[step]);
+  }
+
+  /// An estimate: steps that are still to be loaded have as many bytes as those that were, in the mean.
+  std::uint64_t BytesOfIndex(const PieceWriter& writer) const {
+    const std::uint64_t steps = report_.steps_added + writer.loaded().steps;
+    if (steps == 0) return old_bytes_;
+    return old_bytes_ + (loaded_bytes_ + writer.loaded().bytes) / steps * to_load_;
   }
 
   const Dataset& dataset_;
-  const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
-  Databases databases_{};
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> checksums_;  ///< step.json of each step
-  std::set<std::uint64_t> kept_;                                    ///< steps that the old index has
+  const fs::path& folder_;
+  const OnProgress& progress_;
+  OldPieces& old_;
+  std::vector<MarkedStep> steps_;
+  std::vector<std::size_t> sources_;  ///< one for each step, see PlanPieces
+  std::uint64_t to_load_ = 0;         ///< steps that are not in the old index
+  std::uint64_t done_ = 0;            ///< steps that are in a piece
+  std::uint64_t old_bytes_ = 0;
+  std::uint64_t loaded_bytes_ = 0;  ///< records of loaded steps, in pieces that are written
+  Status failed_;
+  IndexReport report_;
 };
 
-/// Makes the working file the index: named by its checksum, made durable, then named by the seal.
-Status PublishIndex(const fs::path& folder, const fs::path& working) {
-  QUARRY_ASSIGN_OR_RETURN(Seal seal, SealFile(working));
-  seal.data_file = fmt::format("patches-{}.mdb", ChecksumText(seal.checksum));
-  QUARRY_RETURN_IF_ERROR(Rename(working, folder / seal.data_file));
+/// Makes the pieces of a seal the index, which are there and durable but for their names.
+Status PublishIndex(const fs::path& folder, const Seal& seal) {
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
   return WriteSeal(folder, seal);
 }
 
-/// Removes older indices, and leftovers of a killed run. Called under the folder's lock.
-void RemoveLeftovers(const fs::path& folder, const std::string& data_file) {
+/// Removes pieces that are in the index no more, and leftovers of a killed run. Called under the folder's
+/// lock.
+void RemoveLeftovers(const fs::path& folder, const Seal& seal) {
   const Result<std::vector<FolderEntry>> entries = Location(folder).List();
   if (!entries.ok()) return;
+  std::set<std::string> sealed;
+  for (const SealedPiece& piece : seal.pieces) sealed.insert(piece.file_name());
   for (const FolderEntry& entry : *entries) {
     // The whole name must be one of ours: the user chooses the folder, and it may hold other files.
-    static const std::regex ours(R"(patches-[0-9a-f]{16}\.mdb|working-\d+\.mdb|seal\.json\.partial-\d+)");
+    static const std::regex ours(
+        R"(patches-[0-9a-f]{16}\.mdb|working-\d+(-old)?\.mdb|seal\.json\.partial-\d+)");
     std::error_code ignored;
-    if (std::regex_match(entry.name, ours) && entry.name != data_file)
+    if (std::regex_match(entry.name, ours) && !sealed.contains(entry.name))
       fs::remove(folder / entry.name, ignored);
   }
+}
+
+/// @param because  why it is not used, where it is there
+OldPieces OpenOld(const fs::path& folder, bool rebuild, std::string* because) {
+  if (rebuild) {
+    *because = "asked for";
+    return {folder, std::nullopt};
+  }
+  Result<Seal> seal = ReadSeal(folder);
+  if (seal.ok()) return {folder, *std::move(seal)};
+  if (seal.status().code() != StatusCode::kNotFound) *because = seal.status().message();
+  return {folder, std::nullopt};
 }
 
 }  // namespace
 
 Location DefaultIndexFolder(const Location& dataset) { return dataset / "index"; }
 
-namespace {
-
-/// Makes the working file the index of the dataset.
-/// @param old  valid records to take over; nothing: there are none, or they are not trusted
-/// @returns true if the old index is already that, and there is no working file
-Result<bool> FillAnew(const Dataset& dataset,
-                      const std::function<void(std::uint64_t, std::uint64_t)>& progress,
-                      const WorkingFile& working, std::optional<OldIndex>* old, IndexReport* report) {
-  while (true) {
-    Updater updater(dataset, progress);
-    QUARRY_RETURN_IF_ERROR(updater.Compare(*old ? (*old)->steps() : IndexedSteps{}, report));
-    if (*old && updater.HasAll() && report->steps_removed == 0) return true;
-    bool old_is_damaged = false;
-    Status filled;
-    {
-      QUARRY_ASSIGN_OR_RETURN(const lmdb::Environment environment, lmdb::Environment::Create(working.path()));
-      filled = updater.Fill(environment, *old ? &**old : nullptr, &old_is_damaged, report);
-      if (filled.ok())
-        filled = lmdb::Check(mdb_env_sync(environment.get(), 1), "sync the index", working.path());
-    }
-    if (!old_is_damaged) {
-      QUARRY_RETURN_IF_ERROR(filled);
-      return false;
-    }
-    old->reset();
-    *report = {};
-    report->rebuilt_because = filled.message();
-    working.Remove();
-  }
-}
-
-}  // namespace
-
 Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, bool rebuild,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const LockOptions& locking) {
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
   QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, locking));
-  const WorkingFile working(folder);
-  IndexReport report;
-  std::optional<OldIndex> old;
-  if (rebuild) {
-    report.rebuilt_because = "asked for";
-  } else {
-    Result<OldIndex> opened = OldIndex::Open(folder, working.path());
-    if (opened.ok()) {
-      old.emplace(*std::move(opened));
-    } else if (opened.status().code() != StatusCode::kNotFound) {
-      report.rebuilt_because = opened.status().message();
-    }
+  std::string because;
+  OldPieces old = OpenOld(folder, rebuild, &because);
+  while (true) {
+    const std::size_t dropped = old.dropped();
+    Updater updater(dataset, folder, progress, &old);
+    const Result<Seal> seal = updater.Update();
+    if (!seal.ok() && old.dropped() > dropped) continue;  // its steps are in tables
+    QUARRY_RETURN_IF_ERROR(seal.status());
+    if (!old.Are(*seal)) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, *seal));
+    RemoveLeftovers(folder, *seal);
+    IndexReport report = updater.report();
+    report.rebuilt_because = because.empty() ? old.reason() : because;
+    return report;
   }
-  QUARRY_ASSIGN_OR_RETURN(const bool unchanged, FillAnew(dataset, progress, working, &old, &report));
-  if (!unchanged) QUARRY_RETURN_IF_ERROR(PublishIndex(folder, working.path()));
-  QUARRY_ASSIGN_OR_RETURN(const Seal seal, ReadSeal(folder));
-  RemoveLeftovers(folder, seal.data_file);
-  return report;
 }
 
 namespace {
@@ -398,7 +377,7 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
   QUARRY_ASSIGN_OR_RETURN(const auto locator,
                           IndexLocator::Open(dataset.shared_from_this(), folder, fs::temp_directory_path(),
                                              [&](const Status& told) { damage = told; }));
-  std::set<std::uint64_t> masks;
+  std::set<std::pair<std::size_t, std::uint64_t>> masks;  // that were compared, by piece
   for (const std::uint64_t step : dataset.steps()) {
     QUARRY_ASSIGN_OR_RETURN(const bool current, locator->IsCurrent(step));
     QUARRY_RETURN_IF_ERROR(damage);
@@ -407,7 +386,7 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
                                 folder, step);
     QUARRY_ASSIGN_OR_RETURN(const auto description, dataset.Step(step));
     for (const FieldStepDescription& field : description->fields) {
-      QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOf(dataset, step, field));
+      QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOfField(dataset, step, field));
       QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset.description().GridOf(number)));
       const Box everywhere{{0, 0, 0}, grid.patches()};
       QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, number, everywhere));
@@ -416,8 +395,8 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
       QUARRY_RETURN_IF_ERROR(CompareBoxes(locator->CheckBoxes(step, number), folder, what));
-      if (!field.mask || !masks.insert(field.mask->name).second) continue;
-      const bool has_mask = locator->HasMask(*field.mask);
+      if (!field.mask || !masks.emplace(*locator->PieceNumber(step), field.mask->name).second) continue;
+      QUARRY_ASSIGN_OR_RETURN(const bool has_mask, locator->HasMask(step, *field.mask));
       QUARRY_RETURN_IF_ERROR(damage);
       if (!has_mask) {
         return DataLoss(
@@ -429,7 +408,7 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
       QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, number, everywhere));
       QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
       QUARRY_RETURN_IF_ERROR(
-          CompareBoxes(locator->CheckMaskBoxes(*field.mask), folder, "the mask of " + what));
+          CompareBoxes(locator->CheckMaskBoxes(step, *field.mask), folder, "the mask of " + what));
     }
   }
   return Status::Ok();

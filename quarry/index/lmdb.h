@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
@@ -24,15 +23,20 @@ inline ByteSpan ToSpan(const MDB_val& value) {
 struct Close {
   void operator()(MDB_env* environment) const { mdb_env_close(environment); }
   void operator()(MDB_txn* transaction) const { mdb_txn_abort(transaction); }
-  void operator()(MDB_cursor* cursor) const { mdb_cursor_close(cursor); }
 };
 
-/// An environment in one file, without LMDB's lock file: no other process knows the file.
+/// An environment in one file, without LMDB's lock file: no other process knows the file. Nothing is durable
+/// before Sync.
 class Environment {
  public:
   /// Creates a new file. LMDB trusts the contents of a file, so it never opens one from elsewhere:
   /// lmdb_reader.h reads those.
-  static Result<Environment> Create(const std::filesystem::path& path);
+  /// @param map_bytes  address space at first, see MakeRoom
+  static Result<Environment> Create(const std::filesystem::path& path, std::uint64_t map_bytes);
+
+  /// Enlarges the map where the file could outgrow it with so many bytes more. No transaction may be open.
+  Status MakeRoom(std::uint64_t bytes) const;
+  Status Sync() const;
 
   MDB_env* get() const { return env_.get(); }
   const std::filesystem::path& path() const { return path_; }
@@ -49,8 +53,6 @@ class Transaction {
   static Result<Transaction> Begin(const Environment& environment);
 
   Status Commit();
-  /// Commits, and begins another one.
-  Status Renew(const Environment& environment);
   /// Makes it if there is none.
   Result<MDB_dbi> OpenDatabase(const char* name) const;
   /// @param flags  MDB_APPEND for a key beyond all others of the database
@@ -61,28 +63,6 @@ class Transaction {
  private:
   Transaction(MDB_txn* txn, const std::filesystem::path* path) : txn_(txn), path_(path) {}
   std::unique_ptr<MDB_txn, Close> txn_;
-  const std::filesystem::path* path_;
-};
-
-/// Whether the key has this value.
-Result<bool> HasRecord(const Transaction& transaction, MDB_dbi database, ByteSpan key, ByteSpan value);
-
-/// A cursor that closes itself, before its transaction ends.
-class Cursor {
- public:
-  static Result<Cursor> Open(const Transaction& transaction, MDB_dbi database);
-
-  struct Record {
-    ByteSpan key;
-    ByteSpan value;
-  };
-  /// The first record with a key >= `key`; nothing at the end.
-  Result<std::optional<Record>> Seek(ByteSpan key);
-  Status Delete();
-
- private:
-  Cursor(MDB_cursor* cursor, const std::filesystem::path* path) : cursor_(cursor), path_(path) {}
-  std::unique_ptr<MDB_cursor, Close> cursor_;
   const std::filesystem::path* path_;
 };
 

@@ -1,13 +1,9 @@
 #include "quarry/index/lmdb_reader.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
-
-#include "quarry/base/file.h"
+#include <span>
 
 namespace quarry::index {
 
@@ -83,29 +79,6 @@ Result<StoredTree> TreeIn(ByteSpan bytes) {
 }
 
 }  // namespace
-
-Result<PrivateCopy> PrivateCopy::Make(const Location& folder, const Seal& seal,
-                                      const std::filesystem::path& path) {
-  const auto map = [&]() -> Result<PrivateCopy> {
-    QUARRY_RETURN_IF_ERROR(CopySealedFile(folder, seal, path));
-    if (seal.bytes == 0) return PrivateCopy({});
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    void* const memory =
-        file.get() < 0 ? MAP_FAILED : ::mmap(nullptr, seal.bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-    if (memory == MAP_FAILED) return ErrnoStatus(errno, "map the copy of the index", path.string());
-    return PrivateCopy({static_cast<const std::byte*>(memory), seal.bytes});
-  };
-  Result<PrivateCopy> copy = map();
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // the mapping keeps it alive, and nothing else can reach it
-  return copy;
-}
-
-PrivateCopy::PrivateCopy(PrivateCopy&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-PrivateCopy::~PrivateCopy() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
 
 Result<StoredPages> StoredPages::Open(ByteSpan file) {
   if (file.size() < MetaAt::kEnd) return DataLoss("a file of {} bytes is not an index", file.size());
@@ -311,6 +284,13 @@ Result<const StoredCursor::Record*> StoredCursor::Next() {
   // Every leaf has a record: a tree whose pages are in it more than once ends here.
   if (record != nullptr && !Before(before, record->key)) return DataLoss("keys are out of order");
   return record;
+}
+
+Result<std::optional<ByteSpan>> FindValue(const StoredPages& pages, const StoredTree& tree, ByteSpan key) {
+  StoredCursor cursor(pages, tree);
+  QUARRY_ASSIGN_OR_RETURN(const auto* const record, cursor.Seek(key));
+  if (record == nullptr || !SameBytes(record->key, key)) return std::optional<ByteSpan>();
+  return std::optional<ByteSpan>(record->value);
 }
 
 Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value) {

@@ -3,34 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
-#include "quarry/index/seal.h"
 
 /// Reads the files of LMDB without LMDB, which trusts every number in its file. Here no file can cause a read
 /// outside of it, or an endless loop: an index may come from a stranger. See docs/decisions/index.md.
 namespace quarry::index {
-
-/// A copy of a sealed data file, without a name, so that no other process can change or cut it, and mapped.
-class PrivateCopy {
- public:
-  /// @param path  of the copy, for as long as it has a name
-  /// @errors those of CopySealedFile; kInternal: there is no space, or it cannot be mapped
-  static Result<PrivateCopy> Make(const Location& folder, const Seal& seal,
-                                  const std::filesystem::path& path);
-  ~PrivateCopy();
-  PrivateCopy(PrivateCopy&& other) noexcept;
-  PrivateCopy& operator=(PrivateCopy&&) = delete;
-
-  ByteSpan bytes() const { return bytes_; }
-
- private:
-  explicit PrivateCopy(ByteSpan bytes) : bytes_(bytes) {}
-  ByteSpan bytes_;
-};
 
 /// One database: a tree of pages.
 struct StoredTree {
@@ -132,6 +112,9 @@ class StoredCursor {
 inline bool SameBytes(ByteSpan a, ByteSpan b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
+
+/// The value of a key; nothing if it is not there. @errors kDataLoss: the file is damaged
+Result<std::optional<ByteSpan>> FindValue(const StoredPages& pages, const StoredTree& tree, ByteSpan key);
 
 /// Whether the key has this value.
 Result<bool> HasRecord(const StoredPages& pages, const StoredTree& tree, ByteSpan key, ByteSpan value);

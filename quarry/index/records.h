@@ -11,12 +11,12 @@
 /// "Index".
 namespace quarry::index {
 
-inline constexpr std::uint32_t kIndexVersion = 4;
+inline constexpr std::uint32_t kIndexVersion = 5;
 
-/// Names of the databases in the environment.
-inline constexpr const char* kPatches = "patches";  ///< PatchKey -> PatchValue
-inline constexpr const char* kSteps = "steps";      ///< StepKey -> checksum of the bytes of step.json
-inline constexpr const char* kMasks = "masks";      ///< MaskPatchKey -> PatchValue
+/// Names of the databases in a piece.
+inline constexpr const char* kPatches = "patches";             ///< PatchKey -> PatchValue
+inline constexpr const char* kSteps = "steps";                 ///< StepKey -> StepRecord
+inline constexpr const char* kMasks = "masks";                 ///< MaskPatchKey -> PatchValue
 inline constexpr const char* kMaskSubfiles = "mask_subfiles";  ///< MaskKey -> MaskSubfilesValue
 inline constexpr const char* kBoxes = "boxes";           ///< BoxKey -> a node of the tree of subfiles' boxes
 inline constexpr const char* kMaskBoxes = "mask_boxes";  ///< MaskBoxKey -> the same of a mask

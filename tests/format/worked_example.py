@@ -698,10 +698,18 @@ def check_manifests(dataset, header, rows, subfile):
 
 def check_seal(dataset):
     seal = json.loads((dataset / "index" / "seal.json").read_text())
-    text = f"{seal['version']} {seal['data_file']} {seal['bytes']} {seal['checksum']}"
-    require(seal["version"] == 4 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
-    data = (dataset / "index" / seal["data_file"]).read_bytes()
-    require(len(data) == seal["bytes"] and f"{xxh3(data):016x}" == seal["checksum"], "checksum of the index")
+    values = [seal["version"]]
+    steps = []
+    for piece in seal["pieces"]:
+        values += [piece["checksum"], piece["bytes"], piece["steps"]]
+        for part in piece["ranges"]:
+            values += [part["first"], part["last"], part["steps"], part["marks"]]
+            steps.append((part["first"], part["last"], part["steps"]))
+        data = (dataset / "index" / f"patches-{piece['checksum']}.mdb").read_bytes()
+        require(len(data) == piece["bytes"] and f"{xxh3(data):016x}" == piece["checksum"], "checksum of a piece")
+    text = " ".join(map(str, values))
+    require(seal["version"] == 5 and seal["seal"] == f"{xxh3(text.encode()):016x}", "seal of the index")
+    require(steps == [(0, 0, 1)], "steps of the index")
 
 
 def check_answers(dataset, answers, header, decoded):

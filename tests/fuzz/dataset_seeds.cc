@@ -133,7 +133,7 @@ void PutChange(std::uint32_t at, std::uint64_t value, Bytes* input) {
 
 bool AddIndices(const std::string& folder) {
   Corpus corpus(folder, "index");
-  for (const unsigned form : {1u, 15u}) {
+  for (const unsigned form : {1u, 15u, 31u}) {
     corpus.Add(fmt::format("good_{}", form), Bytes{static_cast<std::byte>(form)});
     // The size of pages, the root of all, and pages that name themselves or lie in others.
     const std::pair<std::uint32_t, std::uint64_t> changes[] = {

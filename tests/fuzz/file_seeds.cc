@@ -278,17 +278,21 @@ void AddTokens(Corpus* corpus) {
 }
 
 void AddSeals(Corpus* corpus) {
-  const std::string name = "patches-0123456789abcdef.mdb";
   const std::string checksum = ChecksumText(0x0123456789abcdef);
-  const std::string sealed = fmt::format("{} {} {} {}", index::kIndexVersion, name, 4096, checksum);
+  const std::string sealed =
+      fmt::format("{} {} 4096 7 0 4 5 {} 8 9 2 {} {} 8192 1 6 6 1 {}", index::kIndexVersion, checksum,
+                  checksum, checksum, checksum, checksum);
+  const std::string range = "{{\"first\": {}, \"last\": {}, \"steps\": {}, \"marks\": \"" + checksum + "\"}}";
+  const std::string pieces = fmt::format(
+      "{{\"checksum\": \"{}\", \"bytes\": 4096, \"steps\": 7, \"ranges\": [{}, {}]}}, "
+      "{{\"checksum\": \"{}\", \"bytes\": 8192, \"steps\": 1, \"ranges\": [{}]}}",
+      checksum, fmt::format(fmt::runtime(range), 0, 4, 5), fmt::format(fmt::runtime(range), 8, 9, 2),
+      checksum, fmt::format(fmt::runtime(range), 6, 6, 1));
   for (const char repair : {'\0', '\1'}) {
     corpus->Add(
         repair == 0 ? "as_it_is" : "repaired",
-        fmt::format(
-            "{}{{\n \"version\": {},\n \"data_file\": \"{}\",\n \"bytes\": 4096,\n \"checksum\": \"{}\",\n "
-            "\"seal\": \"{}\"\n}}\n",
-            repair, index::kIndexVersion, name, checksum,
-            ChecksumText(Checksum(std::as_bytes(std::span(sealed))))));
+        fmt::format("{}{{\n \"version\": {},\n \"pieces\": [{}],\n \"seal\": \"{}\"\n}}\n", repair,
+                    index::kIndexVersion, pieces, ChecksumText(Checksum(std::as_bytes(std::span(sealed))))));
   }
 }
 

@@ -113,15 +113,16 @@ class HostileDatasets(qt.QuarryTest):
 
 
 def seal(folder, data):
-    """Makes these bytes the index, with a seal that holds."""
+    """Makes these bytes the only piece of the index, with a seal that holds."""
     for old in folder.glob("patches-*.mdb"):
         old.unlink()
     checksum = f"{xxh3(data):016x}"
-    name = f"patches-{checksum}.mdb"
-    (folder / name).write_bytes(data)
-    text = f"4 {name} {len(data)} {checksum}"
-    (folder / "seal.json").write_text(json.dumps({"version": 4, "data_file": name, "bytes": len(data),
-                                                  "checksum": checksum, "seal": f"{xxh3(text.encode()):016x}"}))
+    (folder / f"patches-{checksum}.mdb").write_bytes(data)
+    steps = {"first": 0, "last": 0, "steps": 1, "marks": checksum}
+    text = f"5 {checksum} {len(data)} 1 0 0 1 {checksum}"
+    (folder / "seal.json").write_text(json.dumps(
+        {"version": 5, "pieces": [{"checksum": checksum, "bytes": len(data), "steps": 1, "ranges": [steps]}],
+         "seal": f"{xxh3(text.encode()):016x}"}))
 
 
 class ForgedIndices(qt.QuarryTest):

@@ -1,6 +1,7 @@
 """The index: built once, kept up to date, checked, and never needed for a right answer."""
 
 import itertools
+import json
 import shutil
 import signal
 import subprocess
@@ -84,6 +85,18 @@ class Index(qt.QuarryTest):
             local = qt.get(self.dataset, self.tmp / "local.raw", field="g")
             self.assertTrue(local == qt.get(server.target(self.dataset), self.tmp / "remote.raw", field="g"))
 
+    def test_a_changed_and_a_removed_step(self):
+        for step in range(2, 6):
+            self.append("abc"[step % 3], step)
+        index(self.dataset)
+        qt.convert(qt.smooth(DIMS), self.dataset, *LAYOUT, "--append", "--step", 2, "--field", "g")
+        shutil.rmtree(self.dataset / "steps" / "000004")
+        self.check_served()
+        self.assertIn("1 steps loaded", index(self.dataset))
+        index(self.dataset, "--verify")
+        self.check_served()
+        self.assertIn("nothing new", index(self.dataset))
+
     def test_rebuild(self):
         index(self.dataset)
         self.assertNotIn("nothing new", index(self.dataset, "--rebuild"))
@@ -139,13 +152,16 @@ class Index(qt.QuarryTest):
         self.check_served()
 
     def assert_no_leftovers_in_index(self):
-        names = sorted(path.suffix for path in (self.dataset / "index").iterdir())
-        self.assertEqual(names, [".json", ".mdb"])
+        folder = self.dataset / "index"
+        pieces = json.loads((folder / "seal.json").read_text())["pieces"]
+        self.assertEqual({path.name for path in folder.iterdir()},
+                         {"seal.json", *(f"patches-{piece['checksum']}.mdb" for piece in pieces)})
 
     def test_left_overs_are_removed(self):
         """The next run removes what a killed run left in the folder."""
         index(self.dataset)
-        (self.dataset / "index" / "working-4242.mdb").write_bytes(b"half")
+        for name in ("working-4242.mdb", "working-4242-old.mdb", "patches-0123456789abcdef.mdb"):
+            (self.dataset / "index" / name).write_bytes(b"half")
         (self.dataset / "index" / "seal.json.partial-4242").write_bytes(b"half")
         self.check_served()
         index(self.dataset)
@@ -164,6 +180,34 @@ class Index(qt.QuarryTest):
                     index(self.dataset, "--verify")
                     self.assert_no_leftovers_in_index()
                 if code == 0:  # there are fewer such calls
+                    break
+                self.assertEqual(code, -signal.SIGKILL)
+                killed += 1
+        self.assertGreaterEqual(killed, 4)
+
+    def test_interrupted_update(self):
+        """The same for a run that finds a changed, a removed and a new step, and merges pieces."""
+        for step in range(2, 7):
+            self.append("abc"[step % 3], step)
+        index(self.dataset)
+        self.append("a", 7)
+        index(self.dataset)
+        qt.convert(qt.smooth(DIMS), self.dataset, *LAYOUT, "--append", "--step", 3, "--field", "g")
+        shutil.rmtree(self.dataset / "steps" / "000005")
+        self.append("b", 8)
+        shutil.copytree(self.dataset / "index", self.tmp / "before")
+        killed = 0
+        for kind in ("open", "write", "sync", "rename"):
+            for number in itertools.count(1) if qt.FULL else (1, 3, 9):
+                shutil.rmtree(self.dataset / "index")
+                shutil.copytree(self.tmp / "before", self.dataset / "index")
+                with self.subTest(kind, number=number):
+                    code = self.kill_at(kind, number)
+                    self.check_served()
+                    index(self.dataset)
+                    index(self.dataset, "--verify")
+                    self.assert_no_leftovers_in_index()
+                if code == 0:
                     break
                 self.assertEqual(code, -signal.SIGKILL)
                 killed += 1

@@ -11,11 +11,14 @@ FILES = 19
 
 
 def dumped(index, database):
-    """Keys and values of a database of the index, by mdb_dump."""
-    (data,) = index.glob("patches-*.mdb")
-    text = subprocess.run(["mdb_dump", "-n", "-s", database, data], check=True, capture_output=True, text=True).stdout
-    lines = [bytes.fromhex(line.strip()) for line in text.partition("HEADER=END")[2].split("DATA=END")[0].split()]
-    return dict(zip(lines[::2], lines[1::2], strict=True))
+    """Keys and values of a database of the index, in all pieces, by mdb_dump."""
+    found = {}
+    for piece in index.glob("patches-*.mdb"):
+        text = subprocess.run(["mdb_dump", "-n", "-s", database, piece], check=True, capture_output=True,
+                              text=True).stdout
+        lines = [bytes.fromhex(line.strip()) for line in text.partition("HEADER=END")[2].split("DATA=END")[0].split()]
+        found |= dict(zip(lines[::2], lines[1::2], strict=True))
+    return found
 
 
 def meets(one, other):
@@ -29,13 +32,21 @@ class IndexBoxes(qt.QuarryTest):
         for step in (3, 8):
             qt.convert(qt.with_holes(qt.smooth(DIMS), float("nan")), self.path, "--tolerance", "1e-3", "--patch", "4",
                        "--files", FILES, "--step", step, *(("--append",) if step == 8 else ()))
-        qt.succeed("quarry-index", self.path)
+            qt.succeed("quarry-index", self.path)
         self.index = self.path / "index"
 
     def subfiles(self, step):
         return qt.step_manifest(self.path, step)["fields"][0]["subfiles"]
 
     def test_lmdbs_own_tool_shows_them(self):
+        self.assertEqual(len(list(self.index.glob("patches-*.mdb"))), 1, "two equal steps are one piece")
+        self.assert_shown()
+        qt.convert(qt.smooth(DIMS), self.path, "--append", "--files", FILES, "--step", 9)
+        qt.succeed("quarry-index", self.path)
+        self.assertEqual(len(list(self.index.glob("patches-*.mdb"))), 2)
+        self.assert_shown()
+
+    def assert_shown(self):
         found = {}
         for key, value in dumped(self.index, "boxes").items():
             step, field, level, _ = struct.unpack(">QIBI", key)
@@ -43,7 +54,7 @@ class IndexBoxes(qt.QuarryTest):
             if level == 0:
                 for entry in struct.iter_unpack("<7I", value):
                     found[step, entry[6]] = {"begin": list(entry[0:6:2]), "end": list(entry[1:6:2])}
-        self.assertEqual(found, {(step, number): subfile["bounds"] for step in (3, 8)
+        self.assertEqual(found, {(step, number): subfile["bounds"] for step in qt.info(self.path)["steps"]
                                  for number, subfile in enumerate(self.subfiles(step))})
         self.assertGreater(len(dumped(self.index, "mask_boxes")), 0)
 

@@ -75,8 +75,10 @@ PatchRows RowsOf(const Recipe& recipe) {
     row.max = 0.25;
     row.valid = static_cast<std::uint32_t>(i % 3);
     for (int part = 0; part < header.parts().count(); ++part) {
-      const auto size = static_cast<std::uint32_t>(i % 4 == 2 ? 0 : (7 * i + static_cast<std::uint64_t>(part)) % 5);
-      const std::uint64_t checksum = size == 0 ? Checksum(ByteSpan()) : 1000 * i + static_cast<std::uint64_t>(part);
+      const auto size =
+          static_cast<std::uint32_t>(i % 4 == 2 ? 0 : (7 * i + static_cast<std::uint64_t>(part)) % 5);
+      const std::uint64_t checksum =
+          size == 0 ? Checksum(ByteSpan()) : 1000 * i + static_cast<std::uint64_t>(part);
       row.levels.push_back({0, size, 0.5f, checksum, 0.125, 1});
     }
   }
@@ -197,7 +199,8 @@ TEST(TableBlocks, ALongTableWithoutBlocksIsReadInPiecesAndItsRowsAreNotKept) {
   EXPECT_GT(FooterOf(file->bytes()).table_size, 3u << 19);
   EXPECT_LE(file->largest(), 1u << 20);
   const std::uint64_t once = file->read();
-  EXPECT_EQ(once, FooterOf(file->bytes()).table_size + SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize);
+  EXPECT_EQ(once,
+            FooterOf(file->bytes()).table_size + SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize);
   const PatchRows rows = RowsOf(recipe);
   EXPECT_EQ(*ReadAll(file), rows);
 
@@ -270,7 +273,8 @@ struct Forged {
 
  private:
   const std::byte* Place(int entry, int number) const {
-    return file.data() + entries + static_cast<std::size_t>(entry) * 40 + static_cast<std::size_t>(number) * 8;
+    return file.data() + entries + static_cast<std::size_t>(entry) * 40 +
+           static_cast<std::size_t>(number) * 8;
   }
 };
 
@@ -307,8 +311,8 @@ TEST(TableBlocks, ABlockCannotStandForAnother) {
 }
 
 TEST(TableBlocks, NoMemoryIsTakenForRowsThatTheFileCannotHave) {
-  for (const std::uint64_t patches :
-       {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{1} << 40, std::numeric_limits<std::uint64_t>::max()}) {
+  for (const std::uint64_t patches : {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{1} << 40,
+                                      std::numeric_limits<std::uint64_t>::max()}) {
     Forged forged;
     StoreLittleEndian(patches, forged.file.data() + 56);
     StoreLittleEndian(Checksum(ByteSpan(forged.file).first(136)), forged.file.data() + 136);

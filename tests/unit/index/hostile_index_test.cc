@@ -27,8 +27,9 @@ class HostileIndexTest : public ::testing::Test {
     testing::MakeDataset(path(), {.steps = {1}, .missing = true});
     dataset_ = *Dataset::Open(path());
     ASSERT_TRUE(UpdateIndex(*dataset_, index(), false, nothing).ok());
-    const fs::path data = index() / ReadSeal(index())->data_file;
-    std::ifstream in(data, std::ios::binary);
+    seal_ = *ReadSeal(index());
+    ASSERT_EQ(seal_.pieces.size(), 1u);
+    std::ifstream in(index() / seal_.pieces[0].file_name(), std::ios::binary);
     original_.assign(std::istreambuf_iterator<char>(in), {});
   }
 
@@ -37,13 +38,15 @@ class HostileIndexTest : public ::testing::Test {
   fs::path index() const { return path() / "index"; }
 
   /// Makes these bytes the index, with a seal.
-  void Seal(const std::string& bytes) const {
+  void MakeSealed(const std::string& bytes) const {
     const auto old = ReadSeal(index());
-    if (old.ok()) fs::remove(index() / old->data_file);
-    const std::uint64_t checksum = Checksum(std::as_bytes(std::span(bytes)));
-    const std::string name = fmt::format("patches-{}.mdb", ChecksumText(checksum));
-    std::ofstream(index() / name, std::ios::binary) << bytes;
-    ASSERT_TRUE(WriteSeal(index(), {name, bytes.size(), checksum}).ok());
+    if (old.ok())
+      for (const SealedPiece& piece : old->pieces) fs::remove(index() / piece.file_name());
+    Seal seal = seal_;
+    seal.pieces[0].checksum = Checksum(std::as_bytes(std::span(bytes)));
+    seal.pieces[0].bytes = bytes.size();
+    std::ofstream(index() / seal.pieces[0].file_name(), std::ios::binary) << bytes;
+    ASSERT_TRUE(WriteSeal(index(), seal).ok());
   }
 
   template <typename T>
@@ -59,7 +62,7 @@ class HostileIndexTest : public ::testing::Test {
 
   /// The damage that questions about both steps find, with the answers of the tables in any case.
   Status DamageBehind(const std::string& bytes) const {
-    Seal(bytes);
+    MakeSealed(bytes);
     Status damage;
     const auto locator = IndexLocator::Open(dataset_, index(), folder_.path(), [&](const Status& told) {
       EXPECT_TRUE(damage.ok()) << "told once";
@@ -99,6 +102,7 @@ class HostileIndexTest : public ::testing::Test {
 
   testing::TemporaryFolder folder_;
   std::shared_ptr<const Dataset> dataset_;
+  Seal seal_;
   std::string original_;
 };
 
@@ -113,14 +117,14 @@ TEST_F(HostileIndexTest, BoxesThatAreOthersAreFound) {
   for (const char* database : {kBoxes, kMaskBoxes}) {
     std::string bytes = original_;
     Put(std::uint32_t{1}, FirstRecord(database) + 4, &bytes);  // the end of the box along x
-    Seal(bytes);
+    MakeSealed(bytes);
     const Status verified = VerifyIndex(*dataset_, index());
     EXPECT_EQ(verified.code(), StatusCode::kDataLoss) << database;
     EXPECT_NE(verified.message().find("other boxes"), std::string::npos) << verified.message();
   }
   std::string bytes = original_;
   Put(std::uint32_t{0}, FirstRecord(kBoxes) + 4, &bytes);
-  Seal(bytes);
+  MakeSealed(bytes);
   Status damage;
   const auto locator =
       *IndexLocator::Open(dataset_, index(), folder_.path(), [&](const Status& told) { damage = told; });
@@ -182,7 +186,7 @@ TEST_F(HostileIndexTest, ATreeInItselfEnds) {
   ExpectDamage(with_children(static_cast<std::uint32_t>(root)), "deeper");
   const auto first = At<std::uint32_t>(original_, page + At<std::uint16_t>(original_, page + 16));
   ExpectDamage(with_children(first), "");
-  testing::MakeDataset(path(), {.steps = {2}});  // so that all records of the old index are taken over
+  testing::MakeDataset(path(), {.steps = {2, 3}});  // so many that records of the old piece are taken over
   const auto report = UpdateIndex(**Dataset::Open(path()), index(), false, nothing);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_NE(report->rebuilt_because.find("out of order"), std::string::npos) << report->rebuilt_because;
@@ -208,22 +212,43 @@ TEST_F(HostileIndexTest, RecordsAreCheckedAsRowsOfTables) {
   ExpectDamage(with(1.5f, level + 32), "coverage");
 }
 
+TEST_F(HostileIndexTest, AMaskThatIsAnotherIsReadFromTables) {
+  std::string bytes = original_;
+  Put(std::uint64_t{1}, FirstRecord(kMaskSubfiles), &bytes);
+  EXPECT_TRUE(DamageBehind(bytes).ok()) << "the mask of other files";
+  const MaskDescription mask = *(*dataset_->Step(1))->fields[0].mask;
+  const auto has_mask = [&] {
+    const auto dataset = *Dataset::Open(path());
+    return *(*IndexLocator::Open(dataset, index(), folder_.path()))->HasMask(1, mask);
+  };
+  EXPECT_FALSE(has_mask());
+  EXPECT_EQ(VerifyIndex(*dataset_, index()).code(), StatusCode::kDataLoss);
+
+  testing::MakeDataset(path(), {.steps = {2, 3}, .missing = true});  // with the same mask
+  const auto report = UpdateIndex(**Dataset::Open(path()), index(), false, nothing);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->masks_added, 1u);
+  EXPECT_TRUE(has_mask());
+  EXPECT_TRUE(VerifyIndex(**Dataset::Open(path()), index()).ok());
+}
+
 TEST_F(HostileIndexTest, AnUpdateBuildsADamagedIndexAnew) {
-  testing::MakeDataset(path(), {.steps = {2}});  // so that there is something to do
+  testing::MakeDataset(path(), {.steps = {2, 3}});  // so many that records of the old piece are taken over
   const auto dataset = *Dataset::Open(path());
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
     std::string bytes = original_;
     for (int n = 0; n < 3; ++n) bytes[random() % bytes.size()] = static_cast<char>(random());
-    Seal(bytes);
+    MakeSealed(bytes);
     const auto report = UpdateIndex(*dataset, index(), false, nothing);
     ASSERT_TRUE(report.ok()) << report.status().message();
-    ASSERT_EQ(report->steps, 3u);
+    ASSERT_EQ(report->steps, 4u);
+    ASSERT_EQ(ReadSeal(index())->pieces.size(), 1u);
     const Status verified = VerifyIndex(*dataset, index());
     EXPECT_TRUE(verified.ok() || verified.code() == StatusCode::kDataLoss) << verified.message();
   }
-  Seal(original_);
-  EXPECT_EQ(UpdateIndex(*dataset, index(), false, nothing)->steps_added, 1u);
+  MakeSealed(original_);
+  EXPECT_EQ(UpdateIndex(*dataset, index(), false, nothing)->steps_added, 2u);
   EXPECT_TRUE(VerifyIndex(*dataset, index()).ok());
 }
 

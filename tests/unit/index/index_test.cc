@@ -39,6 +39,17 @@ class IndexTest : public ::testing::Test {
     return IndexLocator::Open(Open(), index(), folder_.path());
   }
 
+  /// The damage that a question about a step finds.
+  Status DamageAt(std::uint64_t step) const {
+    Status damage;
+    const auto tell = [&](const Status& told) { damage = told; };
+    const auto locator = IndexLocator::Open(Open(), index(), folder_.path(), tell);
+    if (!locator.ok()) return locator.status();
+    const bool current = *(*locator)->IsCurrent(step);
+    EXPECT_EQ(current, damage.ok());
+    return damage;
+  }
+
   /// Same records from index and tables, for every step and some boxes.
   void ExpectSameAsTables() const { ExpectSameAsTables(*Open(), **OpenIndex()); }
   static void ExpectSameAsTables(const Dataset& of, const IndexLocator& index) {
@@ -274,7 +285,7 @@ TEST(Boxes, OfSubfilesAreThoseOfTheirSteps) {
     EXPECT_EQ(*index->SubfilesMeeting(0, 0, one.bounds), expected);
   }
   EXPECT_TRUE(index->CheckBoxes(0, 0).ok());
-  EXPECT_TRUE(index->CheckMaskBoxes(*field.mask).ok());
+  EXPECT_TRUE(index->CheckMaskBoxes(0, *field.mask).ok());
   EXPECT_EQ(index->SubfilesMeeting(7, 0, {}).status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(damage.ok()) << damage.message();
 }
@@ -284,7 +295,7 @@ TEST_F(IndexTest, UpdatingTwiceChangesNothing) {
   const Seal before = *ReadSeal(index());
   const IndexReport report = *Update();
   EXPECT_EQ(report.steps_added, 0u);
-  EXPECT_EQ(ReadSeal(index())->checksum, before.checksum);
+  EXPECT_EQ(*ReadSeal(index()), before);
 }
 
 TEST_F(IndexTest, LoadsOnlyWhatIsNew) {
@@ -304,12 +315,15 @@ TEST_F(IndexTest, AStepWithANewFieldIsLoadedAgain) {
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
 
-TEST_F(IndexTest, AMaskIsLoadedOnce) {
-  ASSERT_TRUE(Update().ok());
-  MakeDataset(path(), {.steps = {7}, .missing = true});
+TEST_F(IndexTest, AMaskIsLoadedOnceForAPiece) {
+  MakeDataset(path(), {.steps = {2}, .missing = true});
+  EXPECT_EQ(Update()->masks_added, 1u);
+  // As many steps as the piece has: it becomes a part of the new one, and its mask is that of the new steps.
+  MakeDataset(path(), {.steps = {7, 8, 9}, .missing = true});
   const IndexReport report = *Update();
-  EXPECT_EQ(report.steps_added, 1u);
+  EXPECT_EQ(report.steps_added, 3u);
   EXPECT_EQ(report.masks_added, 0u);
+  EXPECT_EQ(ReadSeal(index())->pieces.size(), 1u);
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
   ExpectSameAsTables();
 }
@@ -317,7 +331,7 @@ TEST_F(IndexTest, AMaskIsLoadedOnce) {
 TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
   ASSERT_TRUE(Update().ok());
   const MaskDescription before = *(*Open()->Step(1))->FindField("pressure")->mask;
-  EXPECT_TRUE((*OpenIndex())->HasMask(before));
+  EXPECT_TRUE(*(*OpenIndex())->HasMask(1, before));
   testing::TemporaryFolder kept;
   fs::copy(index(), kept.path() / "index", fs::copy_options::recursive);
   fs::remove_all(path());
@@ -326,15 +340,15 @@ TEST_F(IndexTest, AMaskInOtherFilesIsNotTheOneThatWasIndexed) {
   const MaskDescription after = *(*Open()->Step(1))->FindField("pressure")->mask;
 
   EXPECT_EQ(after.name, before.name);
-  EXPECT_FALSE((*OpenIndex())->HasMask(after));
+  EXPECT_FALSE(*(*OpenIndex())->HasMask(1, after));
   ExpectSameAsTables();
   EXPECT_EQ(Update()->masks_added, 1u);
-  EXPECT_TRUE((*OpenIndex())->HasMask(after));
+  EXPECT_TRUE(*(*OpenIndex())->HasMask(1, after));
   EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
 
 TEST_F(IndexTest, AnIndexOfAnotherVersionIsNotReadAndBuiltAnew) {
-  for (const std::string version : {"version 1", "version 3", "version 5"}) {
+  for (const std::string version : {"version 1", "version 4", "version 6"}) {
     ASSERT_TRUE(Update().ok());
     std::ofstream(index() / "seal.json") << R"({"version": )" << version.back()
                                          << R"(, "data_file": "patches-0123456789abcdef.mdb", "bytes": 1,)"
@@ -366,7 +380,7 @@ TEST_F(IndexTest, AMissingIndexIsNotFound) { EXPECT_EQ(OpenIndex().status().code
 
 TEST_F(IndexTest, EveryDamageIsNoticedAndARebuildMendsIt) {
   ASSERT_TRUE(Update().ok());
-  const fs::path data = index() / ReadSeal(index())->data_file;
+  const fs::path data = index() / ReadSeal(index())->pieces.at(0).file_name();
   const auto size = fs::file_size(data);
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
@@ -377,16 +391,18 @@ TEST_F(IndexTest, EveryDamageIsNoticedAndARebuildMendsIt) {
     file.seekp(offset);
     file.put(static_cast<char>(original ^ (1 << random() % 8)));
     file.close();
-    EXPECT_EQ(OpenIndex().status().code(), StatusCode::kDataLoss);
+    EXPECT_EQ(DamageAt(0).code(), StatusCode::kDataLoss);
     std::fstream mend(data, std::ios::in | std::ios::out | std::ios::binary);
     mend.seekp(offset);
     mend.put(original);
   }
+  EXPECT_TRUE(DamageAt(0).ok());
   fs::resize_file(data, size / 2);
-  EXPECT_EQ(OpenIndex().status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(DamageAt(0).code(), StatusCode::kDataLoss);
   const IndexReport report = *Update();
   EXPECT_NE(report.rebuilt_because.find("bytes"), std::string::npos) << report.rebuilt_because;
   ExpectSameAsTables();
+  EXPECT_TRUE(VerifyIndex(*Open(), index()).ok());
 }
 
 TEST_F(IndexTest, TheIndexOfAnotherDatasetIsNotBelieved) {
@@ -406,6 +422,7 @@ TEST_F(IndexTest, PrivateCopiesLeaveNothingBehind) {
   testing::TemporaryFolder scratch;
   const auto locator = IndexLocator::Open(Open(), index(), scratch.path());
   ASSERT_TRUE(locator.ok());
+  EXPECT_TRUE(*(*locator)->IsCurrent(0));
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
 
@@ -450,12 +467,19 @@ TEST_F(IndexTest, EveryFaultOfAStorageIsNoticedAndLeavesNoCopyBehind) {
   const auto dataset = *Dataset::Open(copy);
   const testing::TemporaryFolder scratch;
   const auto open = [&](const std::shared_ptr<testing::FaultyStorage>& faulty) {
-    return IndexLocator::Open(dataset, DefaultIndexFolder({faulty, copy.path}), scratch.path()).status();
+    Status damage;
+    const auto tell = [&](const Status& told) { damage = told; };
+    const auto locator =
+        IndexLocator::Open(dataset, DefaultIndexFolder({faulty, copy.path}), scratch.path(), tell);
+    if (!locator.ok()) return locator.status();
+    const bool current = *(*locator)->IsCurrent(0);
+    EXPECT_EQ(current, damage.ok());
+    return damage;
   };
   const auto counted = std::make_shared<testing::FaultyStorage>(copy.storage);
   ASSERT_TRUE(open(counted).ok());
   const std::size_t reads = counted->Calls(Operation::kRead).size();
-  ASSERT_GE(reads, 2u) << "seal and data file";
+  ASSERT_GE(reads, 2u) << "seal and piece";
   for (std::size_t n = 1; n <= reads; ++n) {
     const auto with = [&](const Fault& fault) {
       const auto faulty = std::make_shared<testing::FaultyStorage>(copy.storage);

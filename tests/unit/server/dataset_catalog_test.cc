@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <future>
 #include <latch>
@@ -34,6 +35,24 @@ class DatasetCatalogTest : public ::testing::Test {
     const auto served = catalog_.Find(name);
     EXPECT_TRUE(served.ok()) << served.status().message();
     return (*served)->dataset->steps().size();
+  }
+  /// Indexes the dataset on the disk, and copies it into the storage.
+  void Index() {
+    const auto nothing = [](std::uint64_t, std::uint64_t) {};
+    ASSERT_TRUE(index::UpdateIndex(**Dataset::Open(disk()), disk() / "index", false, nothing).ok());
+    ASSERT_TRUE(memory_->CopyFolder(disk(), "data/a.quarry").ok());
+  }
+  /// The patches of a step, as the index finds them.
+  std::size_t PatchesOf(std::uint64_t step) {
+    const auto served = *catalog_.Find("a");
+    const auto found = served->index->Find(step, 0, Box{{0, 0, 0}, {5, 3, 2}});
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    return found.ok() ? found->size() : 0;
+  }
+  std::ptrdiff_t OpenedPieces() const {
+    const auto opened = storage_->Calls(Operation::kOpen);
+    const auto is_piece = [](const auto& call) { return call.path.ends_with(".mdb"); };
+    return std::count_if(opened.begin(), opened.end(), is_piece);
   }
 
   testing::TemporaryFolder folder_;
@@ -70,12 +89,31 @@ TEST_F(DatasetCatalogTest, OpensADatasetAnewWhenAStepOrAnIndexAppears) {
 }
 
 TEST_F(DatasetCatalogTest, AnIndexThatCannotBeReadIsDoneWithout) {
-  const auto nothing = [](std::uint64_t, std::uint64_t) {};
-  ASSERT_TRUE(index::UpdateIndex(**Dataset::Open(disk()), disk() / "index", false, nothing).ok());
-  ASSERT_TRUE(memory_->CopyFolder(disk() / "index", "data/a.quarry/index").ok());
+  Index();
   storage_->Add(Operation::kRead, "*.mdb", 1, 1, Fault::Lie());
+  EXPECT_EQ(PatchesOf(0), 30u);
+  EXPECT_EQ(PatchesOf(1), 30u);
+  EXPECT_EQ(OpenedPieces(), 1) << "once is enough";
+  catalog_.Forget();
+  storage_->Add(Operation::kRead, "*/seal.json", 1, 1, Fault::Lie());
   EXPECT_EQ((*catalog_.Find("a"))->index, nullptr);
   EXPECT_EQ(StepsOf("a"), 2u);
+}
+
+TEST_F(DatasetCatalogTest, OneStepMoreIsOnePieceMore) {
+  Index();
+  EXPECT_EQ(PatchesOf(0), 30u);
+  EXPECT_EQ(OpenedPieces(), 1);
+  storage_->ForgetCalls();
+  testing::MakeDataset(disk(), {.steps = {2}});
+  Index();
+  EXPECT_EQ(StepsOf("a"), 3u);
+  EXPECT_EQ(PatchesOf(0), 30u);
+  EXPECT_EQ(PatchesOf(1), 30u);
+  EXPECT_EQ(OpenedPieces(), 0) << "it was open before";
+  EXPECT_EQ(PatchesOf(2), 30u);
+  EXPECT_EQ(PatchesOf(2), 30u);
+  EXPECT_EQ(OpenedPieces(), 1);
 }
 
 TEST_F(DatasetCatalogTest, AStorageThatFailsIsAnErrorAndNotAMissingDataset) {
@@ -238,15 +276,14 @@ TEST_F(DatasetCatalogTest, AFolderThatFailsHidesNothingElse) {
 }
 
 TEST_F(DatasetCatalogTest, ManyWhoAskForADatasetOpenItOnce) {
-  const auto nothing = [](std::uint64_t, std::uint64_t) {};
-  ASSERT_TRUE(index::UpdateIndex(**Dataset::Open(disk()), disk() / "index", false, nothing).ok());
-  ASSERT_TRUE(memory_->CopyFolder(disk() / "index", "data/a.quarry/index").ok());
+  Index();
   std::vector<std::future<std::size_t>> many;
-  for (int i = 0; i < 16; ++i) many.push_back(std::async(std::launch::async, [&] { return StepsOf("a"); }));
-  for (auto& one : many) EXPECT_EQ(one.get(), 2u);
+  for (int i = 0; i < 16; ++i) many.push_back(std::async(std::launch::async, [&] { return PatchesOf(0); }));
+  for (auto& one : many) EXPECT_EQ(one.get(), 30u);
+  EXPECT_EQ(OpenedPieces(), 1);
   const auto opened = storage_->Calls(Operation::kOpen);
   EXPECT_EQ(std::count_if(opened.begin(), opened.end(),
-                          [](const auto& call) { return call.path.ends_with(".mdb"); }),
+                          [](const auto& call) { return call.path.ends_with("/dataset.json"); }),
             1);
 }
 
