@@ -77,6 +77,30 @@ std::uint64_t MortonCodeOfRank(const Index3& extent, std::int64_t rank) {
   return code;
 }
 
+std::int64_t MortonRankOf(const Index3& extent, const Index3& position) {
+  const Box box{{0, 0, 0}, extent};
+  const std::uint64_t code = MortonEncode(position);
+  Index3 origin{};
+  std::int64_t rank = 0;
+  for (int level = LevelThatHolds(box) - 1; level >= 0; --level) {
+    const std::int64_t side = std::int64_t{1} << level;
+    const std::uint64_t own = code >> 3 * level & 7;
+    Index3 begin = origin;
+    for (std::uint64_t child = 0; child <= own; ++child) {
+      for (std::size_t a = 0; a < 3; ++a) begin[a] = origin[a] + ((child >> a & 1) != 0 ? side : 0);
+      if (child == own) break;
+      const Box inside = Intersect({begin, {begin[0] + side, begin[1] + side, begin[2] + side}}, box);
+      if (!inside.empty()) rank += inside.volume();
+    }
+    origin = begin;
+    const Box cell{origin, {origin[0] + side, origin[1] + side, origin[2] + side}};
+    // Every code of a cell that lies in the extent counts.
+    if (box.Contains(cell))
+      return rank + static_cast<std::int64_t>(code & ((std::uint64_t{1} << 3 * level) - 1));
+  }
+  return rank;
+}
+
 MortonRuns::MortonRuns(const Box& box, MortonRun codes) : box_(box), codes_(codes) {
   if (box.empty()) return;
   const int level = LevelThatHolds(box);

@@ -25,6 +25,11 @@ Index3 MortonDecode(std::uint64_t code);
 /// @complexity the logarithm of the longest side
 std::uint64_t MortonCodeOfRank(const Index3& extent, std::int64_t rank);
 
+/// How many positions of [0, extent) lie before this one along the curve: the inverse of MortonCodeOfRank.
+/// @param position  in [0, extent)
+/// @complexity the logarithm of the longest side
+std::int64_t MortonRankOf(const Index3& extent, const Index3& position);
+
 /// Consecutive codes, half-open.
 struct MortonRun {
   std::uint64_t begin = 0;

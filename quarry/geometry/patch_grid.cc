@@ -91,6 +91,14 @@ Box PatchGrid::PatchesMeeting(const Box& samples) const {
   return positions;
 }
 
+std::int64_t PatchGrid::CurvePosition(std::int64_t index) const {
+  return MortonRankOf(patches_, PatchPosition(index));
+}
+
+std::int64_t PatchGrid::PatchAtCurvePosition(std::int64_t curve_position) const {
+  return PatchIndex(MortonDecode(MortonCodeOfRank(patches_, curve_position)));
+}
+
 std::vector<std::int64_t> PatchGrid::MortonOrder() const {
   std::vector<std::pair<std::uint64_t, std::int64_t>> order(static_cast<std::size_t>(patch_count()));
   for (std::int64_t i = 0; i < patch_count(); ++i) order[static_cast<std::size_t>(i)] = {PatchMorton(i), i};

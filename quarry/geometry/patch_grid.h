@@ -57,6 +57,12 @@ class PatchGrid {
   /// Half-open box of patch positions that meet a box of samples.
   Box PatchesMeeting(const Box& samples) const;
 
+  /// How many patches lie before this one along the Morton curve, and back: curve positions are 0 to
+  /// patch_count() - 1 without gaps, unlike codes.
+  /// @complexity the logarithm of the longest side
+  std::int64_t CurvePosition(std::int64_t index) const;
+  std::int64_t PatchAtCurvePosition(std::int64_t curve_position) const;
+
   /// All patch indices, sorted along the Morton curve.
   std::vector<std::int64_t> MortonOrder() const;
 

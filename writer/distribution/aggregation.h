@@ -27,9 +27,12 @@ std::size_t UsableFiles(std::size_t patches, std::size_t files);
 /// file in this order, so no better balance exists; docs/decisions/writer.md explains why.
 /// @param sizes  encoded bytes of each patch, in Morton order
 /// @param files  1 to sizes.size()
-/// @complexity O(patches log(bytes))
+/// @complexity O(patches + files log(patches) log(bytes))
 Assignment AssignPatches(std::span<const std::uint64_t> sizes, std::size_t files,
                          AggregationStrategy strategy);
+
+/// Equal: the same number of patches for each file, plus or minus one. No size matters.
+Assignment AssignEqual(std::uint64_t patches, std::size_t files);
 
 /// Rank that writes a subfile: aggregators are spread evenly over the ranks; with more files than ranks a
 /// rank has several.

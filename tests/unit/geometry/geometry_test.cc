@@ -174,6 +174,24 @@ TEST(MortonCodeOfRank, IsThePlaceInTheOrderOfTheGrid) {
   }
 }
 
+TEST(CurvePosition, IsThePlaceInTheOrderOfTheGridAndBack) {
+  for (const Index3& dims :
+       {Index3{1, 1, 1}, Index3{7, 5, 3}, Index3{1, 13, 2}, Index3{4, 4, 8}, Index3{9, 1, 1}}) {
+    const PatchGrid grid = *PatchGrid::Create(dims, {1, 1, 1});
+    std::int64_t position = 0;
+    for (const std::int64_t patch : grid.MortonOrder()) {
+      EXPECT_EQ(grid.CurvePosition(patch), position) << ToString(dims);
+      EXPECT_EQ(grid.PatchAtCurvePosition(position), patch) << ToString(dims);
+      ++position;
+    }
+  }
+  // 2^40 patches, far more than a list could hold.
+  const PatchGrid large = *PatchGrid::Create({1 << 21, 1 << 19, 1}, {1, 1, 1});
+  for (const std::int64_t position :
+       {std::int64_t{0}, (std::int64_t{1} << 39) + 12345, (std::int64_t{1} << 40) - 1})
+    EXPECT_EQ(large.CurvePosition(large.PatchAtCurvePosition(position)), position);
+}
+
 TEST(Morton, DecodeInvertsEncode) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 10000; ++i) {
