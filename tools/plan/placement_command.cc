@@ -72,7 +72,7 @@ Result<PlacementPlan> MakePlan(const PlacementOptions& options) {
   const auto owned = distribution::OneBoxEach(distribution::ProcessGridBoxes(plan.dims, plan.process_grid));
   const distribution::Sharers sharers = distribution::FindSharers(grid, owned);
   const distribution::Placement placement = distribution::PlacePatches(
-      grid, owned, sharers, strategy, distribution::TargetCounts(grid.patch_count(), ranks));
+      grid, owned, strategy, distribution::TargetCounts(grid.patch_count(), ranks));
   plan.patches = grid.patch_count();
   plan.bytes = static_cast<std::uint64_t>(Volume(plan.dims)) * SizeOf(type);
   for (const std::int64_t count : distribution::CountPerRank(placement, ranks))

@@ -46,68 +46,88 @@ Index3 NearCubeGrid(const Index3& cells, const Index3& shape, int ranks) {
 
 namespace {
 
-/// Where an axis of a region may be cut: its ends, and the unit boundaries between them.
-std::vector<std::int64_t> Cuts(const Box& region, const Index3& unit, std::size_t axis) {
-  std::vector<std::int64_t> cuts = {region.begin[axis]};
-  for (std::int64_t at = (region.begin[axis] / unit[axis] + 1) * unit[axis]; at < region.end[axis];
-       at += unit[axis])
-    cuts.push_back(at);
-  cuts.push_back(region.end[axis]);
-  return cuts;
-}
-
-/// Boxes of whole units, as close to cubes as possible.
-Ownership DirectOwnership(const Box& region, const Index3& unit, int ranks) {
-  std::array<std::vector<std::int64_t>, 3> cuts;
-  Index3 units{};
-  for (std::size_t a = 0; a < 3; ++a) {
-    cuts[a] = Cuts(region, unit, a);
-    units[a] = static_cast<std::int64_t>(cuts[a].size()) - 1;
-  }
-  Ownership owned(static_cast<std::size_t>(ranks));
-  const std::vector<Box> shares = ProcessGridBoxes(units, NearCubeGrid(units, unit, ranks));
-  for (std::size_t r = 0; r < shares.size(); ++r) {
-    Box box;
-    for (std::size_t a = 0; a < 3; ++a) {
-      box.begin[a] = cuts[a][static_cast<std::size_t>(shares[r].begin[a])];
-      box.end[a] = cuts[a][static_cast<std::size_t>(shares[r].end[a])];
-    }
-    owned[r].push_back(box);
-  }
-  return owned;
-}
+/// The even share of part i of p: from floor(n i / p) to floor(n (i + 1) / p); and the part of element e.
+std::int64_t ShareBegin(std::int64_t n, std::int64_t i, std::int64_t p) { return n * i / p; }
+std::int64_t PartOf(std::int64_t n, std::int64_t e, std::int64_t p) { return ((e + 1) * p - 1) / n; }
 
 }  // namespace
 
-Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order) {
-  if (region.empty()) return Ownership(static_cast<std::size_t>(ranks));
-  if (order == ReadingOrder::kDirect) return DirectOwnership(region, unit, ranks);
-  Ownership owned(static_cast<std::size_t>(ranks));
-  const std::vector<std::int64_t> z = Cuts(region, unit, 2);
-  const auto z_units = static_cast<std::int64_t>(z.size()) - 1;
-  if (order == ReadingOrder::kRoundRobin) {
-    for (std::int64_t u = 0; u < z_units; ++u) {
-      Box box = region;
-      box.begin[2] = z[static_cast<std::size_t>(u)];
-      box.end[2] = z[static_cast<std::size_t>(u) + 1];
-      owned[static_cast<std::size_t>(u % ranks)].push_back(box);
+std::int64_t ReadingBoxes::Axis::At(std::int64_t number) const {
+  if (number == 0) return begin;
+  return std::min(end, (begin / unit + number) * unit);
+}
+
+ReadingBoxes::ReadingBoxes(const Box& region, const Index3& unit, int ranks, ReadingOrder order)
+    : ranks_(ranks), round_robin_(order == ReadingOrder::kRoundRobin), region_(region) {
+  if (region.empty()) return;
+  for (std::size_t a = 0; a < 3; ++a) axes_[a] = {region.begin[a], region.end[a], unit[a]};
+  if (order == ReadingOrder::kDirect) {
+    parts_ = NearCubeGrid({axes_[0].count(), axes_[1].count(), axes_[2].count()}, unit, ranks);
+    return;
+  }
+  axes_[0].unit = region.end[0];  // x is not cut
+  const std::int64_t slabs = std::min<std::int64_t>(ranks, axes_[2].count());
+  parts_ = {1, std::min<std::int64_t>(ranks / slabs, axes_[1].count()), slabs};
+}
+
+Box ReadingBoxes::Share(const Index3& part) const {
+  Box box;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::int64_t units = axes_[a].count();
+    box.begin[a] = axes_[a].At(ShareBegin(units, part[a], parts_[a]));
+    box.end[a] = axes_[a].At(ShareBegin(units, part[a] + 1, parts_[a]));
+  }
+  return box;
+}
+
+Box ReadingBoxes::UnitOfZ(std::int64_t number) const {
+  Box box = region_;
+  box.begin[2] = axes_[2].At(number);
+  box.end[2] = axes_[2].At(number + 1);
+  return box;
+}
+
+std::vector<Box> ReadingBoxes::Of(int rank) const {
+  std::vector<Box> boxes;
+  if (region_.empty()) return boxes;
+  if (round_robin_) {
+    for (std::int64_t u = rank; u < axes_[2].count(); u += ranks_) boxes.push_back(UnitOfZ(u));
+  } else if (rank < Volume(parts_)) {
+    boxes.push_back(Share({rank % parts_[0], rank / parts_[0] % parts_[1], rank / parts_[0] / parts_[1]}));
+  }
+  return boxes;
+}
+
+void ReadingBoxes::ForEachMeeting(const Box& region, const Visit& visit) const {
+  const Box inside = Intersect(region, region_);
+  if (inside.empty()) return;
+  Index3 first;
+  Index3 last;
+  for (std::size_t a = 0; a < 3; ++a) {
+    first[a] = axes_[a].UnitOf(inside.begin[a]);
+    last[a] = axes_[a].UnitOf(inside.end[a] - 1);
+  }
+  if (round_robin_) {
+    for (std::int64_t u = first[2]; u <= last[2]; ++u)
+      visit({UnitOfZ(u), static_cast<int>(u % ranks_), static_cast<std::size_t>(u / ranks_)});
+    return;
+  }
+  for (std::size_t a = 0; a < 3; ++a) {
+    first[a] = PartOf(axes_[a].count(), first[a], parts_[a]);
+    last[a] = PartOf(axes_[a].count(), last[a], parts_[a]);
+  }
+  for (std::int64_t z = first[2]; z <= last[2]; ++z) {
+    for (std::int64_t y = first[1]; y <= last[1]; ++y) {
+      for (std::int64_t x = first[0]; x <= last[0]; ++x)
+        visit({Share({x, y, z}), static_cast<int>(x + parts_[0] * (y + parts_[1] * z)), 0});
     }
-    return owned;
   }
-  const std::vector<std::int64_t> y = Cuts(region, unit, 1);
-  const std::int64_t slabs = std::min<std::int64_t>(ranks, z_units);
-  const std::int64_t strips = std::min<std::int64_t>(ranks / slabs, static_cast<std::int64_t>(y.size()) - 1);
-  // The even shares of a process grid, in units.
-  const std::vector<Box> shares =
-      ProcessGridBoxes({1, static_cast<std::int64_t>(y.size()) - 1, z_units}, {1, strips, slabs});
-  for (std::size_t r = 0; r < shares.size(); ++r) {
-    Box box = region;
-    box.begin[1] = y[static_cast<std::size_t>(shares[r].begin[1])];
-    box.end[1] = y[static_cast<std::size_t>(shares[r].end[1])];
-    box.begin[2] = z[static_cast<std::size_t>(shares[r].begin[2])];
-    box.end[2] = z[static_cast<std::size_t>(shares[r].end[2])];
-    owned[r].push_back(box);
-  }
+}
+
+Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order) {
+  const ReadingBoxes boxes(region, unit, ranks, order);
+  Ownership owned;
+  for (int rank = 0; rank < ranks; ++rank) owned.push_back(boxes.Of(rank));
   return owned;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
-#include "writer/distribution/ownership.h"
+#include "writer/distribution/rank_boxes.h"
 
 namespace quarry::distribution {
 
@@ -26,14 +27,46 @@ enum class ReadingOrder {
 
 /// The boxes of `region` that `ranks` ranks read from a file stored x fastest: slabs of z, and of y if there
 /// are more ranks than z samples, so that every rank reads few long runs. Cuts only where the file can be
-/// read in parts; ranks beyond that get nothing, which is normal.
-///
-/// @param unit  samples x, y, z of the smallest part that is worth reading on its own: an image of a stack, a
-///              chunk; {1,1,1} for raw files. Units begin at sample (0,0,0) of the file.
-/// @param order kRoundRobin deals out units of z one by one, as several boxes for each rank. kDirect gives
-/// the
-///              boxes of NearCubeGrid; the unit is then the patch, and no patch is on two ranks
+/// read in parts; ranks beyond that get nothing, which is normal. A formula: no list of boxes is made.
 /// @source Marrinan et al., Automated Dynamic Data Redistribution, section IV.A, for stacks of images
+class ReadingBoxes final : public RankBoxes {
+ public:
+  /// @param unit  samples x, y, z of the smallest part that is worth reading on its own: an image of a stack,
+  ///              a chunk; {1,1,1} for raw files. Units begin at sample (0,0,0) of the file.
+  /// @param order kRoundRobin deals out units of z one by one, as several boxes for each rank. kDirect gives
+  ///              the boxes of NearCubeGrid; the unit is then the patch, and no patch is on two ranks
+  ReadingBoxes(const Box& region, const Index3& unit, int ranks, ReadingOrder order);
+
+  int ranks() const override { return ranks_; }
+  std::vector<Box> Of(int rank) const override;
+  void ForEachMeeting(const Box& region, const Visit& visit) const override;
+
+ private:
+  /// The units of an axis in the region: the first and the last may be cut.
+  struct Axis {
+    std::int64_t begin = 0;  ///< of the region
+    std::int64_t end = 0;
+    std::int64_t unit = 1;
+
+    std::int64_t count() const { return (end - 1) / unit - begin / unit + 1; }
+    std::int64_t UnitOf(std::int64_t sample) const { return sample / unit - begin / unit; }
+    /// Where a unit begins; the one after the last begins at the end.
+    std::int64_t At(std::int64_t number) const;
+  };
+
+  /// The even share of a part, of a process grid of parts_.
+  Box Share(const Index3& part) const;
+  /// A box of the region between units of z.
+  Box UnitOfZ(std::int64_t number) const;
+
+  const int ranks_;
+  const bool round_robin_;
+  Box region_;
+  std::array<Axis, 3> axes_;
+  Index3 parts_{};  ///< ranks along each axis
+};
+
+/// ReadingBoxes as a list.
 Ownership ReadingOwnership(const Box& region, const Index3& unit, int ranks, ReadingOrder order);
 
 }  // namespace quarry::distribution

@@ -10,57 +10,136 @@
 namespace quarry::distribution {
 namespace {
 
-Placement PlaceBalanced(const PatchGrid& grid, const Sharers& sharers, std::span<const std::int64_t> target) {
-  std::vector<std::int64_t> count(target.size(), 0);
-  constexpr int kNobody = -1;
-  Placement owner(static_cast<std::size_t>(grid.patch_count()), kNobody);
-  const auto below_target = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    return count[r] < target[r];
-  };
-  const auto assign = [&](std::size_t patch, int rank) {
-    owner[patch] = rank;
-    ++count[static_cast<std::size_t>(rank)];
-  };
+/// Patches whose sharers are known at a time: few enough to stay in the cache.
+constexpr std::int64_t kPatchesOfBlock = 4096;
 
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    const std::span<const int> ranks_of_patch = sharers.Of(p);
-    if (ranks_of_patch.size() == 1 && below_target(ranks_of_patch[0]))
-      assign(static_cast<std::size_t>(p), ranks_of_patch[0]);
+/// Consecutive patches, with everything that is owned of them.
+class PatchBlock {
+ public:
+  /// @param positions  of consecutive patches: whole layers, whole rows, or a part of a row
+  PatchBlock(const PatchGrid& grid, const RankBoxes& owned, const Box& positions);
+
+  const Sharers& sharers() const { return sharers_; }
+  /// The sharer with the largest part of a patch; the lowest of equals.
+  int OwnerOfLargestPart(const PatchGrid& grid, std::int64_t patch) const;
+
+ private:
+  template <typename Visit>
+  void ForEachPair(const PatchGrid& grid, const Box& samples, Visit visit) const;
+
+  std::vector<RankBox> boxes_;  ///< by rank
+  Sharers sharers_;
+};
+
+PatchBlock::PatchBlock(const PatchGrid& grid, const RankBoxes& owned, const Box& positions) {
+  const Index3 last = {positions.end[0] - 1, positions.end[1] - 1, positions.end[2] - 1};
+  const Box samples = {grid.PatchBox(positions.begin).begin, grid.PatchBox(last).end};
+  owned.ForEachMeeting(samples, [&](const RankBox& box) { boxes_.push_back(box); });
+  std::sort(boxes_.begin(), boxes_.end(), [](const RankBox& a, const RankBox& b) { return a.rank < b.rank; });
+  sharers_.first_patch = grid.PatchIndex(positions.begin);
+  sharers_.first.assign(static_cast<std::size_t>(positions.volume()) + 1, 0);
+  ForEachPair(grid, samples, [&](std::size_t p, int) { ++sharers_.first[p + 1]; });
+  for (std::size_t p = 1; p < sharers_.first.size(); ++p) sharers_.first[p] += sharers_.first[p - 1];
+  sharers_.ranks.resize(sharers_.first.back());
+  std::vector<std::size_t> next(sharers_.first.begin(), sharers_.first.end() - 1);
+  ForEachPair(grid, samples, [&](std::size_t p, int rank) { sharers_.ranks[next[p]++] = rank; });
+}
+
+/// Calls visit(patch of the block, rank), ranks ascending. Several boxes of one rank count once.
+template <typename Visit>
+void PatchBlock::ForEachPair(const PatchGrid& grid, const Box& samples, Visit visit) const {
+  std::vector<int> last(sharers_.first.size() - 1, -1);  // the last rank seen at each patch
+  for (const RankBox& box : boxes_) {
+    ForEachPatch(grid, Intersect(box.box, samples), [&](std::int64_t patch) {
+      const auto p = static_cast<std::size_t>(patch - sharers_.first_patch);
+      if (std::exchange(last[p], box.rank) != box.rank) visit(p, box.rank);
+    });
   }
-  // Ranks only fill up, so the lowest one with room never moves back.
-  int lowest_with_room = 0;
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    const auto patch = static_cast<std::size_t>(p);
-    if (owner[patch] != kNobody) continue;
-    const std::span<const int> candidates = sharers.Of(p);
-    const auto candidate = std::find_if(candidates.begin(), candidates.end(), below_target);
-    if (candidate != candidates.end()) {
-      assign(patch, *candidate);
-      continue;
+}
+
+int PatchBlock::OwnerOfLargestPart(const PatchGrid& grid, std::int64_t patch) const {
+  const Box samples = grid.PatchBox(patch);
+  std::int64_t largest = 0;
+  int owner = 0;
+  for (const int rank : sharers_.Of(patch)) {
+    std::int64_t part = 0;
+    auto box = std::lower_bound(boxes_.begin(), boxes_.end(), rank,
+                                [](const RankBox& a, int wanted) { return a.rank < wanted; });
+    for (; box != boxes_.end() && box->rank == rank; ++box) part += Intersect(samples, box->box).volume();
+    if (part > largest) {
+      largest = part;
+      owner = rank;
     }
-    while (!below_target(lowest_with_room)) ++lowest_with_room;
-    assign(patch, lowest_with_room);
   }
   return owner;
 }
 
-Placement PlaceGreedy(const PatchGrid& grid, const Sharers& sharers, const Ownership& owned) {
-  Placement owner(static_cast<std::size_t>(grid.patch_count()), 0);
-  for (std::int64_t p = 0; p < grid.patch_count(); ++p) {
-    const Box box = grid.PatchBox(p);
-    std::int64_t largest = 0;
-    for (const int rank : sharers.Of(p)) {
-      std::int64_t part = 0;
-      for (const Box& own : owned[static_cast<std::size_t>(rank)]) part += Intersect(box, own).volume();
-      if (part > largest) {
-        largest = part;
-        owner[static_cast<std::size_t>(p)] = rank;
+/// Cuts a grid into blocks of consecutive patches, in index order: whole layers, or rows, or parts of a row.
+template <typename Visit>
+void ForEachBlock(const PatchGrid& grid, const RankBoxes& owned, Visit visit) {
+  const Index3& patches = grid.patches();
+  const std::int64_t row = patches[0];
+  const std::int64_t layer = row * patches[1];
+  Index3 shape = {std::min(row, kPatchesOfBlock), 1, 1};
+  if (row <= kPatchesOfBlock) shape[1] = std::min(patches[1], kPatchesOfBlock / row);
+  if (layer <= kPatchesOfBlock) shape[2] = std::min(patches[2], kPatchesOfBlock / layer);
+  for (std::int64_t z = 0; z < patches[2]; z += shape[2]) {
+    for (std::int64_t y = 0; y < patches[1]; y += shape[1]) {
+      for (std::int64_t x = 0; x < patches[0]; x += shape[0]) {
+        const Box positions = {{x, y, z},
+                               {std::min(x + shape[0], patches[0]), std::min(y + shape[1], patches[1]),
+                                std::min(z + shape[2], patches[2])}};
+        const PatchBlock block(grid, owned, positions);
+        const std::int64_t first = block.sharers().first_patch;
+        for (std::int64_t p = first; p < first + positions.volume(); ++p) visit(block, p);
       }
     }
   }
-  return owner;
 }
+
+/// The placement `balanced`, in two walks over the patches.
+class Balancing {
+ public:
+  explicit Balancing(std::span<const std::int64_t> target)
+      : target_(target), count_(target.size(), 0), contained_(target.size(), 0) {}
+
+  /// The first walk: how many contained patches stay on each rank.
+  void Count(std::span<const int> sharers) {
+    if (sharers.size() == 1 && BelowTarget(sharers[0])) ++count_[static_cast<std::size_t>(sharers[0])];
+  }
+
+  /// The second walk.
+  int Place(std::span<const int> sharers) {
+    if (Stays(sharers)) return sharers[0];
+    const auto candidate = std::ranges::find_if(sharers, [&](int rank) { return BelowTarget(rank); });
+    if (candidate != sharers.end()) return Add(*candidate);
+    // Ranks only fill up, so the lowest one with room never moves back.
+    while (!BelowTarget(lowest_with_room_)) ++lowest_with_room_;
+    return Add(lowest_with_room_);
+  }
+
+ private:
+  bool BelowTarget(int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    return count_[r] < target_[r];
+  }
+  int Add(int rank) {
+    ++count_[static_cast<std::size_t>(rank)];
+    return rank;
+  }
+  /// Whether a patch is contained, and among the first that fill the target of its rank: the first walk has
+  /// counted it.
+  bool Stays(std::span<const int> sharers) {
+    if (sharers.size() != 1) return false;
+    const auto rank = static_cast<std::size_t>(sharers[0]);
+    return contained_[rank]++ < target_[rank];
+  }
+
+  std::span<const std::int64_t> target_;
+  std::vector<std::int64_t> count_;      ///< patches that each rank has got
+  std::vector<std::int64_t> contained_;  ///< contained patches of each rank that have been placed
+  int lowest_with_room_ = 0;
+};
 
 }  // namespace
 
@@ -80,29 +159,7 @@ Result<std::int64_t> ParseExchange(const std::string& text) {
 }
 
 Sharers FindSharers(const PatchGrid& grid, const Ownership& owned) {
-  Sharers sharers;
-  sharers.first.assign(static_cast<std::size_t>(grid.patch_count()) + 1, 0);
-  // The last rank seen at each patch: several boxes of one rank count once.
-  std::vector<int> last(static_cast<std::size_t>(grid.patch_count()), -1);
-  const auto for_each_pair = [&](auto visit) {
-    std::fill(last.begin(), last.end(), -1);
-    for (std::size_t rank = 0; rank < owned.size(); ++rank) {
-      for (const Box& box : owned[rank]) {
-        ForEachPatch(grid, box, [&](std::int64_t p) {
-          if (std::exchange(last[static_cast<std::size_t>(p)], static_cast<int>(rank)) ==
-              static_cast<int>(rank))
-            return;
-          visit(static_cast<std::size_t>(p), static_cast<int>(rank));
-        });
-      }
-    }
-  };
-  for_each_pair([&](std::size_t p, int) { ++sharers.first[p + 1]; });
-  for (std::size_t p = 1; p < sharers.first.size(); ++p) sharers.first[p] += sharers.first[p - 1];
-  sharers.ranks.resize(sharers.first.back());
-  std::vector<std::size_t> next(sharers.first.begin(), sharers.first.end() - 1);
-  for_each_pair([&](std::size_t p, int rank) { sharers.ranks[next[p]++] = rank; });
-  return sharers;
+  return PatchBlock(grid, ListedBoxes(owned), {{0, 0, 0}, grid.patches()}).sharers();
 }
 
 std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks) {
@@ -136,15 +193,32 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
   return more;
 }
 
-Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
-                       std::span<const std::int64_t> target) {
-  return PlacePatches(grid, owned, FindSharers(grid, owned), strategy, target);
+void ForEachPlacement(const PatchGrid& grid, const RankBoxes& owned, PlacementStrategy strategy,
+                      std::span<const std::int64_t> target,
+                      const std::function<void(const PlacedPatch&)>& visit) {
+  if (strategy == PlacementStrategy::kGreedy) {
+    ForEachBlock(grid, owned, [&](const PatchBlock& block, std::int64_t patch) {
+      visit({patch, block.sharers().Of(patch), block.OwnerOfLargestPart(grid, patch)});
+    });
+    return;
+  }
+  Balancing balancing(target);
+  ForEachBlock(grid, owned, [&](const PatchBlock& block, std::int64_t patch) {
+    balancing.Count(block.sharers().Of(patch));
+  });
+  ForEachBlock(grid, owned, [&](const PatchBlock& block, std::int64_t patch) {
+    const std::span<const int> sharers = block.sharers().Of(patch);
+    visit({patch, sharers, balancing.Place(sharers)});
+  });
 }
 
-Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Sharers& sharers,
-                       PlacementStrategy strategy, std::span<const std::int64_t> target) {
-  if (strategy == PlacementStrategy::kGreedy) return PlaceGreedy(grid, sharers, owned);
-  return PlaceBalanced(grid, sharers, target);
+Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
+                       std::span<const std::int64_t> target) {
+  Placement placement;
+  placement.reserve(static_cast<std::size_t>(grid.patch_count()));
+  ForEachPlacement(grid, ListedBoxes(owned), strategy, target,
+                   [&](const PlacedPatch& placed) { placement.push_back(placed.rank); });
+  return placement;
 }
 
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy) {

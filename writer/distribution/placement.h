@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,7 +8,7 @@
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/result.h"
 #include "quarry/strategies.h"
-#include "writer/distribution/ownership.h"
+#include "writer/distribution/rank_boxes.h"
 
 /// Which rank transforms and encodes which patch. Pure integer functions: every rank computes the same answer
 /// from the boxes alone, and so can a program without MPI for any number of ranks.
@@ -35,18 +36,20 @@ Result<PlacementStrategy> ParsePlacement(const std::string& text);
 /// which is all of them, or a number. @errors kInvalidArgument
 Result<std::int64_t> ParseExchange(const std::string& text);
 
-/// The ranks that own a part of each patch, ascending, in one array: those of patch p are ranks[first[p]] up
-/// to ranks[first[p + 1]].
+/// The ranks that own a part of each patch of a run, ascending, in one array.
 struct Sharers {
-  std::vector<std::size_t> first;
+  std::int64_t first_patch = 0;
+  std::vector<std::size_t>
+      first;  ///< those of patch first_patch + i are ranks[first[i]] up to ranks[first[i + 1]]
   std::vector<int> ranks;
 
   std::span<const int> Of(std::int64_t patch) const {
-    const auto p = static_cast<std::size_t>(patch);
+    const auto p = static_cast<std::size_t>(patch - first_patch);
     return std::span(ranks).subspan(first[p], first[p + 1] - first[p]);
   }
 };
 
+/// Sharers of all patches.
 /// @param owned  box of each rank; disjoint, covering the grid; empty boxes are ranks without data
 /// @complexity O(ranks + pairs of a rank and a patch that meet)
 Sharers FindSharers(const PatchGrid& grid, const Ownership& owned);
@@ -59,6 +62,16 @@ std::vector<std::int64_t> TargetCounts(std::int64_t patches, int ranks);
 /// earlier `counts` it has floor(M/N) or floor(M/N) + 1 of all M, where the history allows it.
 std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts, std::int64_t patches);
 
+/// A patch with the rank that encodes it.
+struct PlacedPatch {
+  std::int64_t patch = 0;
+  std::span<const int> sharers;  ///< ranks that own a part of it, ascending
+  int rank = 0;
+};
+
+/// Visits all patches with their ranks, in index order, without a list of them: a rank keeps what concerns
+/// it.
+///
 /// Balanced: patches inside one rank's box stay there, up to its target. Each other patch goes, in index
 /// order, to the lowest rank that owns a part of it and is below its target, else to the lowest rank of all
 /// below its target. If boxes are so uneven that a rank holds more whole patches than its target, the paper's
@@ -67,13 +80,16 @@ std::vector<std::int64_t> NextTargetCounts(std::span<const std::int64_t> counts,
 ///
 /// Greedy: the rank with the largest part of the patch; the lowest of equals.
 ///
+/// @param owned   covers the grid
 /// @param target  patches of each rank, for `balanced`; their sum is the number of patches
+/// @complexity O(pairs of a rank and a patch that meet); memory: a few numbers for each rank
+void ForEachPlacement(const PatchGrid& grid, const RankBoxes& owned, PlacementStrategy strategy,
+                      std::span<const std::int64_t> target,
+                      const std::function<void(const PlacedPatch&)>& visit);
+
+/// ForEachPlacement as a list.
 Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, PlacementStrategy strategy,
                        std::span<const std::int64_t> target);
-
-/// The same with sharers that the caller has already found, for large grids.
-Placement PlacePatches(const PatchGrid& grid, const Ownership& owned, const Sharers& sharers,
-                       PlacementStrategy strategy, std::span<const std::int64_t> target);
 
 /// With the counts of TargetCounts, and one box for each rank.
 Placement PlacePatches(const PatchGrid& grid, std::span<const Box> owned, PlacementStrategy strategy);

@@ -87,7 +87,7 @@ class Calculation {
   void Plan() {
     const auto ranks = static_cast<int>(ranks_);
     const distribution::Sharers sharers = distribution::FindSharers(grid_, workload_.owned);
-    placement_ = distribution::PlacePatches(grid_, workload_.owned, sharers, workload_.placement,
+    placement_ = distribution::PlacePatches(grid_, workload_.owned, workload_.placement,
                                             distribution::TargetCounts(grid_.patch_count(), ranks));
     morton_order_ = grid_.MortonOrder();
     prediction_.ranks = ranks;

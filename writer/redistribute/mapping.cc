@@ -7,10 +7,12 @@
 #include <tuple>
 
 #include "quarry/base/checked_math.h"
-#include "writer/redistribute/box_index.h"
+#include "writer/distribution/box_index.h"
 
 namespace quarry::redistribute {
 namespace {
+
+using distribution::BoxIndex;
 
 /// The boxes of one rank, or of all.
 BoxIndex IndexOf(const Ownership& boxes, int first_rank, int last_rank) {

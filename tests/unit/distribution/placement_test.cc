@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "tests/unit/distribution/earlier_placement.h"
 #include "writer/distribution/decomposition.h"
 
 namespace quarry::distribution {
@@ -120,6 +121,110 @@ TEST(ReadingOwnership, DealsOutImagesRoundRobin) {
   EXPECT_EQ(owned[0].size(), 3u);
   EXPECT_EQ(owned[1].size(), 2u);
   EXPECT_EQ(owned[1][1], (Box{{0, 0, 3}, {8, 6, 4}}));
+}
+
+/// Boxes of random ranks, some with several and some with none, that cover a grid once.
+Ownership RandomOwnership(const Index3& dims, int ranks, std::mt19937* random) {
+  Ownership owned(static_cast<std::size_t>(ranks));
+  const Index3 cuts = {1 + static_cast<std::int64_t>((*random)() % std::min<std::int64_t>(4, dims[0])),
+                       1 + static_cast<std::int64_t>((*random)() % std::min<std::int64_t>(4, dims[1])),
+                       1 + static_cast<std::int64_t>((*random)() % std::min<std::int64_t>(4, dims[2]))};
+  for (const Box& box : ProcessGridBoxes(dims, cuts)) owned[(*random)() % owned.size()].push_back(box);
+  return owned;
+}
+
+TEST(ForEachPlacement, PlacesAsTheEarlierListsDid) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {
+    Index3 dims;
+    for (std::int64_t& extent : dims) extent = 1 + static_cast<std::int64_t>(random() % 30);
+    const PatchGrid grid =
+        *PatchGrid::Create(dims, {1 << random() % 3, 1 << random() % 4, 1 << random() % 3});
+    const int ranks = 1 + static_cast<int>(random() % 12);
+    const Ownership owned = RandomOwnership(dims, ranks, &random);
+    const auto target = TargetCounts(grid.patch_count(), ranks);
+    for (const auto strategy : {PlacementStrategy::kBalanced, PlacementStrategy::kGreedy}) {
+      ASSERT_EQ(PlacePatches(grid, owned, strategy, target),
+                testing::EarlierPlacement(grid, owned, strategy, target))
+          << i << ": " << ToString(dims) << " on " << ranks;
+    }
+  }
+}
+
+// More patches than are looked at together: many layers, rows and parts of a row.
+TEST(ForEachPlacement, VisitsAllPatchesOfLargeGridsInOrder) {
+  for (const Index3& dims : {Index3{20, 30, 40}, Index3{3, 5000, 2}, Index3{10001, 2, 2}}) {
+    const PatchGrid grid = *PatchGrid::Create(dims, {1, 1, 1});
+    const Ownership owned = OneBoxEach(ProcessGridBoxes(dims, {3, 2, 2}));
+    const auto target = TargetCounts(grid.patch_count(), 12);
+    std::int64_t next = 0;
+    Placement placement;
+    ForEachPlacement(grid, ListedBoxes(owned), PlacementStrategy::kBalanced, target,
+                     [&](const PlacedPatch& placed) {
+                       ASSERT_EQ(placed.patch, next++);
+                       ASSERT_FALSE(placed.sharers.empty());
+                       placement.push_back(placed.rank);
+                     });
+    EXPECT_EQ(placement, testing::EarlierPlacement(grid, owned, PlacementStrategy::kBalanced, target));
+  }
+}
+
+/// By rank, then number.
+std::vector<RankBox> Sorted(std::vector<RankBox> boxes) {
+  std::sort(boxes.begin(), boxes.end(), [](const RankBox& a, const RankBox& b) {
+    return std::pair(a.rank, a.number) < std::pair(b.rank, b.number);
+  });
+  return boxes;
+}
+
+bool SameBoxes(const std::vector<RankBox>& a, const std::vector<RankBox>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const RankBox& x, const RankBox& y) {
+    return x.box == y.box && x.rank == y.rank && x.number == y.number;
+  });
+}
+
+TEST(ReadingBoxes, AreTheEarlierListsAndFoundByRegion) {
+  std::mt19937 random(6);
+  for (int i = 0; i < 4000; ++i) {
+    Box region;
+    Index3 unit;
+    for (std::size_t a = 0; a < 3; ++a) {
+      region.begin[a] = static_cast<std::int64_t>(random() % 9);
+      region.end[a] = region.begin[a] + 1 + static_cast<std::int64_t>(random() % 12);
+      unit[a] = 1 + static_cast<std::int64_t>(random() % 6);
+    }
+    const int ranks = 1 + static_cast<int>(random() % 40);
+    const auto order = static_cast<ReadingOrder>(random() % 3);
+    const Ownership expected = testing::EarlierReadingOwnership(region, unit, ranks, order);
+    ASSERT_EQ(ReadingOwnership(region, unit, ranks, order), expected);
+
+    Box part;
+    for (std::size_t a = 0; a < 3; ++a) {
+      part.begin[a] = static_cast<std::int64_t>(random() % 20);
+      part.end[a] = static_cast<std::int64_t>(random() % 22);
+    }
+    std::vector<RankBox> found;
+    ReadingBoxes(region, unit, ranks, order).ForEachMeeting(part, [&](const RankBox& box) {
+      found.push_back(box);
+    });
+    std::vector<RankBox> listed;
+    ListedBoxes(expected).ForEachMeeting(part, [&](const RankBox& box) { listed.push_back(box); });
+    ASSERT_TRUE(SameBoxes(Sorted(found), Sorted(listed))) << i;
+  }
+}
+
+TEST(BoxesInRegion, AreThePartsThereInItsCoordinates) {
+  const Ownership owned = {{{{0, 0, 0}, {4, 8, 1}}, {{4, 0, 0}, {8, 4, 1}}}, {}, {{{4, 4, 0}, {8, 8, 1}}}};
+  const ListedBoxes all(owned);
+  const BoxesInRegion inside(all, {{3, 2, 0}, {8, 4, 1}}, {3, 2, 0});
+
+  EXPECT_EQ(inside.ranks(), 3);
+  EXPECT_EQ(inside.Of(0), (std::vector<Box>{{{0, 0, 0}, {1, 2, 1}}, {{1, 0, 0}, {5, 2, 1}}}));
+  EXPECT_TRUE(inside.Of(1).empty());
+  EXPECT_TRUE(inside.Of(2).empty()) << "it lies beyond y 4";
+  std::vector<RankBox> found;
+  inside.ForEachMeeting({{0, 0, 0}, {1, 9, 9}}, [&](const RankBox& box) { found.push_back(box); });
+  EXPECT_TRUE(SameBoxes(found, {{{{0, 0, 0}, {1, 2, 1}}, 0, 0}}));
 }
 
 TEST(FindSharers, CountsARankWithSeveralBoxesOnce) {

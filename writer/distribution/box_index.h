@@ -5,7 +5,7 @@
 
 #include "quarry/box.h"
 
-namespace quarry::redistribute {
+namespace quarry::distribution {
 
 /// Boxes of ranks in a tree of bounding boxes, for finding those that meet a given box. Leaves out empty
 /// boxes. Immutable and thread-safe.
@@ -19,6 +19,9 @@ class BoxIndex {
 
   /// @complexity O(n log n)
   explicit BoxIndex(std::vector<Entry> entries);
+
+  /// In no particular order.
+  const std::vector<Entry>& entries() const { return entries_; }
 
   /// Calls `visit` with every Entry that has samples in `query`, in no particular order.
   template <typename Visit>
@@ -55,4 +58,4 @@ class BoxIndex {
   std::vector<Node> nodes_;
 };
 
-}  // namespace quarry::redistribute
+}  // namespace quarry::distribution

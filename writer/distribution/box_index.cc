@@ -1,8 +1,8 @@
-#include "writer/redistribute/box_index.h"
+#include "writer/distribution/box_index.h"
 
 #include <algorithm>
 
-namespace quarry::redistribute {
+namespace quarry::distribution {
 namespace {
 
 /// Twice the centre of a box, in integers.
@@ -47,4 +47,4 @@ void BoxIndex::Build(std::size_t first, std::size_t last) {
   nodes_[self] = {bounds, first, last, nodes_.size(), leaf};
 }
 
-}  // namespace quarry::redistribute
+}  // namespace quarry::distribution
