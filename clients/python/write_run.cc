@@ -41,7 +41,9 @@ class ArraySource final : public writer::FieldSource {
       : load_(load), step_(step), field_(field), type_(type), interruption_(*interruption) {}
   ~ArraySource() override { Drop(); }
 
-  distribution::Ownership Owned(const Box& region) const override { return {{region}}; }
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
+    return std::make_unique<distribution::ListedBoxes>(distribution::Ownership{{region}});
+  }
 
   Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override {
     Drop();

@@ -30,8 +30,8 @@ struct PipelineOptions {
   distribution::PlacementStrategy placement = distribution::PlacementStrategy::kBalanced;
   distribution::AggregationStrategy aggregation = distribution::AggregationStrategy::kBalanced;
   ExchangeBatch exchange = kExchangePerPatch;
-  /// Bytes of samples and payload that a rank holds at a time; a larger field is processed in parts. Unset:
-  /// no limit, one part.
+  /// Bytes of samples, encoded patches and tables of subfiles that a rank holds at a time; a larger field is
+  /// processed in parts. Unset: no limit, one part.
   std::optional<std::uint64_t> memory_per_rank;
   /// Takes tolerances relative to a range that few outlying samples make.
   bool accept_range = false;

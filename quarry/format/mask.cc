@@ -13,14 +13,26 @@ std::uint64_t MaskDigest(const PatchEntry& row) {
   return Checksum(bytes);
 }
 
-std::uint64_t MaskName(std::span<const std::uint64_t> digests, std::size_t grid) {
-  Bytes bytes;
-  bytes.reserve((digests.size() + 1) * sizeof(std::uint64_t));
-  for (const std::uint64_t digest : digests) PutLittleEndian(&bytes, digest);
+void MaskNaming::Add(std::span<const std::uint64_t> digests) {
+  for (const std::uint64_t digest : digests) {
+    std::byte bytes[sizeof(digest)];
+    StoreLittleEndian(digest, bytes);
+    checksum_.Update(bytes);
+  }
+}
+
+std::uint64_t MaskNaming::Name(std::size_t grid) {
   // The first grid is the only one of older versions, which do not count it.
-  if (grid > 0) PutLittleEndian(&bytes, static_cast<std::uint64_t>(grid));
-  const std::uint64_t name = Checksum(bytes);
+  const auto number = static_cast<std::uint64_t>(grid);
+  if (grid > 0) Add(std::span(&number, 1));
+  const std::uint64_t name = checksum_.Finish();
   return name == 0 ? 1 : name;  // 0 stands for no mask
+}
+
+std::uint64_t MaskName(std::span<const std::uint64_t> digests, std::size_t grid) {
+  MaskNaming naming;
+  naming.Add(digests);
+  return naming.Name(grid);
 }
 
 std::string MaskText(std::uint64_t name) { return ChecksumText(name); }

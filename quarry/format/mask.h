@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "quarry/base/checksum.h"
 #include "quarry/description.h"
 #include "quarry/format/subfile.h"
 
@@ -18,6 +19,17 @@ std::uint64_t MaskDigest(const PatchEntry& row);
 /// Name of the mask with these digests, one for each patch of the grid in Morton order; never 0.
 /// @param grid  number of the grid: equal digests of two grids are two masks
 std::uint64_t MaskName(std::span<const std::uint64_t> digests, std::size_t grid);
+
+/// MaskName from digests that come one after the other.
+class MaskNaming {
+ public:
+  /// @param digests  of the next patches
+  void Add(std::span<const std::uint64_t> digests);
+  std::uint64_t Name(std::size_t grid);
+
+ private:
+  StreamingChecksum checksum_;
+};
 
 /// "0123456789abcdef"
 std::string MaskText(std::uint64_t name);

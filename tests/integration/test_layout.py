@@ -101,6 +101,19 @@ class Layout(qt.QuarryTest):
                     self.assertEqual(found.keys(), expected.keys())
                     self.assertTrue(found == expected, "other bytes")
 
+    def test_a_curve_in_pieces_is_cut_like_a_whole_one(self):
+        """40,960 patches: on several ranks two of them decide about the files and the mask, and pass numbers on."""
+        field = qt.with_holes(qt.turbulent((64, 32, 20)), np.nan)
+        expected = None
+        for ranks in (1, 3, 5):
+            with self.subTest(ranks=ranks):
+                dataset = self.tmp / f"{ranks}.quarry"
+                qt.convert(field, dataset, "--tolerance", 1e-3, "--patch", 1, "--files", 7, ranks=ranks)
+                found = {name: data for name, data in qt.snapshot(dataset).items() if name.endswith(".qsf")}
+                self.assertEqual(len(found), 14, "seven of the samples, seven of the mask")
+                expected = expected or found
+                self.assertTrue(found == expected, "other bytes")
+
     def test_preview_of_a_level_major_dataset(self):
         """A coarse level of the whole domain is contiguous: one read per subfile, with almost no extra bytes."""
         field = qt.turbulent((SIZE, SIZE, SIZE))

@@ -8,6 +8,7 @@
 #include "writer/distribution/decomposition.h"
 #include "writer/pipeline/chunks.h"
 #include "writer/pipeline/comm.h"
+#include "writer/pipeline/mail.h"
 #include "writer/redistribute/copy_part.h"
 
 namespace quarry::writer {
@@ -70,7 +71,12 @@ Status CheckExchange(const Index3& dims, const Index3& patch, const distribution
   }
   std::vector<PatchSamples> patches;
   std::uint64_t reserved = 0;
-  PatchGathering gathering(grid, DataType::kFloat32, owned, placement, rank, lasting,
+  const distribution::ListedBoxes boxes(owned);
+  redistribute::PatchScheduler scheduler(grid, boxes, rank);
+  distribution::ForEachPlacement(grid, boxes, strategy,
+                                 distribution::TargetCounts(grid.patch_count(), Size(MPI_COMM_WORLD)),
+                                 [&](const distribution::PlacedPatch& placed) { scheduler.Add(placed); });
+  PatchGathering gathering(grid, DataType::kFloat32, std::move(scheduler).Finish(), lasting,
                            {[&](std::uint64_t bytes) { reserved += bytes; },
                             [&](PatchSamples patch) { patches.push_back(std::move(patch)); }});
   const std::vector<Box>& mine = owned[static_cast<std::size_t>(rank)];
@@ -96,6 +102,39 @@ Status CheckExchange(const Index3& dims, const Index3& patch, const distribution
     }
   }
   return reserved == 0 ? Status::Ok() : InternalError("{} bytes too many are reserved", reserved);
+}
+
+/// The n-th letter from one rank to another, of any length.
+Bytes LetterBetween(int source, int target, int n) {
+  Bytes head;
+  for (const int number : {source, target, n}) PutLittleEndian(&head, number);
+  head.resize(head.size() + static_cast<std::size_t>(1000 * n), std::byte{7});
+  return head;
+}
+
+/// None, one or two letters between each two ranks, and from a rank to itself.
+Status CheckLetters() {
+  const int rank = Rank(MPI_COMM_WORLD);
+  const int ranks = Size(MPI_COMM_WORLD);
+  const auto between = [](int source, int target) { return (source + target) % 3; };
+  std::vector<Letter> letters;
+  for (int target = ranks - 1; target >= 0; --target) {
+    for (int n = 0; n < between(rank, target); ++n)
+      letters.push_back({target, Message::WithHead(LetterBetween(rank, target, n))});
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<Letter> arrived,
+                          ExchangeLetters(MPI_COMM_WORLD, 5, std::move(letters)));
+  std::size_t next = 0;
+  for (int source = 0; source < ranks; ++source) {
+    for (int n = 0; n < between(source, rank); ++n, ++next) {
+      if (next == arrived.size()) return InternalError("{} letters have arrived, too few", next);
+      const Bytes expected = LetterBetween(source, rank, n);
+      if (arrived[next].peer != source || !std::ranges::equal(arrived[next].message.head(), expected))
+        return InternalError("letter {} is not number {} of rank {}", next, n, source);
+    }
+  }
+  return next == arrived.size() ? Status::Ok()
+                                : InternalError("{} letters instead of {}", arrived.size(), next);
 }
 
 Status CheckAgreement() {
@@ -134,6 +173,7 @@ Status RunAll() {
       }
     }
   }
+  QUARRY_RETURN_IF_ERROR(CheckLetters());
   return CheckAgreement();
 }
 

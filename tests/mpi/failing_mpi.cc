@@ -116,13 +116,13 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
   State& s = state();
   *request = MPI_REQUEST_NULL;
   if (Strikes(MpiFailure::kLost)) return MPI_ERR_OTHER;
-  const bool bytes = type == MPI_BYTE;
+  const bool bytes = type == MPI_BYTE || type == MPI_UINT64_T;
   if (Strikes(MpiFailure::kError)) {
     // The message is still sent. Bytes go to scratch memory. Samples go to arrays, which stay unchanged only
     // if nobody waits for the message there: those are left to MPI.
     MPI_Request own = MPI_REQUEST_NULL;
     if (bytes) {
-      s.scratch.emplace_back(static_cast<std::size_t>(count));
+      s.scratch.emplace_back(BytesOf(count, type));
       data = s.scratch.back().data();
     }
     PMPI_Irecv(data, count, type, source, tag, comm, &own);
@@ -132,7 +132,7 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
   const int code = PMPI_Irecv(data, count, type, source, tag, comm, request);
   if (bytes) {
     s.arriving.push_back(
-        {static_cast<std::byte*>(data), static_cast<std::size_t>(count), Strikes(MpiFailure::kCorrupt)});
+        {static_cast<std::byte*>(data), BytesOf(count, type), Strikes(MpiFailure::kCorrupt)});
   }
   return code;
 }
@@ -159,6 +159,19 @@ int MPI_Allreduce(const void* mine, void* all, int count, MPI_Datatype type, MPI
   if (!Strikes(agreement ? MpiFailure::kAgreement : MpiFailure::kError)) return code;
   Spoil(all, BytesOf(count, type));
   return MPI_ERR_OTHER;
+}
+
+int MPI_Reduce_scatter_block(const void* mine, void* own, int count, MPI_Datatype type, MPI_Op op,
+                             MPI_Comm comm) {
+  const int code = PMPI_Reduce_scatter_block(mine, own, count, type, op, comm);
+  if (!Strikes(MpiFailure::kError)) return code;
+  Spoil(own, BytesOf(count, type));
+  return MPI_ERR_OTHER;
+}
+
+int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  const int code = PMPI_Probe(source, tag, comm, status);
+  return Strikes(MpiFailure::kError) ? MPI_ERR_OTHER : code;
 }
 
 int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {

@@ -23,7 +23,9 @@ class MemorySource final : public writer::FieldSource {
       : whole_(writer::BoxView::Dense(dataset.original.samples.data(), {{}, dataset.grid().dims},
                                       SizeOf(dataset.field().type))) {}
 
-  distribution::Ownership Owned(const Box& region) const override { return {{region}}; }
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
+    return std::make_unique<distribution::ListedBoxes>(distribution::Ownership{{region}});
+  }
 
   Result<std::vector<writer::BoxView>> Load(const std::vector<Box>& boxes) override {
     std::vector<writer::BoxView> views;

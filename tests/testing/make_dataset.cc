@@ -53,9 +53,8 @@ struct SubfilePatch {
 /// @param patches  in Morton order
 writer::SubfileSummary WriteSubfile(const fs::path& path, const format::SubfileHeader& header,
                                     const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
-  std::vector<format::PatchEntry> rows;
-  for (const SubfilePatch& patch : patches) rows.push_back(patch.row);
-  auto file = Require(writer::SubfileWriter::Create(path, header, grid, std::move(rows)));
+  auto file = Require(writer::SubfileWriter::Create(path, header, grid));
+  for (const SubfilePatch& patch : patches) Require(file.AddRow(patch.row));
   format::ForEachPayload(header.order, patches.size(), header.parts(), [&](std::size_t row, int part) {
     if (!patches[row].levels.empty())
       Require(file.Append(patches[row].levels[static_cast<std::size_t>(part)]));

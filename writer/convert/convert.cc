@@ -236,6 +236,8 @@ class Run {
     QUARRY_ASSIGN_OR_RETURN(const std::optional<FieldSource::Wider> wider,
                             FindWider(job.OptionsIn(options_), input->info(), dataset.fields[field]));
     FileSource source(*input, ranks_, options_.reading, dataset.GridOf(field).patch, wider);
+    if (!first_written_) first_written_ = step;
+    writer_->KeepPatchSizes(options_.patch_sizes && step == *first_written_);
     QUARRY_ASSIGN_OR_RETURN(FieldOutcome outcome, writer_->WriteField(step, field, job.info.source, &source));
     const std::uint64_t images = input->images_read();
     QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> of_ranks,
@@ -269,7 +271,7 @@ class Run {
     }
     for (const SubfileDescription& subfile : field.subfiles) report.bytes_per_file.push_back(subfile.bytes);
     report.images_read = images_read_;
-    if (report_->fields.empty() || report_->fields.front().step == step)
+    if (!outcome.stored_bytes.empty())
       report_->AddToSizeGrid(writer_->PlanOf(dataset.fields[number]).patches.patches(), outcome.stored_bytes);
     return report;
   }
@@ -293,7 +295,8 @@ class Run {
   Jobs jobs_;
   TimeUnit unit_;  ///< unit of the dataset's times
   std::size_t left_out_ = 0;
-  std::uint64_t images_read_ = 0;  ///< for the field written last
+  std::optional<std::uint64_t> first_written_;  ///< step
+  std::uint64_t images_read_ = 0;               ///< for the field written last
   std::unique_ptr<DatasetWriter> writer_;
 };
 

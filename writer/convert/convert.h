@@ -49,6 +49,8 @@ struct WriteOptions {
 
   OpenMode mode = OpenMode::kCreate;
   bool dry_run = false;
+  bool patch_sizes =
+      false;  ///< whether the report has a size grid: rank 0 then holds the sizes of all patches
 };
 
 /// Converts dumps to steps of a dataset: read, exchange, encode, assign, transfer, write, publish, one step

@@ -17,7 +17,7 @@
 namespace quarry::writer {
 namespace {
 
-constexpr std::size_t kSampledPatches = 8;
+constexpr std::int64_t kSampledPatches = 8;
 
 struct Estimate {
   std::uint64_t raw_bytes = 0;
@@ -30,14 +30,16 @@ struct Estimate {
 /// The samples of one patch as float32.
 Result<Bytes> RoundPatch(const Bytes& samples, const FieldDescription& field, const FieldSource::Wider& wider,
                          const PatchGrid& grid, std::int64_t patch, double* change) {
-  const Box box = grid.PatchBox(patch);
+  const Box whole = grid.PatchBox(patch);
+  QUARRY_ASSIGN_OR_RETURN(const PatchGrid alone, PatchGrid::Create(whole.shape(), grid.patch()));
+  const Box box = alone.domain();
   Bytes rounded(static_cast<std::size_t>(box.volume()) * sizeof(float));
-  std::vector<double> changes(static_cast<std::size_t>(grid.patch_count()));
+  PatchChanges changes;
   Float32Rounding rounding(field, wider.fill);
   QUARRY_RETURN_IF_ERROR(rounding.Round(
-      BoxView::Dense(samples.data(), box, sizeof(double)), box, grid, {0, 0, 0}, changes,
+      BoxView::Dense(samples.data(), box, sizeof(double)), box, alone, whole.begin, &changes,
       std::span(reinterpret_cast<float*>(rounded.data()), static_cast<std::size_t>(box.volume()))));
-  *change = changes[static_cast<std::size_t>(patch)];
+  *change = changes[0];
   return rounded;
 }
 
@@ -58,15 +60,14 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
                                    const std::optional<FieldSource::Wider>& wider,
                                    const GridDescription& described) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
-  const std::vector<std::int64_t> order = grid.MortonOrder();
-  const std::size_t count = std::min(kSampledPatches, order.size());
+  const std::int64_t count = std::min(kSampledPatches, grid.patch_count());
   std::vector<PatchSamples> patches;
   SampleScan range;
   std::vector<double> chosen;
-  const SampleChoice choice(count * static_cast<std::uint64_t>(Volume(described.patch)));
+  const SampleChoice choice(static_cast<std::uint64_t>(count * Volume(described.patch)));
   Estimate estimate;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t patch = order[(2 * i + 1) * order.size() / (2 * count)];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t patch = grid.PatchAtCurvePosition((2 * i + 1) * grid.patch_count() / (2 * count));
     QUARRY_ASSIGN_OR_RETURN(Bytes samples, input::ReadBox(input, grid.PatchBox(patch)));
     estimate.raw_bytes += samples.size();
     estimate.samples += samples.size() / SizeOf(input.info().type);
@@ -96,13 +97,13 @@ Result<Estimate> EncodeSomePatches(const input::Input& input, const FieldDescrip
 Result<std::string> DescribeGrid(const WriteOptions& options, const GridDescription& described, int ranks) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(described));
   const bool direct = options.reading == distribution::ReadingOrder::kDirect;
-  const distribution::Ownership owned =
-      direct ? distribution::ReadingOwnership(grid.domain(), described.patch, ranks, options.reading)
-             : distribution::ReadingOwnership(grid.domain(), {1, 1, 1}, ranks,
-                                              distribution::ReadingOrder::kConsecutive);
+  const distribution::ReadingBoxes owned(grid.domain(), direct ? described.patch : Index3{1, 1, 1}, ranks,
+                                         direct ? options.reading : distribution::ReadingOrder::kConsecutive);
   const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
-  const auto counts = distribution::CountPerRank(
-      distribution::PlacePatches(grid, owned, PlacementOf(options), target), ranks);
+  std::vector<std::int64_t> counts(target.size(), 0);
+  distribution::ForEachPlacement(
+      grid, owned, PlacementOf(options), target,
+      [&](const distribution::PlacedPatch& placed) { ++counts[static_cast<std::size_t>(placed.rank)]; });
   const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
   return fmt::format(
       "grid       {} samples\n"

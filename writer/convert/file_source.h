@@ -17,9 +17,10 @@ class FileSource final : public FieldSource {
              std::optional<Wider> wider)
       : input_(input), ranks_(ranks), order_(order), patch_(patch), wider_(wider) {}
 
-  distribution::Ownership Owned(const Box& region) const override {
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
     const bool direct = order_ == distribution::ReadingOrder::kDirect;
-    return distribution::ReadingOwnership(region, direct ? patch_ : input_.info().unit, ranks_, order_);
+    const Index3 unit = direct ? patch_ : input_.info().unit;
+    return std::make_unique<distribution::ReadingBoxes>(region, unit, ranks_, order_);
   }
   Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override;
   bool in_pieces() const override { return true; }

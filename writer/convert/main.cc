@@ -270,6 +270,7 @@ Status Interpret(CommandLine* line) {
   if (line->append) o->mode = OpenMode::kAppend;
   if (line->resume) o->mode = OpenMode::kResume;
   o->pipeline.progress = true;
+  o->patch_sizes = !line->report.empty();
   const auto triple = [](const std::vector<double>& v) { return std::array<double, 3>{v[0], v[1], v[2]}; };
   if (line->spacing.size() == 3) o->spacing = triple(line->spacing);
   if (line->origin.size() == 3) o->origin = triple(line->origin);

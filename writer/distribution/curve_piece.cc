@@ -57,7 +57,7 @@ void CurvePiece::FindStarts(std::uint64_t limit, BackwardRuns* runs, std::span<s
     runs->bytes = 0;
     at = first;
   }
-  // Whatever has more runs than the curve needs begins at its front.
+  // With more runs than the curve needs, the suffix is all of it.
   if (begin() > 0) return;
   for (; runs->found < starts.size(); ++runs->found) starts[runs->found] = 0;
 }

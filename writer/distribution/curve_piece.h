@@ -39,20 +39,20 @@ class CurvePieces {
 /// Greedy runs from the front of the curve up to some position: each takes as many patches as fit.
 struct GreedyRuns {
   std::uint64_t runs = 0;   ///< the open one included
-  std::uint64_t bytes = 0;  ///< of the open one
+  std::uint64_t bytes = 0;  ///< in the open one
 };
 
 /// Greedy runs from the back of the curve: starts[k] is where the longest suffix begins that fits k runs.
 struct BackwardRuns {
   std::uint64_t found = 0;  ///< starts that are known
-  std::uint64_t bytes = 0;  ///< of the open run
+  std::uint64_t bytes = 0;  ///< in the open run
 };
 
 /// The scan that cuts the curve into files, up to some position.
 struct CutScan {
   std::uint64_t left = 0;       ///< files that are not cut yet, that of the open run included
-  std::uint64_t begin = 0;      ///< of the open run
-  std::uint64_t bytes = 0;      ///< of the open run
+  std::uint64_t begin = 0;      ///< where the open run begins
+  std::uint64_t bytes = 0;      ///< in the open run
   std::uint64_t remaining = 0;  ///< bytes from `begin` to the end of the curve
 };
 
@@ -69,6 +69,9 @@ class CurvePiece {
   std::uint64_t largest() const { return largest_; }
   /// Memory.
   std::uint64_t bytes() const { return sums_.capacity() * sizeof(std::uint64_t); }
+  static constexpr std::uint64_t BytesFor(std::uint64_t patches) {
+    return (patches + 1) * sizeof(std::uint64_t);
+  }
 
   // Each continues through this piece what the pieces before it, or behind it, have begun.
   /// @param limit  [bytes] of a run, at least the largest patch of the curve

@@ -44,7 +44,7 @@ class ReadingBoxes final : public RankBoxes {
  private:
   /// The units of an axis in the region: the first and the last may be cut.
   struct Axis {
-    std::int64_t begin = 0;  ///< of the region
+    std::int64_t begin = 0;  ///< where the region begins
     std::int64_t end = 0;
     std::int64_t unit = 1;
 

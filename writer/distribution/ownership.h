@@ -13,7 +13,4 @@ using Ownership = std::vector<std::vector<Box>>;
 /// One box for each rank; empty boxes are ranks without data.
 Ownership OneBoxEach(const std::vector<Box>& boxes);
 
-/// The parts of all boxes that lie in `region`, in coordinates of `region`: its first sample is (0,0,0).
-Ownership CutToRegion(const Ownership& owned, const Box& region);
-
 }  // namespace quarry::distribution

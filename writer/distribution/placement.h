@@ -39,8 +39,8 @@ Result<std::int64_t> ParseExchange(const std::string& text);
 /// The ranks that own a part of each patch of a run, ascending, in one array.
 struct Sharers {
   std::int64_t first_patch = 0;
-  std::vector<std::size_t>
-      first;  ///< those of patch first_patch + i are ranks[first[i]] up to ranks[first[i + 1]]
+  /// Sharers of patch first_patch + i are ranks[first[i]] up to ranks[first[i + 1]].
+  std::vector<std::size_t> first;
   std::vector<int> ranks;
 
   std::span<const int> Of(std::int64_t patch) const {
@@ -82,7 +82,8 @@ struct PlacedPatch {
 ///
 /// @param owned   covers the grid
 /// @param target  patches of each rank, for `balanced`; their sum is the number of patches
-/// @complexity O(pairs of a rank and a patch that meet); memory: a few numbers for each rank
+/// @complexity O(pairs of a rank and a patch that meet); memory: two numbers for each rank beside the target,
+/// and the sharers of 4096 patches
 void ForEachPlacement(const PatchGrid& grid, const RankBoxes& owned, PlacementStrategy strategy,
                       std::span<const std::int64_t> target,
                       const std::function<void(const PlacedPatch&)>& visit);

@@ -39,7 +39,7 @@ class Run final : public CollectiveDataset<Dataset, Step> {
   Status CheckNew(const std::string& field) const;
   Status WriteViews(std::size_t field, std::vector<BoxView> views);
 
-  distribution::Ownership owned_;
+  std::optional<distribution::ListedBoxes> owned_;
   std::unique_ptr<writer::DatasetWriter> writer_;
   writer::PhaseSeconds seconds_{};  ///< when closed
 };
@@ -52,7 +52,12 @@ Status Run::Start(const Status& found) {
   });
   const Bytes setup = EncodeSetup(setup_);
   QUARRY_RETURN_IF_ERROR(Agree(Call::kOpen, local, ChecksumText(Checksum(setup))));
-  QUARRY_ASSIGN_OR_RETURN(owned_, ShareBoxes(comm_, setup_.declaration.dims, boxes_));
+  QUARRY_ASSIGN_OR_RETURN(const distribution::Ownership owned,
+                          ShareBoxes(comm_, setup_.declaration.dims, boxes_));
+  QUARRY_RETURN_IF_ERROR(writer::OnEveryRank(comm_, [&] {
+    owned_.emplace(owned);
+    return Status::Ok();
+  }));
   QUARRY_ASSIGN_OR_RETURN(writer_,
                           writer::DatasetWriter::Open(comm_, setup_.path, setup_.mode, setup_.pipeline));
   QUARRY_ASSIGN_OR_RETURN(const TimeUnit unit, writer_->ChooseTimeUnit(setup_.declaration.time_unit));
@@ -105,7 +110,9 @@ Status Run::PutViews(const std::string& field, DataType type, std::span<const Bo
 }
 
 Status Run::WriteViews(std::size_t field, std::vector<BoxView> views) {
-  MemorySource source(owned_, rank_, std::move(views));
+  std::vector<Box> mine;
+  for (const OwnedBox& owned : boxes_) mine.push_back(owned.box);
+  MemorySource source(*owned_, std::move(mine), std::move(views));
   const Result<writer::FieldOutcome> outcome = writer_->WriteField(step_->number, field, "in situ", &source);
   if (outcome.ok()) {
     step_->written = true;

@@ -9,19 +9,14 @@ namespace quarry::insitu {
 class MemorySource final : public writer::FieldSource {
  public:
   /// @param owned  boxes of every rank; owned by the caller
-  /// @param views  one for each box of this rank
-  MemorySource(const distribution::Ownership& owned, int rank, std::vector<writer::BoxView> views)
-      : owned_(owned), rank_(static_cast<std::size_t>(rank)), views_(std::move(views)) {}
+  /// @param mine   those of this rank, with empty ones
+  /// @param views  one for each of `mine`
+  MemorySource(const distribution::RankBoxes& owned, std::vector<Box> mine,
+               std::vector<writer::BoxView> views)
+      : owned_(owned), mine_(std::move(mine)), views_(std::move(views)) {}
 
-  distribution::Ownership Owned(const Box& region) const override {
-    distribution::Ownership parts(owned_.size());
-    for (std::size_t rank = 0; rank < owned_.size(); ++rank) {
-      for (const Box& box : owned_[rank]) {
-        const Box part = Intersect(box, region);
-        if (!part.empty()) parts[rank].push_back(part);
-      }
-    }
-    return parts;
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
+    return std::make_unique<distribution::BoxesInRegion>(owned_, region, Index3{0, 0, 0});
   }
 
   Result<std::vector<writer::BoxView>> Load(const std::vector<Box>& boxes) override {
@@ -33,14 +28,13 @@ class MemorySource final : public writer::FieldSource {
  private:
   /// Owned boxes are disjoint, so that a part lies in one of them.
   writer::BoxView View(const Box& part) const {
-    const std::vector<Box>& mine = owned_[rank_];
     std::size_t b = 0;
-    while (!mine[b].Contains(part)) ++b;
-    return {redistribute::FirstSample(views_[b], mine[b], part), views_[b].stride};
+    while (!mine_[b].Contains(part)) ++b;
+    return {redistribute::FirstSample(views_[b], mine_[b], part), views_[b].stride};
   }
 
-  const distribution::Ownership& owned_;
-  const std::size_t rank_;
+  const distribution::RankBoxes& owned_;
+  const std::vector<Box> mine_;
   const std::vector<writer::BoxView> views_;
 };
 

@@ -13,8 +13,6 @@ using redistribute::MpiStatus;
 
 namespace {
 
-constexpr std::uint64_t kMostInMessage = std::numeric_limits<int>::max();
-
 /// Header of each rank in a gather: two numbers.
 struct Header {
   std::uint64_t count = 0;  ///< elements
@@ -30,11 +28,11 @@ struct Parts {
   Status Place(const std::vector<Header>& headers) {
     std::uint64_t end = 0;
     for (const Header& header : headers) {
-      if (header.count > kMostInMessage || end + header.count > kMostInMessage) {
+      if (header.count > kMostGathered || end + header.count > kMostGathered) {
         return ResourceExhausted(
             "the ranks bring more than {} numbers together, which MPI cannot gather; use larger "
             "patches, or fewer boxes",
-            kMostInMessage);
+            kMostGathered);
       }
       counts.push_back(static_cast<int>(header.count));
       offsets.push_back(static_cast<int>(end));
@@ -128,7 +126,7 @@ Result<std::string> BroadcastText(MPI_Comm comm, const std::string& text) {
   std::string arrived = text;
   QUARRY_RETURN_IF_ERROR(OnEveryRank(comm, [&]() -> Status {
     QUARRY_RETURN_IF_ERROR(status);
-    if (header.count > kMostInMessage)
+    if (header.count > kMostGathered)
       return InternalError("a text of {} bytes is too long for a message; please report this", header.count);
     arrived.resize(header.count);
     return Status::Ok();

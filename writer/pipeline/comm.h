@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -82,6 +83,9 @@ Result<std::string> TextOfRoot(MPI_Comm comm, Work work) {
 /// @errors kResourceExhausted: more than MPI can gather
 /// @collective
 Result<std::vector<std::uint64_t>> GatherEverywhere(MPI_Comm comm, std::span<const std::uint64_t> mine);
+
+/// The most elements that the ranks may gather together.
+inline constexpr std::uint64_t kMostGathered = std::numeric_limits<int>::max();
 
 /// The same for bytes, on rank 0; empty elsewhere. @collective
 Result<Bytes> GatherBytes(MPI_Comm comm, ByteSpan mine);

@@ -140,7 +140,7 @@ Status DatasetWriter::Declare(const DatasetDescription& dataset) {
   grids_.clear();
   for (const GridDescription& grid : dataset.grids) {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid patches, PatchesOf(grid));
-    grids_.push_back({patches, patches.MortonOrder(), ChooseFileCount(options_.files, patches, ranks_)});
+    grids_.push_back({patches, ChooseFileCount(options_.files, patches, ranks_)});
   }
   dataset_ = dataset;
   return Status::Ok();
@@ -161,28 +161,23 @@ Result<FieldOutcome> DatasetWriter::WriteField(std::uint64_t step, std::size_t f
 Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t number,
                                                const std::string& source_name, FieldSource* source) {
   const FieldDescription& field = dataset_.fields[number];
+  const GridPlan& grid = PlanOf(field);
+  const PatchParts parts{dataset_.GridOf(field).levels, field.layers()};
+  QUARRY_RETURN_IF_ERROR(FieldFiles::CheckCount(grid.files, parts));
+  const std::uint64_t memory = options_.memory_per_rank.value_or(UINT64_MAX);
   const auto stage = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(const fs::path path, publisher_->StageField(step, field.name));
     return path.string();
   };
   QUARRY_ASSIGN_OR_RETURN(const std::string folder, TextOfRoot(comm_, stage));
-  OwnPatches own(folder, options_.memory_per_rank.value_or(UINT64_MAX) / kPayloadShare);
+  OwnPatches own(grid.patches, parts, folder, memory / kPayloadShare);
   QUARRY_ASSIGN_OR_RETURN(EarlierPatches * earlier, BeginEarlier(step, number));
   FieldRun run(this, field, source, &own, earlier);
   QUARRY_RETURN_IF_ERROR(run.Encode(source_name));
 
-  const GridPlan& grid = PlanOf(field);
-  const FileSetting setting{comm_,
-                            dataset_,
-                            field.grid,
-                            grid.patches,
-                            grid.morton_order,
-                            grid.files,
-                            options_.aggregation,
-                            publisher_.get(),
-                            &transfers_,
-                            &seconds_};
-  QUARRY_ASSIGN_OR_RETURN(const FieldFiles files, FieldFiles::Create(setting, own, run.placement()));
+  const FileSetting setting{comm_,  dataset_,         field.grid,  grid.files, options_.aggregation,
+                            memory, publisher_.get(), &exchanges_, &seconds_};
+  const FieldFiles files(setting, own);
   QUARRY_ASSIGN_OR_RETURN(FieldMask mask, files.WriteMask());
   QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
                           files.WriteSamples(folder, FieldHeader(dataset_, step, number, mask.name)));
@@ -194,12 +189,14 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   QUARRY_ASSIGN_OR_RETURN(const double refers, MaxOverRanks(comm_, own.any_refers() ? 1.0 : 0.0));
   if (refers != 0) d.references = earlier->references();
   outcome.new_mask_bytes = mask.new_bytes;
-  outcome.stored_bytes = files.stored_bytes();
+  if (keep_patch_sizes_) {
+    QUARRY_ASSIGN_OR_RETURN(outcome.stored_bytes, files.StoredBytes());
+  }
   if (!root()) return outcome;
   d.name = field.name;
   d.source = ToUtf8(source_name);
   d.raw_bytes = run.raw_bytes();
-  d.patches = outcome.stored_bytes.size();
+  d.patches = static_cast<std::uint64_t>(grid.patches.patch_count());
   d.tolerance = run.tolerances().back();
   // The largest sample has the largest error.
   if (std::holds_alternative<PointwiseBound>(field.bound))
@@ -207,7 +204,7 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   for (std::size_t k = 0; k + 1 < run.tolerances().size(); ++k)
     d.rougher.push_back({run.tolerances()[k], {}});
   if (mask.name != 0) d.mask = std::move(mask.description);
-  EnterSummaries(summaries, {dataset_.GridOf(field).levels, field.layers()}, &d);
+  EnterSummaries(summaries, parts, &d);
   return outcome;
 }
 

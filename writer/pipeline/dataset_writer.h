@@ -24,8 +24,9 @@ namespace quarry::writer {
 /// The result of writing one field of one step.
 struct FieldOutcome {
   FieldStepDescription description;
-  std::uint64_t new_mask_bytes = 0;         ///< 0 if the mask already existed
-  std::vector<std::uint64_t> stored_bytes;  ///< bytes of each patch, by patch index
+  std::uint64_t new_mask_bytes = 0;  ///< 0 if the mask already existed
+  /// Bytes of each patch, by patch index, on rank 0: see KeepPatchSizes.
+  std::vector<std::uint64_t> stored_bytes;
   /// Samples that make the range all the same, of a field with a tolerance relative to it. On rank 0.
   std::optional<OutlyingSamples> outlying;
 };
@@ -74,7 +75,6 @@ class DatasetWriter {
   /// How the fields on a grid are written.
   struct GridPlan {
     PatchGrid patches;
-    std::vector<std::int64_t> morton_order;
     std::size_t files = 1;  ///< for each field and step
   };
   const GridPlan& PlanOf(const FieldDescription& field) const { return grids_[field.grid]; }
@@ -83,6 +83,10 @@ class DatasetWriter {
   /// where fields have keyframes. Others refer to the step before.
   using StepPlan = std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>>;
   void PlanReferences(StepPlan plan) { plan_ = std::move(plan); }
+
+  /// Whether outcomes have the stored bytes of every patch, which are gathered on rank 0; the same on every
+  /// rank.
+  void KeepPatchSizes(bool keep) { keep_patch_sizes_ = keep; }
 
   /// Writes one field of a step, which becomes visible with PublishStep.
   /// @param field   position in dataset().fields
@@ -122,7 +126,8 @@ class DatasetWriter {
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;
   std::vector<GridPlan> grids_;
-  std::uint64_t transfers_ = 0;                ///< see TransferAndWrite
+  std::uint64_t exchanges_ = 0;  ///< see RankSetting
+  bool keep_patch_sizes_ = false;
   std::vector<FieldStepDescription> written_;  ///< fields of the step that is being written; on rank 0
   PhaseSeconds seconds_{};
   std::vector<std::int64_t> patches_per_rank_;

@@ -1,5 +1,6 @@
 #include "writer/pipeline/exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "writer/pipeline/comm.h"
@@ -8,42 +9,44 @@
 #include "writer/redistribute/schedules.h"
 
 namespace quarry::writer {
-namespace {
 
-constexpr std::size_t kElsewhere = SIZE_MAX;
-
-}  // namespace
-
-PatchGathering::PatchGathering(const PatchGrid& grid, DataType type, const distribution::Ownership& owned,
-                               const distribution::Placement& placement, int rank, bool lasting, Owner owner)
+PatchGathering::PatchGathering(const PatchGrid& grid, DataType type, redistribute::PatchSchedule schedule,
+                               bool lasting, Owner owner)
     : grid_(grid),
       sample_bytes_(SizeOf(type)),
       lasting_(lasting),
       owner_(std::move(owner)),
-      target_of_(placement.size(), kElsewhere),
-      sends_of_box_(owned[static_cast<std::size_t>(rank)].size()) {
-  const redistribute::Layout layout{grid.dims(), owned,
-                                    distribution::PatchesOfRanks(grid, placement, owned.size())};
-  schedule_ = redistribute::ScheduleForRank(layout, rank);
-  for (std::size_t p = 0; p < placement.size(); ++p) {
-    if (placement[p] != rank) continue;
-    target_of_[p] = targets_.size();
-    const auto patch = static_cast<std::int64_t>(p);
-    targets_.push_back({{patch, Bytes(), 0}, grid.PatchBox(patch), 0, false});
-  }
+      schedule_(std::move(schedule.schedule)) {
+  targets_.reserve(schedule.patches.size());
+  for (std::size_t t = 0; t < schedule.patches.size(); ++t)
+    targets_.push_back({{schedule.patches[t], Bytes(), 0}, schedule_.needed[t], 0, false});
   for (const redistribute::Part& part : schedule_.copies)
     targets_[part.needed_box].missing += part.box.volume();
   for (const redistribute::Part& part : schedule_.receives) targets_[part.needed_box].shared = true;
+  // The targets have what these say.
+  schedule_.copies = {};
+  schedule_.needed = {};
   if (lasting_) {
-    lasting_views_.resize(sends_of_box_.size());
+    lasting_views_.resize(schedule_.owned.size());
     return;
   }
   outgoing_.resize(schedule_.sends.size());
   for (std::size_t s = 0; s < schedule_.sends.size(); ++s) {
     const redistribute::Part& part = schedule_.sends[s];
-    const std::int64_t patch = grid.PatchIndex(grid.PatchesMeeting(part.box).begin);
-    sends_of_box_[part.owned_box].emplace(patch, s);
+    sends_.push_back({part.owned_box, static_cast<std::int64_t>(part.needed_box), s});
   }
+  std::ranges::sort(sends_);
+}
+
+PatchGathering::Target* PatchGathering::FindTarget(std::int64_t patch) {
+  const auto index = [](const Target& target) { return target.patch.patch_index; };
+  const auto found = std::ranges::lower_bound(targets_, patch, {}, index);
+  return found != targets_.end() && index(*found) == patch ? &*found : nullptr;
+}
+
+bool PatchGathering::Encodes(std::int64_t patch) const {
+  const auto index = [](const Target& target) { return target.patch.patch_index; };
+  return std::ranges::binary_search(targets_, patch, {}, index);
 }
 
 void PatchGathering::Allocate(Target* target) {
@@ -66,11 +69,10 @@ void PatchGathering::AddToPatch(Target* target, const Box& piece, const BoxView&
 void PatchGathering::Add(std::size_t box, const Box& piece, const BoxView& samples) {
   if (lasting_) lasting_views_[box] = samples;
   distribution::ForEachPatch(grid_, piece, [&](std::int64_t patch) {
-    const std::size_t target = target_of_[static_cast<std::size_t>(patch)];
-    if (target != kElsewhere) {
-      AddToPatch(&targets_[target], piece, samples);
+    if (Target* target = FindTarget(patch)) {
+      AddToPatch(target, piece, samples);
     } else if (!lasting_) {
-      AddToSend(sends_of_box_[box].at(patch), piece, samples);
+      AddToSend(std::ranges::lower_bound(sends_, Send{box, patch, 0})->number, piece, samples);
     }
   });
 }
@@ -84,10 +86,8 @@ void PatchGathering::AddToSend(std::size_t send, const Box& piece, const BoxView
                          Intersect(piece, box), sample_bytes_);
 }
 
-redistribute::RankSchedule PatchGathering::Messages() const {
-  redistribute::RankSchedule messages = schedule_;
-  messages.copies.clear();
-  messages.needed.clear();
+redistribute::RankSchedule PatchGathering::TakeMessages() {
+  redistribute::RankSchedule messages = std::move(schedule_);
   std::vector<std::size_t> number(targets_.size());
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (!targets_[t].shared) continue;
@@ -117,7 +117,7 @@ Status PatchGathering::Exchange(MPI_Comm comm, redistribute::Redistribution* red
       received.push_back(
           redistribute::MutableBoxView::Dense(target.patch.samples.data(), target.box, sample_bytes_));
     }
-    redistribute::Schedules::Use(Messages(), redistribution);
+    redistribute::Schedules::Use(TakeMessages(), redistribution);
     return Status::Ok();
   }));
   QUARRY_RETURN_IF_ERROR(redistribution->Exchange(sent, received));

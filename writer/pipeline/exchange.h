@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <functional>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,8 +11,7 @@
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/pipeline_options.h"
 #include "quarry/redistribute.h"
-#include "writer/distribution/placement.h"
-#include "writer/redistribute/mapping.h"
+#include "writer/redistribute/patch_schedule.h"
 
 namespace quarry::writer {
 
@@ -30,7 +28,8 @@ using redistribute::BoxView;
 /// while it is at hand, and a patch that is contained in the boxes of its rank is whole with its last piece.
 /// The others become whole in the exchange.
 ///
-/// Every rank plans for itself from boxes and placement, without communication.
+/// Every rank plans for itself from boxes and placement, without communication, and keeps only what concerns
+/// it.
 /// @source Fan et al., section IV.A; Robinson et al., Investigating Data Movement Strategies, section 3.2,
 /// and its future work: contained patches first
 class PatchGathering {
@@ -41,18 +40,22 @@ class PatchGathering {
     std::function<void(PatchSamples)> take;      ///< a whole patch, by its index in the grid
   };
 
-  /// @param grid       of the region
-  /// @param owned      boxes of every rank in it, see distribution::PlacePatches; together they cover it
-  /// @param placement  the rank of each patch
-  /// @param lasting    whether the samples given to Add stay in place until the exchange is over: they are
-  ///                   sent from there, and each box comes as one piece
-  PatchGathering(const PatchGrid& grid, DataType type, const distribution::Ownership& owned,
-                 const distribution::Placement& placement, int rank, bool lasting, Owner owner);
+  /// @param grid      of the region
+  /// @param schedule  of this rank
+  /// @param lasting   whether the samples given to Add stay in place until the exchange is over: they are
+  ///                  sent from there, and each box comes as one piece
+  PatchGathering(const PatchGrid& grid, DataType type, redistribute::PatchSchedule schedule, bool lasting,
+                 Owner owner);
 
   /// Takes a piece of a box of this rank. Local.
   /// @param box      number of the box among those of this rank
   /// @param piece    part of it; the pieces of a box are disjoint and cover it
   void Add(std::size_t box, const Box& piece, const BoxView& samples);
+
+  /// Whether this rank encodes a patch.
+  bool Encodes(std::int64_t patch) const;
+  /// Parts that go to other ranks, by rank; needed_box is the patch. Until Exchange.
+  const std::vector<redistribute::Part>& sends() const { return schedule_.sends; }
 
   /// Fetches the missing parts of this rank's patches, after every piece of every rank.
   /// @param redistribution  over the ranks, for samples of this type; its mapping is replaced
@@ -68,12 +71,23 @@ class PatchGathering {
     bool shared = false;       ///< other ranks bring samples as well
   };
 
+  /// A part that goes to another rank.
+  struct Send {
+    std::size_t box = 0;  ///< number of the box of this rank
+    std::int64_t patch = 0;
+    std::size_t number = 0;  ///< among the sends of the schedule
+
+    friend auto operator<=>(const Send&, const Send&) = default;
+  };
+
+  /// Null for a patch of another rank.
+  Target* FindTarget(std::int64_t patch);
   void AddToPatch(Target* target, const Box& piece, const BoxView& samples);
   void AddToSend(std::size_t send, const Box& piece, const BoxView& samples);
   void Allocate(Target* target);
   /// The boxes and messages of the exchange: the samples that this rank sends and receives, without those
   /// that it keeps.
-  redistribute::RankSchedule Messages() const;
+  redistribute::RankSchedule TakeMessages();
 
   const PatchGrid& grid_;
   const std::size_t sample_bytes_;
@@ -81,10 +95,9 @@ class PatchGathering {
   const Owner owner_;
   redistribute::RankSchedule schedule_;
   std::vector<Target> targets_;         ///< patches of this rank, by ascending index
-  std::vector<std::size_t> target_of_;  ///< by patch of the grid; kElsewhere on other ranks
   std::vector<BoxView> lasting_views_;  ///< views of the boxes, if lasting
   std::vector<Bytes> outgoing_;         ///< by number of the send; empty if lasting
-  std::vector<std::map<std::int64_t, std::size_t>> sends_of_box_;  ///< by box, patch: number of the send
+  std::vector<Send> sends_;             ///< ascending; empty if lasting
 };
 
 }  // namespace quarry::writer

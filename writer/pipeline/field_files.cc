@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quarry/base/checked_math.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
@@ -12,45 +13,59 @@ namespace quarry::writer {
 
 namespace fs = std::filesystem;
 
-Result<FieldFiles> FieldFiles::Create(const FileSetting& setting, const OwnPatches& own,
-                                      const distribution::Placement& placement) {
-  const Timer timer(setting.seconds, Phase::kAssign);
-  QUARRY_ASSIGN_OR_RETURN(PatchSizes sizes, own.ShareSizes(setting.comm, setting.morton_order.size()));
-  return FieldFiles(setting, own, placement, std::move(sizes));
+namespace {
+
+// One in so many parts of a rank's memory is for these, of all its files together. Samples and patches that
+// wait for a thread are gone by then.
+constexpr std::uint64_t kWindowShare = 16;
+constexpr std::uint64_t kTableShare = 8;
+constexpr std::uint64_t kLeastWindow = 1 << 20;
+constexpr std::uint64_t kLargestWindow = 8 << 20;
+
+}  // namespace
+
+Status FieldFiles::CheckCount(std::size_t files, const PatchParts& parts) {
+  SubfileSummary summary;
+  summary.levels.resize(static_cast<std::size_t>(parts.count()));
+  Bytes bytes;
+  summary.EncodeTo(&bytes);
+  const std::size_t most = kMostGathered / bytes.size();
+  if (files <= most) return Status::Ok();
+  return ResourceExhausted(
+      "it would have {} subfiles, more than the {} that the ranks can describe; give fewer (--files)", files,
+      most);
 }
 
-std::vector<std::uint64_t> FieldFiles::InMortonOrder(const std::vector<std::uint64_t>& by_index) const {
-  std::vector<std::uint64_t> in_order;
-  in_order.reserve(by_index.size());
-  for (const std::int64_t patch : setting_.morton_order)
-    in_order.push_back(by_index[static_cast<std::size_t>(patch)]);
-  return in_order;
-}
-
-Result<std::vector<SubfileSummary>> FieldFiles::Write(const std::vector<std::uint64_t>& stored_bytes,
-                                                      const fs::path& folder,
+Result<std::vector<SubfileSummary>> FieldFiles::Write(const fs::path& folder,
                                                       const format::SubfileHeader& header,
-                                                      const std::vector<OutgoingPatch>& mine) const {
-  SubfileLayout layout{&setting_.morton_order, &placement_, &stored_bytes, {}};
+                                                      const OutgoingPatches& own) const {
+  SubfileLayout layout;
   {
     const Timer timer(setting_.seconds, Phase::kAssign);
-    layout.assignment =
-        distribution::AssignPatches(InMortonOrder(stored_bytes), setting_.files, setting_.aggregation);
+    QUARRY_ASSIGN_OR_RETURN(layout.assignment,
+                            AssignOverRanks(ranks(), own, setting_.files, setting_.aggregation));
   }
-  const std::uint64_t number = (*setting_.transfers)++;
-  return TransferAndWrite(setting_.comm, layout, setting_.grid, folder, number, header, mine, own_.store(),
-                          setting_.seconds);
+  const std::uint64_t files_of_rank =
+      CeilDivide<std::uint64_t>(layout.files(), static_cast<std::uint64_t>(Size(setting_.comm)));
+  layout.window_bytes =
+      std::clamp(setting_.memory_per_rank / kWindowShare / files_of_rank, kLeastWindow, kLargestWindow);
+  layout.table_memory = setting_.memory_per_rank / kTableShare;
+  return TransferAndWrite(ranks(), layout, folder, header, own, setting_.seconds);
 }
 
 Result<std::vector<SubfileSummary>> FieldFiles::WriteSamples(const fs::path& folder,
                                                              const format::SubfileHeader& header) const {
-  return Write(sizes_.samples, folder, header, own_.samples());
+  return Write(folder, header, own_.samples());
 }
 
 Result<FieldMask> FieldFiles::WriteMask() const {
   FieldMask mask;
-  if (!sizes_.any_missing) return mask;
-  mask.name = format::MaskName(InMortonOrder(sizes_.mask_digests), setting_.grid_number);
+  {
+    const Timer timer(setting_.seconds, Phase::kAssign);
+    QUARRY_ASSIGN_OR_RETURN(const double missing, MaxOverRanks(setting_.comm, own_.any_masked() ? 1.0 : 0.0));
+    if (missing == 0) return mask;
+    QUARRY_ASSIGN_OR_RETURN(mask.name, NameMaskOverRanks(ranks(), own_.masks(), setting_.grid_number));
+  }
   mask.description.name = mask.name;
   mask.description.grid = setting_.grid_number;
   const auto stage = [&]() -> Result<std::string> {
@@ -68,8 +83,7 @@ Result<FieldMask> FieldFiles::WriteMask() const {
   const DatasetDescription& dataset = setting_.dataset;
   const format::SubfileHeader header =
       format::MaskHeader(mask.name, dataset.grids[setting_.grid_number], dataset.order);
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
-                          Write(sizes_.masks, folder, header, own_.masks()));
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries, Write(folder, header, own_.masks()));
   mask.description.subfiles = SubfilesOf(summaries);
   mask.new_bytes = mask.description.bytes();
   if (setting_.publisher != nullptr) setting_.publisher->AddMask(mask.description);

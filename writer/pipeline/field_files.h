@@ -7,7 +7,6 @@
 
 #include "quarry/description.h"
 #include "writer/distribution/aggregation.h"
-#include "writer/distribution/placement.h"
 #include "writer/pipeline/own_patches.h"
 #include "writer/pipeline/phases.h"
 #include "writer/pipeline/publish.h"
@@ -20,12 +19,11 @@ struct FileSetting {
   MPI_Comm comm;
   const DatasetDescription& dataset;
   std::size_t grid_number;  ///< grid of the fields
-  const PatchGrid& grid;
-  const std::vector<std::int64_t>& morton_order;
-  std::size_t files;  ///< for each field and step, and for each mask
+  std::size_t files;        ///< for each field and step, and for each mask
   distribution::AggregationStrategy aggregation;
+  std::uint64_t memory_per_rank;
   Publisher* publisher;      ///< on rank 0; elsewhere null
-  std::uint64_t* transfers;  ///< done so far, the same on every rank
+  std::uint64_t* exchanges;  ///< see RankSetting
   PhaseSeconds* seconds;
 };
 
@@ -36,14 +34,17 @@ struct FieldMask {
   std::uint64_t new_bytes = 0;  ///< on rank 0; 0 if the mask already existed
 };
 
-/// Writes the encoded patches of a field to subfiles: every rank computes the same assignment and sends its
-/// patches to their aggregators. All calls are collective and return the same Status on every rank.
+/// Writes the encoded patches of a field to subfiles: the ranks find the assignment together, and each sends
+/// its patches to their aggregators. All calls are collective and return the same Status on every rank.
 class FieldFiles {
  public:
-  /// @param own        patches of this rank, sorted
-  /// @param placement  of all patches of the grid
-  static Result<FieldFiles> Create(const FileSetting& setting, const OwnPatches& own,
-                                   const distribution::Placement& placement);
+  /// @param own  patches of this rank, sorted
+  FieldFiles(const FileSetting& setting, const OwnPatches& own) : setting_(setting), own_(own) {}
+
+  /// Whether the files of a field can be written, before anything is read: their summaries come to rank 0 in
+  /// one message.
+  /// @errors kResourceExhausted
+  static Status CheckCount(std::size_t files, const PatchParts& parts);
 
   /// Writes the mask, unless an earlier step or field wrote the same one.
   Result<FieldMask> WriteMask() const;
@@ -53,24 +54,19 @@ class FieldFiles {
   Result<std::vector<SubfileSummary>> WriteSamples(const std::filesystem::path& folder,
                                                    const format::SubfileHeader& header) const;
 
-  /// Stored bytes of every patch, by patch index.
-  const std::vector<std::uint64_t>& stored_bytes() const { return sizes_.samples; }
+  /// See GatherStoredBytes.
+  Result<std::vector<std::uint64_t>> StoredBytes() const {
+    return GatherStoredBytes(ranks(), own_.samples());
+  }
 
  private:
-  FieldFiles(const FileSetting& setting, const OwnPatches& own, const distribution::Placement& placement,
-             PatchSizes sizes)
-      : setting_(setting), own_(own), placement_(placement), sizes_(std::move(sizes)) {}
-
-  std::vector<std::uint64_t> InMortonOrder(const std::vector<std::uint64_t>& by_index) const;
-  Result<std::vector<SubfileSummary>> Write(const std::vector<std::uint64_t>& stored_bytes,
-                                            const std::filesystem::path& folder,
+  RankSetting ranks() const { return {setting_.comm, setting_.exchanges}; }
+  Result<std::vector<SubfileSummary>> Write(const std::filesystem::path& folder,
                                             const format::SubfileHeader& header,
-                                            const std::vector<OutgoingPatch>& mine) const;
+                                            const OutgoingPatches& own) const;
 
   FileSetting setting_;
   const OwnPatches& own_;
-  const distribution::Placement& placement_;
-  PatchSizes sizes_;
 };
 
 /// The subfiles as a manifest lists them.

@@ -1,13 +1,17 @@
 #include "writer/pipeline/field_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "quarry/base/missing.h"
+#include "writer/pipeline/assign.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/copy_part.h"
+#include "writer/redistribute/mpi_status.h"
 
 namespace quarry::writer {
 namespace {
@@ -100,8 +104,7 @@ DatasetWriter::FieldRun::FieldRun(DatasetWriter* writer, const FieldDescription&
       own_(*own),
       earlier_(earlier),
       grid_(w_.PlanOf(field)),
-      wider_(source->wider()),
-      placement_(grid_.morton_order.size(), 0) {
+      wider_(source->wider()) {
   w_.patches_per_rank_.assign(static_cast<std::size_t>(w_.ranks_), 0);
 }
 
@@ -110,6 +113,7 @@ Status DatasetWriter::FieldRun::Encode(const std::string& source_name) {
   QUARRY_RETURN_IF_ERROR(MakeChunks());
   QUARRY_ASSIGN_OR_RETURN(redistribution_, DescribeExchange());
   QUARRY_RETURN_IF_ERROR(OnEveryRank(w_.comm_, [&] {
+    own_.Reserve(ExpectedPatches() + 1);
     StartThreads();
     return Status::Ok();
   }));
@@ -200,13 +204,12 @@ Status DatasetWriter::FieldRun::CheckRange(const SampleScan& scan, const std::st
 Result<SampleScan> DatasetWriter::FieldRun::ScanField() {
   SampleScan scan;
   const std::optional<std::uint64_t> fill = wider_ ? wider_->fill : field_.fill_bits();
-  const distribution::Ownership owned = source_.Owned(grid_.patches.domain());
-  QUARRY_RETURN_IF_ERROR(
-      LoadBoxes(OfThisRank(owned), [&](std::size_t, const Box& piece, const BoxView& view) {
-        scan.Add(ScanView(source_type(), view, piece, fill));
-        ChooseSamples(source_type(), view, piece, grid_.patches.dims(), fill, &chosen_);
-        return Status::Ok();
-      }));
+  const std::vector<Box> boxes = source_.Owned(grid_.patches.domain())->Of(w_.rank_);
+  QUARRY_RETURN_IF_ERROR(LoadBoxes(boxes, [&](std::size_t, const Box& piece, const BoxView& view) {
+    scan.Add(ScanView(source_type(), view, piece, fill));
+    ChooseSamples(source_type(), view, piece, grid_.patches.dims(), fill, &chosen_);
+    return Status::Ok();
+  }));
   return scan;
 }
 
@@ -233,20 +236,18 @@ Status DatasetWriter::FieldRun::LoadPieces(std::size_t number, const Box& box, V
 }
 
 Status DatasetWriter::FieldRun::GatherChunk(const Chunk& chunk) {
-  const distribution::Ownership boxes = source_.Owned(chunk.samples());
-  const distribution::Ownership owned = distribution::CutToRegion(boxes, chunk.samples());
-  changes_.assign(static_cast<std::size_t>(chunk.grid().patch_count()), 0);
   std::optional<PatchGathering> gathering;
   {
     const MovingTimer timer(&w_.seconds_, Phase::kRead, *threads_);
-    const distribution::Placement placement = Place(chunk, owned);
     const PatchGathering::Owner owner{[this](std::uint64_t bytes) { threads_->Reserve(bytes); },
                                       [&](PatchSamples patch) { Take(chunk, std::move(patch)); }};
     QUARRY_RETURN_IF_ERROR(OnEveryRank(w_.comm_, [&] {
-      gathering.emplace(chunk.grid(), field_.type, owned, placement, w_.rank_, InPlace(), owner);
-      return Read(chunk, OfThisRank(boxes), &*gathering);
+      changes_.clear();
+      const std::unique_ptr<distribution::RankBoxes> boxes = source_.Owned(chunk.samples());
+      gathering.emplace(chunk.grid(), field_.type, Place(chunk, *boxes), InPlace(), owner);
+      return Read(chunk, boxes->Of(w_.rank_), &*gathering);
     }));
-    QUARRY_RETURN_IF_ERROR(AgreeOnChanges(chunk));
+    QUARRY_RETURN_IF_ERROR(AgreeOnChanges(chunk, *gathering));
   }
   const MovingTimer timer(&w_.seconds_, Phase::kExchange, *threads_);
   return gathering->Exchange(w_.comm_, &*redistribution_);
@@ -270,39 +271,83 @@ Status DatasetWriter::FieldRun::RoundAndAdd(const Chunk& chunk, std::size_t numb
     const BoxView part{redistribute::FirstSample(view, box, piece), view.stride};
     const Box in_chunk = Translate(piece, origin);
     rounded_.resize(static_cast<std::size_t>(piece.volume()));
-    QUARRY_RETURN_IF_ERROR(rounding.Round(part, in_chunk, chunk.grid(), origin, changes_, rounded_));
+    QUARRY_RETURN_IF_ERROR(rounding.Round(part, in_chunk, chunk.grid(), origin, &changes_, rounded_));
     gathering->Add(number, in_chunk, BoxView::Dense(rounded_.data(), in_chunk, sizeof(float)));
   }
   return Status::Ok();
 }
 
-Status DatasetWriter::FieldRun::AgreeOnChanges(const Chunk& chunk) {
+Result<std::vector<distribution::NumberLetter>> DatasetWriter::FieldRun::SendChanges(
+    const PatchGathering& gathering) {
+  using distribution::NumberLetter;
+  QUARRY_ASSIGN_OR_RETURN(std::vector<NumberLetter> letters, OnEveryRank(w_.comm_, [&] {
+                            std::vector<NumberLetter> written;
+                            for (const redistribute::Part& part : gathering.sends()) {
+                              const auto change = changes_.find(static_cast<std::int64_t>(part.needed_box));
+                              if (change == changes_.end() || change->second == 0) continue;
+                              distribution::AddNumber(
+                                  part.target, 0,
+                                  {part.needed_box, std::bit_cast<std::uint64_t>(change->second)}, &written);
+                            }
+                            return Result<std::vector<NumberLetter>>(std::move(written));
+                          }));
+  return ExchangeNumbers({w_.comm_, &w_.exchanges_}, std::move(letters));
+}
+
+Status DatasetWriter::FieldRun::AgreeOnChanges(const Chunk& chunk, const PatchGathering& gathering) {
   if (!wider_) return Status::Ok();
-  QUARRY_RETURN_IF_ERROR(MaxOverRanks(w_.comm_, changes_));
-  return CheckChanges(field_, chunk.grid(), chunk.samples().begin, changes_, tolerances_.back());
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<distribution::NumberLetter> letters, SendChanges(gathering));
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  QUARRY_ASSIGN_OR_RETURN(const double mine, OnEveryRank(w_.comm_, [&]() -> Result<double> {
+                            for (const distribution::NumberLetter& letter : letters) {
+                              for (std::size_t i = 0; i < letter.count(); ++i) {
+                                double& change =
+                                    changes_[static_cast<std::int64_t>(letter.at(i).curve_position)];
+                                change = std::max(change, std::bit_cast<double>(letter.at(i).number));
+                              }
+                            }
+                            double lowest = kNone;
+                            for (const auto& [patch, change] : changes_) {
+                              if (gathering.Encodes(patch) && ChangesTooMuch(tolerances_.back(), change))
+                                lowest = std::min(lowest, static_cast<double>(patch));
+                            }
+                            return lowest;
+                          }));
+  // The error is that of the first such patch, whatever the ranks.
+  QUARRY_ASSIGN_OR_RETURN(const double first, MinOverRanks(w_.comm_, mine));
+  Status status;
+  if (mine == first && first < kNone) {
+    const auto patch = static_cast<std::int64_t>(first);
+    const Index3& origin = chunk.samples().begin;
+    const Box box = Translate(chunk.grid().PatchBox(patch), {-origin[0], -origin[1], -origin[2]});
+    status = ChangeRefusal(field_, box, changes_[patch], tolerances_.back());
+  }
+  return redistribute::AgreeOnStatus(w_.comm_, status);
 }
 
 void DatasetWriter::FieldRun::Take(const Chunk& chunk, PatchSamples patch) {
-  patch.change = changes_[static_cast<std::size_t>(patch.patch_index)];
+  if (const auto change = changes_.find(patch.patch_index); change != changes_.end())
+    patch.change = change->second;
   patch.patch_index = chunk.IndexInWhole(patch.patch_index);
-  if (patch.change > 0 && ToleranceAfter(tolerances_.back(), patch.change) == 0) {
+  if (ChangesTooMuch(tolerances_.back(), patch.change)) {
     threads_->Release(patch.samples.size());
   } else {
     threads_->Submit(std::move(patch));
   }
 }
 
-distribution::Placement DatasetWriter::FieldRun::Place(const Chunk& chunk,
-                                                       const distribution::Ownership& owned) {
+redistribute::PatchSchedule DatasetWriter::FieldRun::Place(const Chunk& chunk,
+                                                           const distribution::RankBoxes& boxes) {
+  const distribution::BoxesInRegion owned(boxes, chunk.samples(), chunk.samples().begin);
   const std::vector<std::int64_t> target =
       distribution::NextTargetCounts(w_.patches_per_rank_, chunk.grid().patch_count());
-  distribution::Placement placement =
-      distribution::PlacePatches(chunk.grid(), owned, w_.options_.placement, target);
-  for (std::size_t p = 0; p < placement.size(); ++p) {
-    placement_[static_cast<std::size_t>(chunk.IndexInWhole(static_cast<std::int64_t>(p)))] = placement[p];
-    ++w_.patches_per_rank_[static_cast<std::size_t>(placement[p])];
-  }
-  return placement;
+  redistribute::PatchScheduler scheduler(chunk.grid(), owned, w_.rank_);
+  distribution::ForEachPlacement(chunk.grid(), owned, w_.options_.placement, target,
+                                 [&](const distribution::PlacedPatch& placed) {
+                                   scheduler.Add(placed);
+                                   ++w_.patches_per_rank_[static_cast<std::size_t>(placed.rank)];
+                                 });
+  return std::move(scheduler).Finish();
 }
 
 }  // namespace quarry::writer

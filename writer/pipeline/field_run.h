@@ -36,23 +36,18 @@ class DatasetWriter::FieldRun {
   /// Tolerances of the layers.
   const std::vector<double>& tolerances() const { return tolerances_; }
   const std::optional<OutlyingSamples>& outlying() const { return outlying_; }
-  /// Placement of all patches of the grid.
-  const distribution::Placement& placement() const { return placement_; }
   std::uint64_t raw_bytes() const { return w_.dataset_.GridOf(field_).samples() * source_sample_bytes(); }
 
  private:
   std::size_t source_sample_bytes() const { return SizeOf(source_type()); }
   DataType source_type() const { return wider_ ? DataType::kFloat64 : field_.type; }
   std::uint64_t ExpectedPatches() const {
-    return grid_.morton_order.size() / static_cast<std::size_t>(w_.ranks_);
+    return static_cast<std::uint64_t>(grid_.patches.patch_count()) / static_cast<std::uint64_t>(w_.ranks_);
   }
   /// Bytes of all ranks together.
   std::uint64_t ShareOfMemory(std::uint64_t share) const {
     if (!w_.options_.memory_per_rank) return UINT64_MAX;
     return *w_.options_.memory_per_rank / share * static_cast<std::uint64_t>(w_.ranks_);
-  }
-  const std::vector<Box>& OfThisRank(const distribution::Ownership& boxes) const {
-    return boxes[static_cast<std::size_t>(w_.rank_)];
   }
 
   Status MakeChunks();
@@ -95,13 +90,16 @@ class DatasetWriter::FieldRun {
                      PatchGathering* gathering);
 
   /// Parts of a patch may have been rounded on several ranks.
-  Status AgreeOnChanges(const Chunk& chunk);
+  Status AgreeOnChanges(const Chunk& chunk, const PatchGathering& gathering);
+  /// Changes of patches that other ranks encode go there. @returns those for this rank
+  Result<std::vector<distribution::NumberLetter>> SendChanges(const PatchGathering& gathering);
 
   /// A whole patch goes to the threads, unless rounding has changed it too much: AgreeOnChanges will say so.
   void Take(const Chunk& chunk, PatchSamples patch);
 
   /// Over all chunks together every rank gets its even share of the patches.
-  distribution::Placement Place(const Chunk& chunk, const distribution::Ownership& owned);
+  /// @param boxes  of every rank in the chunk, in coordinates of the whole grid
+  redistribute::PatchSchedule Place(const Chunk& chunk, const distribution::RankBoxes& boxes);
 
   DatasetWriter& w_;
   const FieldDescription& field_;
@@ -114,11 +112,10 @@ class DatasetWriter::FieldRun {
   std::vector<double> tolerances_;  ///< tolerances of the layers
   std::vector<double> chosen_;      ///< samples for the look at the range
   std::optional<OutlyingSamples> outlying_;
-  bool held_ = false;            ///< all of the field is loaded at once, and stays
-  std::vector<BoxView> views_;   ///< views of the last loaded boxes, if not in pieces
-  std::vector<float> rounded_;   ///< a piece of a wider source
-  std::vector<double> changes_;  ///< by rounding, of each patch of the chunk, over all ranks
-  distribution::Placement placement_;
+  bool held_ = false;           ///< all of the field is loaded at once, and stays
+  std::vector<BoxView> views_;  ///< views of the last loaded boxes, if not in pieces
+  std::vector<float> rounded_;  ///< a piece of a wider source
+  PatchChanges changes_;  ///< by rounding, of patches of the chunk; complete for those that this rank encodes
   std::optional<redistribute::Redistribution> redistribution_;
   std::optional<Progress> progress_;
   std::optional<EncoderPool> threads_;  ///< last: its threads use everything above

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "quarry/base/status.h"
-#include "writer/distribution/ownership.h"
+#include "writer/distribution/rank_boxes.h"
 #include "writer/pipeline/exchange.h"
 
 namespace quarry::writer {
@@ -15,12 +16,12 @@ class FieldSource {
   virtual ~FieldSource() = default;
 
   /// The boxes of every rank in a region, in grid coordinates: disjoint, covering the region, and the same
-  /// answer on every rank without communication.
-  virtual distribution::Ownership Owned(const Box& region) const = 0;
+  /// answer on every rank without communication. The source must outlive them.
+  virtual std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const = 0;
 
   /// Makes samples of this rank available, until the next call or Release. Reuse the memory from call to
   /// call: fresh pages cost more than reading from a fast disk.
-  /// @param boxes    some of those from Owned
+  /// @param boxes    some of those of this rank from Owned
   /// @returns        a view for each of them
   virtual Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) = 0;
 

@@ -7,9 +7,8 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = 4 << 20;
 
-/// The parts from the last to the first.
-void Join(const std::vector<Bytes>& levels, std::byte* out) {
-  for (std::size_t l = levels.size(); l-- > 0;) out = std::copy(levels[l].begin(), levels[l].end(), out);
+void Join(std::span<const ByteSpan> parts, std::byte* out) {
+  for (const ByteSpan part : parts) out = std::copy(part.begin(), part.end(), out);
 }
 
 }  // namespace
@@ -26,11 +25,11 @@ std::byte* PayloadStore::Extend(std::size_t size) {
   return segment.data() + end;
 }
 
-Result<std::uint64_t> PayloadStore::Append(const std::vector<Bytes>& levels) {
+Result<std::uint64_t> PayloadStore::Append(std::span<const ByteSpan> parts) {
   std::size_t size = 0;
-  for (const Bytes& level : levels) size += level.size();
+  for (const ByteSpan part : parts) size += part.size();
   if (!file_ && in_memory_ + size <= memory_limit_) {
-    Join(levels, Extend(size));
+    Join(parts, Extend(size));
     in_memory_ += size;
     return in_memory_ - size;
   }
@@ -39,7 +38,7 @@ Result<std::uint64_t> PayloadStore::Append(const std::vector<Bytes>& levels) {
     file_.emplace(std::move(file));
   }
   Bytes whole(size);
-  Join(levels, whole.data());
+  Join(parts, whole.data());
   const std::uint64_t position = spilled_;
   QUARRY_RETURN_IF_ERROR(file_->WriteAt(position, whole));
   spilled_ += size;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "quarry/base/endian.h"
@@ -18,9 +19,9 @@ class PayloadStore {
   PayloadStore(std::filesystem::path folder, std::uint64_t memory_limit)
       : folder_(std::move(folder)), memory_limit_(memory_limit) {}
 
-  /// Keeps the parts of a patch as one range, from the last to the first (see PatchParts).
+  /// Keeps parts, one after the other, as one range.
   /// @returns the position for Read
-  Result<std::uint64_t> Append(const std::vector<Bytes>& levels);
+  Result<std::uint64_t> Append(std::span<const ByteSpan> parts);
   /// Fills `out` with the bytes from `position` on; a range that was appended as one, or a part of it.
   Status Read(std::uint64_t position, std::span<std::byte> out) const;
 

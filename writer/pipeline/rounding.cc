@@ -64,12 +64,12 @@ Status Float32Rounding::RoundRow(const std::byte* first, std::int64_t stride, co
 }
 
 Status Float32Rounding::Round(const BoxView& samples, const Box& box, const PatchGrid& grid,
-                              const Index3& origin, std::span<double> changes, std::span<float> out) {
+                              const Index3& origin, PatchChanges* changes, std::span<float> out) {
   const Index3 shape = box.shape();
   Status status;
   distribution::ForEachPatch(grid, box, [&](std::int64_t patch) {
     const Box part = Intersect(grid.PatchBox(patch), box);
-    double& change = changes[static_cast<std::size_t>(patch)];
+    double& change = (*changes)[patch];
     for (std::int64_t z = part.begin[2]; z < part.end[2]; ++z) {
       for (std::int64_t y = part.begin[1]; y < part.end[1] && status.ok(); ++y) {
         const Index3 in_box = {part.begin[0] - box.begin[0], y - box.begin[1], z - box.begin[2]};
@@ -106,22 +106,16 @@ void AddChange(double change, double tolerance, std::span<LevelError> errors) {
   }
 }
 
-Status CheckChanges(const FieldDescription& field, const PatchGrid& grid, const Index3& origin,
-                    std::span<const double> changes, double tolerance) {
-  for (std::size_t p = 0; p < changes.size(); ++p) {
-    if (changes[p] == 0 || ToleranceAfter(tolerance, changes[p]) > 0) continue;
-    Box box = grid.PatchBox(static_cast<std::int64_t>(p));
-    for (std::size_t a = 0; a < 3; ++a) {
-      box.begin[a] += origin[a];
-      box.end[a] += origin[a];
-    }
-    return InvalidArgument(
-        "storing \"{}\" as float32 changes a sample in {} by {}, but its tolerance is {}; give a larger "
-        "tolerance, or "
-        "leave --store-as out",
-        field.name, ToString(box), changes[p], tolerance);
-  }
-  return Status::Ok();
+bool ChangesTooMuch(double tolerance, double change) {
+  return change > 0 && ToleranceAfter(tolerance, change) == 0;
+}
+
+Status ChangeRefusal(const FieldDescription& field, const Box& box, double change, double tolerance) {
+  return InvalidArgument(
+      "storing \"{}\" as float32 changes a sample in {} by {}, but its tolerance is {}; give a larger "
+      "tolerance, or "
+      "leave --store-as out",
+      field.name, ToString(box), change, tolerance);
 }
 
 }  // namespace quarry::writer

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "quarry/description.h"
@@ -10,6 +11,9 @@
 /// Fields that store float32 of a float64 source (--store-as). Rounding changes samples; the largest change
 /// in a patch is subtracted from its coder's tolerance, so that the tolerance holds against the source.
 namespace quarry::writer {
+
+/// The largest change of a sample, by patch: of the patches that a rank has samples of, or encodes.
+using PatchChanges = std::unordered_map<std::int64_t, double>;
 
 /// Rounds the samples of one rank.
 class Float32Rounding {
@@ -22,11 +26,12 @@ class Float32Rounding {
   /// fill value, or NaN where the field has none.
   /// @param grid     of the patches; `box` lies in it
   /// @param origin   of `grid` in the coordinates of messages
-  /// @param changes  by patch of `grid`: the largest change of a valid sample so far
+  /// @param changes  the largest change of a valid sample so far, of the patches of `grid` in `box`: entries
+  /// are added
   /// @param out      the samples of `box`, dense, x fastest
   /// @errors kInvalidArgument: a value beyond float32, or one that float32 cannot hold in a lossless field
   Status Round(const BoxView& samples, const Box& box, const PatchGrid& grid, const Index3& origin,
-               std::span<double> changes, std::span<float> out);
+               PatchChanges* changes, std::span<float> out);
 
  private:
   Status RoundRow(const std::byte* first, std::int64_t stride, const Index3& position, std::span<float> out,
@@ -48,10 +53,11 @@ double ToleranceAfter(double tolerance, double change);
 /// @param tolerance  of the layer: a level that the coder has kept within ToleranceAfter stays within it
 void AddChange(double change, double tolerance, std::span<LevelError> errors);
 
-/// @param changes  by patch of `grid`
-/// @param origin   see Float32Rounding::Round
-/// @errors kInvalidArgument: a patch whose samples change by as much as the tolerance, or more
-Status CheckChanges(const FieldDescription& field, const PatchGrid& grid, const Index3& origin,
-                    std::span<const double> changes, double tolerance);
+/// Whether the samples of a patch change by as much as the tolerance, or more.
+bool ChangesTooMuch(double tolerance, double change);
+/// @param box     of the patch in the whole grid
+/// @param change  that is too much
+/// @errors kInvalidArgument, always
+Status ChangeRefusal(const FieldDescription& field, const Box& box, double change, double tolerance);
 
 }  // namespace quarry::writer

@@ -42,25 +42,20 @@ float StoredCoverage(double coverage) {
 constexpr std::size_t kSmallPayload = 64 << 10;
 constexpr std::size_t kWriteBytes = 1 << 20;
 
-/// Summary of a subfile with these rows, without the bytes and checksum of the file.
-SubfileSummary Summarize(const PatchGrid& grid, int parts, const std::vector<format::PatchEntry>& rows) {
-  SubfileSummary summary;
-  summary.patches = rows.size();
-  summary.levels.resize(static_cast<std::size_t>(parts));
-  for (const format::PatchEntry& row : rows) {
-    summary.bounds = BoundingBox(summary.bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
-    summary.valid += row.valid;
-    for (std::size_t l = 0; l < summary.levels.size(); ++l) {
-      const format::LevelEntry& entry = row.levels[l];
-      SubfileSummary::Level& level = summary.levels[l];
-      level.max_error = std::max(level.max_error, entry.max_error);
-      const double covered = static_cast<double>(entry.coverage) * static_cast<double>(row.valid);
-      level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * covered;
-      level.covered += covered;
-      level.bytes += entry.size;
-    }
+/// Adds a row to the summary of its subfile.
+void AddToSummary(const PatchGrid& grid, const format::PatchEntry& row, SubfileSummary* summary) {
+  ++summary->patches;
+  summary->bounds = BoundingBox(summary->bounds, grid.PatchBox(static_cast<std::int64_t>(row.patch_index)));
+  summary->valid += row.valid;
+  for (std::size_t l = 0; l < summary->levels.size(); ++l) {
+    const format::LevelEntry& entry = row.levels[l];
+    SubfileSummary::Level& level = summary->levels[l];
+    level.max_error = std::max(level.max_error, entry.max_error);
+    const double covered = static_cast<double>(entry.coverage) * static_cast<double>(row.valid);
+    level.sum_of_squares += static_cast<double>(entry.rmse) * static_cast<double>(entry.rmse) * covered;
+    level.covered += covered;
+    level.bytes += entry.size;
   }
-  return summary;
 }
 
 }  // namespace
@@ -96,6 +91,23 @@ format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples
     row.levels.push_back({0, static_cast<std::uint32_t>(payload.size()), 0, Checksum(payload), 0, 1});
   }
   return row;
+}
+
+format::PatchEntry UnmaskedRow(std::int64_t patch_index, std::int64_t samples, int levels) {
+  format::PatchEntry row;
+  row.patch_index = static_cast<std::uint64_t>(patch_index);
+  row.min = 1;
+  row.max = 1;
+  row.valid = static_cast<std::uint32_t>(samples);
+  row.levels.assign(static_cast<std::size_t>(levels), {0, 0, 0, Checksum(ByteSpan()), 0, 1});
+  return row;
+}
+
+std::uint64_t PayloadBytes(const format::PatchEntry& row, const format::PartRun& run) {
+  std::uint64_t bytes = 0;
+  for (int part = run.last; part <= run.first; ++part)
+    bytes += row.levels[static_cast<std::size_t>(part)].size;
+  return bytes;
 }
 
 std::uint64_t StoredBytes(const format::PatchEntry& row) {
@@ -137,21 +149,73 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int parts)
   return summary;
 }
 
+SubfileWriter::SubfileWriter(WritableFile file, std::filesystem::path folder,
+                             const format::SubfileHeader& header, const PatchGrid& grid,
+                             std::uint64_t memory_limit)
+    : file_(std::move(file)),
+      folder_(std::move(folder)),
+      header_(header),
+      grid_(grid),
+      memory_limit_(memory_limit),
+      run_bytes_(format::PartRuns(header.order, header.parts()).size(), 0) {
+  summary_.levels.resize(static_cast<std::size_t>(header.parts().count()));
+}
+
 Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
                                             const format::SubfileHeader& header, const PatchGrid& grid,
-                                            std::vector<format::PatchEntry> rows) {
+                                            std::uint64_t memory_limit) {
   QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  SubfileWriter writer(std::move(file), header, grid, std::move(rows));
-  writer.summary_ = Summarize(grid, header.parts().count(), writer.rows_);
+  SubfileWriter writer(std::move(file), path.parent_path(), header, grid, memory_limit);
   header.EncodeTo(&writer.buffer_);
-  std::uint64_t offset = writer.buffer_.size();
-  format::ForEachPayload(header.order, writer.rows_.size(), header.parts(), [&](std::size_t row, int part) {
-    format::LevelEntry& entry = writer.rows_[row].levels[static_cast<std::size_t>(part)];
-    entry.offset = offset;
-    offset += entry.size;
-  });
-  writer.payload_end_ = offset;
+  writer.payload_end_ = writer.buffer_.size();
   return writer;
+}
+
+Status SubfileWriter::AddRow(const format::PatchEntry& row) {
+  AddToSummary(grid_, row, &summary_);
+  payload_end_ += row.payload_bytes();
+  const std::vector<format::PartRun> runs = format::PartRuns(header_.order, header_.parts());
+  for (std::size_t r = 0; r < runs.size(); ++r) run_bytes_[r] += PayloadBytes(row, runs[r]);
+  row.EncodeTo(&rows_);
+  return rows_.size() > memory_limit_ ? SpillRows() : Status::Ok();
+}
+
+Status SubfileWriter::SpillRows() {
+  if (!spilled_) {
+    QUARRY_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::Create(folder_));
+    spilled_.emplace(std::move(file));
+  }
+  QUARRY_RETURN_IF_ERROR(spilled_->WriteAt(spilled_bytes_, rows_));
+  spilled_bytes_ += rows_.size();
+  rows_.clear();
+  return Status::Ok();
+}
+
+template <typename Put>
+Status SubfileWriter::ForEachRow(Put put) {
+  const int parts = header_.parts().count();
+  const std::size_t size = format::PatchEntry::EncodedSize(parts);
+  format::PayloadPositions positions(header_);
+  std::uint64_t begin = format::SubfileHeader::kEncodedSize;
+  for (std::size_t r = 0; r < run_bytes_.size(); ++r) {
+    positions.Set(r, begin);
+    begin += run_bytes_[r];
+  }
+  const auto put_all = [&](ByteSpan rows) -> Status {
+    for (; !rows.empty(); rows = rows.subspan(size)) {
+      format::PatchEntry row = format::PatchEntry::DecodeFrom(rows.first(size), parts);
+      positions.Pass(&row);
+      QUARRY_RETURN_IF_ERROR(put(row));
+    }
+    return Status::Ok();
+  };
+  Bytes piece;
+  for (std::uint64_t at = 0; at < spilled_bytes_; at += piece.size()) {
+    piece.resize(std::min<std::uint64_t>(kWriteBytes / size * size, spilled_bytes_ - at));
+    QUARRY_RETURN_IF_ERROR(spilled_->ReadAt(at, piece));
+    QUARRY_RETURN_IF_ERROR(put_all(piece));
+  }
+  return put_all(rows_);
 }
 
 Status SubfileWriter::Append(ByteSpan payload) {
@@ -171,20 +235,29 @@ Status SubfileWriter::Flush() {
   return Status::Ok();
 }
 
+Result<format::SubfileFooter> SubfileWriter::AppendTable() {
+  format::TableEncoder table(header_, grid_, payload_end_);
+  QUARRY_RETURN_IF_ERROR(ForEachRow([&](const format::PatchEntry& row) {
+    table.Put(row, &buffer_);
+    return buffer_.size() >= kWriteBytes ? Flush() : Status::Ok();
+  }));
+  const format::SubfileFooter footer = table.Finish(&buffer_);
+  QUARRY_RETURN_IF_ERROR(Flush());
+  return footer;
+}
+
 Result<SubfileSummary> SubfileWriter::Finish() {
   QUARRY_RETURN_IF_ERROR(Flush());
+  if (summary_.patches != header_.patch_count) {
+    return InternalError("a subfile has {} rows instead of {}; please report this", summary_.patches,
+                         header_.patch_count);
+  }
   if (file_.size() != payload_end_) {
     return InternalError("a subfile has {} bytes of header and payload instead of {}; please report this",
                          file_.size(), payload_end_);
   }
   QUARRY_RETURN_IF_ERROR(file_.Sync());
-  format::TableEncoder table(header_, grid_, payload_end_);
-  for (const format::PatchEntry& row : rows_) {
-    table.Put(row, &buffer_);
-    if (buffer_.size() >= kWriteBytes) QUARRY_RETURN_IF_ERROR(Flush());
-  }
-  const format::SubfileFooter footer = table.Finish(&buffer_);
-  QUARRY_RETURN_IF_ERROR(Flush());
+  QUARRY_ASSIGN_OR_RETURN(const format::SubfileFooter footer, AppendTable());
   QUARRY_RETURN_IF_ERROR(file_.SyncAndClose());
   summary_.bytes = footer.file_size;
   summary_.table_checksum = footer.table_checksum;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "quarry/base/file.h"
@@ -16,6 +17,12 @@ format::PatchEntry SampleRow(const EncodedPatchOfGrid& patch);
 /// The row of a mask for a patch, offsets zero; without payload if every sample is valid.
 /// @param samples  of the patch at level 0
 format::PatchEntry MaskRow(const EncodedPatchOfGrid& patch, std::int64_t samples);
+
+/// MaskRow of a patch in which no sample is missing.
+format::PatchEntry UnmaskedRow(std::int64_t patch_index, std::int64_t samples, int levels);
+
+/// Payload bytes of some parts of a patch.
+std::uint64_t PayloadBytes(const format::PatchEntry& row, const format::PartRun& run);
 
 /// Bytes that a patch takes in a subfile, its row included.
 std::uint64_t StoredBytes(const format::PatchEntry& row);
@@ -41,32 +48,45 @@ struct SubfileSummary {
 };
 
 /// Writes one subfile: header, payload, sync, patch table block by block, footer, sync (docs/format.md,
-/// publishing).
+/// publishing). The rows of the table wait until the payload is complete; beyond a limit in an unnamed file
+/// beside the subfile.
 class SubfileWriter {
  public:
-  /// @param header  with the number of rows, and whether the table is in blocks
-  /// @param rows    in Morton order; their offsets are filled in
+  /// @param header        with the number of rows, and whether the table is in blocks
+  /// @param memory_limit  of the rows
   static Result<SubfileWriter> Create(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                      const PatchGrid& grid, std::vector<format::PatchEntry> rows);
+                                      const PatchGrid& grid, std::uint64_t memory_limit = kRowMemory);
 
-  const std::vector<format::PatchEntry>& rows() const { return rows_; }
-
+  /// The next row, in Morton order, before its first payload.
+  Status AddRow(const format::PatchEntry& row);
   /// The next bytes of the payload, in the order of format::ForEachPayload.
   Status Append(ByteSpan payload);
-  /// @errors kInternal also if payload is missing
+  /// @errors kInternal also if rows or payload are missing
   Result<SubfileSummary> Finish();
 
+  static constexpr std::uint64_t kRowMemory = 16 << 20;
+
  private:
-  SubfileWriter(WritableFile file, const format::SubfileHeader& header, const PatchGrid& grid,
-                std::vector<format::PatchEntry> rows)
-      : file_(std::move(file)), header_(header), grid_(grid), rows_(std::move(rows)) {}
+  SubfileWriter(WritableFile file, std::filesystem::path folder, const format::SubfileHeader& header,
+                const PatchGrid& grid, std::uint64_t memory_limit);
 
   Status Flush();
+  Status SpillRows();
+  /// Calls put(row with its offsets) for each row.
+  template <typename Put>
+  Status ForEachRow(Put put);
+  /// Appends the table and the footer to the file.
+  Result<format::SubfileFooter> AppendTable();
 
   WritableFile file_;
+  std::filesystem::path folder_;
   format::SubfileHeader header_;
   PatchGrid grid_;
-  std::vector<format::PatchEntry> rows_;
+  std::uint64_t memory_limit_;
+  Bytes rows_;  ///< the last ones, behind what is in the spilled file
+  std::optional<TemporaryFile> spilled_;
+  std::uint64_t spilled_bytes_ = 0;
+  std::vector<std::uint64_t> run_bytes_;  ///< payload of each run, see format::PartRuns
   SubfileSummary summary_;
   std::uint64_t payload_end_ = 0;
   Bytes buffer_;  ///< small payloads collected for one write

@@ -2,220 +2,86 @@
 
 #include <algorithm>
 #include <future>
-#include <limits>
 #include <map>
 #include <optional>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/manifest.h"
+#include "writer/distribution/incoming_file.h"
+#include "writer/distribution/patch_numbers.h"
 #include "writer/pipeline/comm.h"
-#include "writer/redistribute/mpi_status.h"
+#include "writer/pipeline/shipped_rows.h"
 
 namespace quarry::writer {
 namespace {
 
-/// Tags of transfers wrap within what MPI guarantees (32767).
-constexpr std::uint64_t kTags = 32000;
-/// Payload of a file that moves at a time; an aggregator holds two windows, one that it fills and one that it
-/// writes.
-constexpr std::uint64_t kWindowBytes = 8 << 20;
+using distribution::IncomingFile;
+using distribution::NumberLetter;
+using distribution::Shipment;
+using distribution::WindowShare;
 
-/// A run of a file's patches, as positions in Morton order, and the parts of them that travel together.
-struct Window {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  format::PartRun parts;
+/// A file of this rank.
+struct OwnFile {
+  IncomingFile incoming;
+  std::optional<SubfileWriter> writer;
 };
 
-/// The windows of a file, in the order of its payload. Every rank computes the same ones.
-std::vector<Window> WindowsOf(const SubfileLayout& layout, std::size_t file, format::PayloadOrder order,
-                              const PatchParts& parts) {
-  std::vector<Window> runs;
-  for (std::size_t i = layout.assignment[file]; i < layout.assignment[file + 1];) {
-    const std::size_t begin = i;
-    std::uint64_t bytes = 0;
-    do {
-      bytes += (*layout.stored_bytes)[static_cast<std::size_t>((*layout.morton_order)[i++])];
-    } while (i < layout.assignment[file + 1] &&
-             bytes + (*layout.stored_bytes)[static_cast<std::size_t>((*layout.morton_order)[i])] <=
-                 kWindowBytes);
-    runs.push_back({begin, i, {}});
-  }
-  std::vector<Window> windows;
-  for (const format::PartRun& of_parts : format::PartRuns(order, parts)) {
-    for (Window run : runs) {
-      run.parts = of_parts;
-      windows.push_back(run);
-    }
-  }
-  return windows;
-}
-
-/// Bytes of the parts of a window in one patch.
-std::uint64_t BytesIn(const format::PatchEntry& row, const Window& window) {
-  std::uint64_t bytes = 0;
-  for (int part = window.parts.last; part <= window.parts.first; ++part)
-    bytes += row.levels[static_cast<std::size_t>(part)].size;
-  return bytes;
-}
-
-/// Messages between pairs of ranks that are complete together. Both sides walk files and patches in the same
-/// order, so that messages match in the order of posting.
-///
-/// After an error the other messages are still sent and received: their partners wait for them.
-class Messages {
- public:
-  Messages(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
-
-  void Send(Bytes bytes, int target) {
-    if (bytes.empty() || !Fits(bytes)) return;
-    sent_.push_back(std::move(bytes));
-    Note(MPI_Isend(sent_.back().data(), static_cast<int>(sent_.back().size()), MPI_BYTE, target, tag_, comm_,
-                   Next()),
-         "MPI_Isend");
-  }
-  /// @param bytes  sized for the message; must not move until Wait
-  void Receive(Bytes* bytes, int source) {
-    if (bytes->empty() || !Fits(*bytes)) return;
-    Note(MPI_Irecv(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, source, tag_, comm_, Next()),
-         "MPI_Irecv");
-  }
-  /// The first error of all messages, after all of them are done.
-  Status Wait() {
-    Status waited = redistribute::WaitForAll(requests_);
-    requests_.clear();
-    sent_.clear();
-    return status_.ok() ? waited : status_;
-  }
-
- private:
-  MPI_Request* Next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
-
-  void Note(int code, const char* call) {
-    if (code == MPI_SUCCESS) return;
-    requests_.back() = MPI_REQUEST_NULL;
-    if (status_.ok()) status_ = redistribute::MpiStatus(code, call);
-  }
-
-  /// Both sides of a message know its size, so both skip one that is too large.
-  bool Fits(const Bytes& bytes) {
-    constexpr std::size_t kMost = std::numeric_limits<int>::max();
-    if (bytes.size() <= kMost) return true;
-    if (status_.ok()) {
-      status_ =
-          ResourceExhausted("{} bytes of patches do not fit a message; use smaller patches", bytes.size());
-    }
-    return false;
-  }
-
-  MPI_Comm comm_;
-  int tag_;
-  Status status_;
-  std::vector<MPI_Request> requests_;
-  std::vector<Bytes> sent_;
-};
-
-/// The bytes of a message and their checksum, which comes last.
-void Seal(Bytes* bytes) { PutLittleEndian(bytes, Checksum(*bytes)); }
-/// Whether they are as Seal left them.
-bool IsSealed(ByteSpan bytes) {
-  const std::size_t end = bytes.size() - sizeof(std::uint64_t);
-  return LittleEndianReader(bytes.data() + end).Get<std::uint64_t>() == Checksum(bytes.first(end));
-}
+/// Messages that have come from other ranks for a round, by file and encoder.
+using Arrived = std::map<std::pair<std::size_t, int>, Message>;
 
 /// One run of TransferAndWrite.
 class Transfer {
  public:
-  Transfer(MPI_Comm comm, const SubfileLayout& layout, const PatchGrid& grid,
-           const format::SubfileHeader& header, const std::vector<OutgoingPatch>& mine,
-           const PayloadStore& store, std::uint64_t number)
-      : comm_(comm),
-        tag_(1 + static_cast<int>(number % kTags)),
+  Transfer(const RankSetting& ranks, const SubfileLayout& layout, const format::SubfileHeader& header,
+           const OutgoingPatches& own)
+      : ranks_(ranks),
         layout_(layout),
-        grid_(grid),
         header_(header),
-        mine_(mine),
-        store_(store),
-        rank_(Rank(comm)) {}
+        own_(own),
+        runs_(format::PartRuns(header.order, header.parts())),
+        rank_(Rank(ranks.comm)),
+        size_(Size(ranks.comm)) {}
 
-  /// Aggregators learn the rows of their files. Local, apart from the messages.
-  Status MoveRows() {
-    Messages messages(comm_, tag_);
-    std::map<std::pair<std::size_t, int>, Bytes> received;  // by file and encoder
-    const std::size_t row_bytes = format::PatchEntry::EncodedSize(header_.parts().count());
-    for (std::size_t f = 0; f < layout_.files(); ++f) {
-      const int aggregator = AggregatorOf(f);
-      Bytes own;
-      ForEachPatch(layout_.assignment[f], layout_.assignment[f + 1], [&](std::int64_t patch, int encoder) {
-        if (encoder == rank_) Outgoing(patch).row.EncodeTo(&own);
-        if (aggregator == rank_ && encoder != rank_) {
-          Bytes& bytes = received[{f, encoder}];
-          bytes.resize(bytes.size() + row_bytes);
-        }
-      });
-      if (!own.empty()) Seal(&own);
-      if (aggregator == rank_) {
-        received[{f, rank_}] = std::move(own);
-      } else {
-        messages.Send(std::move(own), aggregator);
-      }
-    }
-    for (auto& [from, bytes] : received) {
-      if (from.second == rank_) continue;
-      bytes.resize(bytes.size() + sizeof(std::uint64_t));
-      messages.Receive(&bytes, from.second);
-    }
-    QUARRY_RETURN_IF_ERROR(messages.Wait());
-    for (const auto& [from, bytes] : received) {
-      if (bytes.empty() || IsSealed(bytes)) continue;
-      return InternalError(
-          "the patch table of subfile {} has not arrived from rank {} as it was sent; check the network",
-          from.first, from.second);
-    }
-    for (std::size_t f = 0; f < layout_.files(); ++f) {
-      if (AggregatorOf(f) != rank_) continue;
-      std::map<int, std::size_t> next;
-      std::vector<format::PatchEntry>& rows = rows_[f];
-      ForEachPatch(layout_.assignment[f], layout_.assignment[f + 1], [&](std::int64_t, int encoder) {
-        const ByteSpan bytes = received[{f, encoder}];
-        rows.push_back(
-            format::PatchEntry::DecodeFrom(bytes.subspan(next[encoder], row_bytes), header_.parts().count()));
-        next[encoder] += row_bytes;
-      });
-    }
-    return Status::Ok();
+  /// Aggregators learn who has the patches of their files; ranks learn the windows of their patches.
+  Status Announce() {
+    QUARRY_ASSIGN_OR_RETURN(std::vector<NumberLetter> letters,
+                            OnEveryRank(ranks_.comm, [&] { return WriteAnnouncements(); }));
+    QUARRY_ASSIGN_OR_RETURN(letters, ExchangeNumbers(ranks_, std::move(letters)));
+    std::vector<Letter> answers;
+    QUARRY_RETURN_IF_ERROR(OnEveryRank(ranks_.comm, [&]() -> Status {
+      QUARRY_RETURN_IF_ERROR(ReadAnnouncements(letters));
+      letters.clear();
+      return Answer(&answers);
+    }));
+    QUARRY_ASSIGN_OR_RETURN(answers, ExchangeLetters(ranks_.comm, ranks_.Next(), std::move(answers)));
+    return OnEveryRank(ranks_.comm, [&] { return ReadAnswers(answers); });
   }
 
-  /// Moves the payload. A failure, above all of the disk, ends this rank's writes, but not its messages: the
-  /// others must not wait forever.
-  Status MovePayload(const std::filesystem::path& folder, Bytes* summaries, PhaseSeconds* seconds) {
-    std::vector<std::vector<Window>> windows;
-    std::size_t rounds = 0;
-    for (std::size_t f = 0; f < layout_.files(); ++f) {
-      windows.push_back(WindowsOf(layout_, f, header_.order, header_.parts()));
-      rounds = std::max(rounds, windows.back().size());
-    }
+  /// Moves rows and payload. A failure, above all of the disk, ends this rank's writes, but not its messages:
+  /// the others must not wait forever.
+  Status Move(const std::filesystem::path& folder, Bytes* summaries, PhaseSeconds* seconds) {
+    const std::uint64_t number = ranks_.Next();
     Status status;
-    std::map<std::size_t, SubfileWriter> writers;
     {
       const Timer timer(seconds, Phase::kWrite);
-      status = Guarded([&] { return CreateFiles(folder, &writers); });
+      status = Guarded([&] { return CreateFiles(folder); });
     }
     std::future<Status> writing;  // writes the round before
-    for (std::size_t round = 0; round < rounds; ++round) {
+    const std::uint64_t rounds = Rounds();
+    for (std::uint64_t round = 0; round < rounds; ++round) {
       Arrived arrived;
       {
         const Timer timer(seconds, Phase::kTransfer);
-        const Status moved = MoveRound(windows, round, &arrived);
+        const Status moved = MoveRound(number, round, &arrived);
         if (status.ok()) status = moved;
       }
       const Timer timer(seconds, Phase::kWrite);
       const Status written = Outcome(&writing);
       if (status.ok()) status = written;
-      if (!status.ok() || writers.empty()) continue;
+      if (!status.ok() || abandoned_ || files_.empty()) continue;
       status = Guarded([&] {
-        writing = std::async(std::launch::async, [&, round, arrived = std::move(arrived)] {
-          return Guarded([&] { return AppendRound(windows, round, arrived, &writers); });
+        writing = std::async(std::launch::async, [this, round, arrived = std::move(arrived)] {
+          return Guarded([&] { return AppendRound(round, arrived); });
         });
         return Status::Ok();
       });
@@ -223,146 +89,237 @@ class Transfer {
     const Timer timer(seconds, Phase::kWrite);
     const Status written = Outcome(&writing);
     if (status.ok()) status = written;
-    for (auto& [f, writer] : writers) {
-      if (!status.ok()) break;
-      Result<SubfileSummary> summary = writer.Finish();
-      if (summary.ok()) summary->EncodeTo(summaries);
-      status = std::move(summary).status();
-    }
-    return status;
+    if (!status.ok() || abandoned_) return status;
+    return Guarded([&] { return FinishFiles(summaries); });
   }
 
  private:
-  /// Bytes that aggregators get from other ranks in a round, by file and encoder.
-  using Arrived = std::map<std::pair<std::size_t, int>, Bytes>;
-
   /// Waits for a task; success if there is none.
   static Status Outcome(std::future<Status>* task) { return task->valid() ? task->get() : Status::Ok(); }
 
   int AggregatorOf(std::size_t file) const {
-    return distribution::AggregatorRank(file, layout_.files(), Size(comm_));
+    return distribution::AggregatorRank(file, layout_.files(), size_);
   }
 
-  template <typename Visit>
-  void ForEachPatch(std::size_t begin, std::size_t end, Visit visit) const {
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::int64_t patch = (*layout_.morton_order)[i];
-      visit(patch, (*layout_.placement)[static_cast<std::size_t>(patch)]);
+  /// The file with a curve position.
+  std::uint64_t FileOf(std::uint64_t curve_position) const {
+    const auto after = std::ranges::upper_bound(layout_.assignment, curve_position);
+    return static_cast<std::uint64_t>(after - layout_.assignment.begin()) - 1;
+  }
+
+  /// Letters to aggregators: of each patch the bytes that it has in a window.
+  Result<std::vector<NumberLetter>> WriteAnnouncements() const {
+    const std::size_t row_bytes = ShippedRowSize(header_.parts(), runs_.front(), true);
+    const auto bytes_of = [&](std::size_t i) -> Result<std::uint64_t> {
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t stored, own_.Stored(i));
+      return stored + row_bytes;
+    };
+    return distribution::WriteNumbers(
+        own_.size(), [&](std::size_t i) { return own_.CurvePosition(i); }, bytes_of,
+        [&](std::uint64_t position) { return FileOf(position); },
+        [&](std::uint64_t file) { return AggregatorOf(file); });
+  }
+
+  Status ReadAnnouncements(const std::vector<NumberLetter>& letters) {
+    for (std::size_t f = 0; f < layout_.files(); ++f) {
+      if (AggregatorOf(f) == rank_)
+        files_.emplace(f, OwnFile{IncomingFile(layout_.assignment[f], layout_.assignment[f + 1]), {}});
     }
+    for (const NumberLetter& letter : letters) {
+      const auto file = files_.find(letter.group());
+      bool fits = file != files_.end();
+      for (std::size_t i = 0; fits && i < letter.count(); ++i)
+        fits = file->second.incoming.Announce(letter.peer, letter.at(i).curve_position, letter.at(i).number);
+      if (!fits)
+        return InternalError("rank {} announces patches that are not its own; please report this",
+                             letter.peer);
+    }
+    for (auto& [f, file] : files_) {
+      if (!file.incoming.complete())
+        return InternalError("patches of subfile {} are missing; please report this", f);
+      file.incoming.CutWindows(layout_.window_bytes);
+    }
+    return Status::Ok();
   }
 
-  const OutgoingPatch& Outgoing(std::int64_t patch) const {
-    return *std::lower_bound(
-        mine_.begin(), mine_.end(), static_cast<std::uint64_t>(patch),
-        [](const OutgoingPatch& a, std::uint64_t index) { return a.row.patch_index < index; });
+  /// Letters to the encoders of a file: the file, its windows, then window and number of patches of each
+  /// share.
+  Status Answer(std::vector<Letter>* letters) const {
+    for (const auto& [f, file] : files_) {
+      for (const auto& [encoder, shares] : file.incoming.Shares()) {
+        Bytes head;
+        PutLittleEndian(&head, std::uint64_t{f});
+        PutLittleEndian(&head, std::uint64_t{file.incoming.windows()});
+        for (const WindowShare& share : shares) {
+          PutLittleEndian(&head, share.window);
+          PutLittleEndian(&head, share.patches);
+        }
+        letters->push_back({encoder, Message::WithHead(head)});
+      }
+    }
+    return Status::Ok();
   }
 
-  Status CreateFiles(const std::filesystem::path& folder, std::map<std::size_t, SubfileWriter>* writers) {
-    for (auto& [f, rows] : rows_) {
+  Status ReadAnswers(const std::vector<Letter>& letters) {
+    for (const Letter& letter : letters) {
+      if (letter.peer == rank_) continue;  // its own patches go to its files without messages
+      const ByteSpan head = letter.message.head();
+      LittleEndianReader reader(head.data());
+      const auto file = static_cast<std::size_t>(reader.Get<std::uint64_t>());
+      const auto windows = reader.Get<std::uint64_t>();
+      std::vector<WindowShare> shares(head.size() / sizeof(std::uint64_t) - 2);
+      for (WindowShare& share : shares) {
+        share.window = reader.Get<std::uint32_t>();
+        share.patches = reader.Get<std::uint32_t>();
+      }
+      distribution::AddShipments(file, own_.FirstFrom(layout_.assignment[file]), runs_.size(), windows,
+                                 shares, &shipments_);
+    }
+    distribution::SortShipments(&shipments_);
+    return Status::Ok();
+  }
+
+  std::uint64_t RoundsOf(const OwnFile& file) const { return runs_.size() * file.incoming.windows(); }
+
+  /// Until this rank has sent and received everything.
+  std::uint64_t Rounds() const {
+    std::uint64_t rounds = shipments_.empty() ? 0 : shipments_.back().round + 1;
+    for (const auto& [f, file] : files_) rounds = std::max(rounds, RoundsOf(file));
+    return rounds;
+  }
+
+  Status CreateFiles(const std::filesystem::path& folder) {
+    for (auto& [f, file] : files_) {
       header_.subfile_number = static_cast<std::uint32_t>(f);
-      header_.patch_count = rows.size();
-      header_.block_bits = format::BlockBitsOf(rows.size());
+      header_.patch_count = file.incoming.end() - file.incoming.begin();
+      header_.block_bits = format::BlockBitsOf(header_.patch_count);
       QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer,
-                              SubfileWriter::Create(folder / format::SubfileName(f), header_, grid_, rows));
-      writers->emplace(f, std::move(writer));
+                              SubfileWriter::Create(folder / format::SubfileName(f), header_, own_.grid(),
+                                                    layout_.table_memory / files_.size()));
+      file.writer.emplace(std::move(writer));
+    }
+    return Status::Ok();
+  }
+
+  Status FinishFiles(Bytes* summaries) {
+    for (auto& [f, file] : files_) {
+      QUARRY_ASSIGN_OR_RETURN(const SubfileSummary summary, file.writer->Finish());
+      summary.EncodeTo(summaries);
     }
     return Status::Ok();
   }
 
   /// One window of every file: one message from each encoder to each aggregator and file.
-  /// @errors those of reading this rank's own payload, or of damage in it; those of MPI
-  Status MoveRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
-                   Arrived* arrived) const {
+  /// @errors those of reading this rank's own patches; those of MPI
+  Status MoveRound(std::uint64_t number, std::uint64_t round, Arrived* arrived) {
     Status status;
-    Messages messages(comm_, tag_);
-    for (std::size_t f = 0; f < layout_.files(); ++f) {
-      if (round >= windows[f].size()) continue;
-      const Window& window = windows[f][round];
-      const int aggregator = AggregatorOf(f);
-      Bytes own;
-      if (aggregator != rank_) own.reserve(BytesOfOwn(window));
-      std::size_t row = window.begin - layout_.assignment[f];
-      ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
-        if (encoder == rank_ && aggregator != rank_) {
-          const Status read = ReadOwn(Outgoing(patch), window, &own);
-          if (status.ok()) status = read;
-        } else if (encoder != rank_ && aggregator == rank_) {
-          Bytes& bytes = (*arrived)[{f, encoder}];
-          bytes.resize(bytes.size() + BytesIn(rows_.at(f)[row], window));
-        }
-        ++row;
-      });
-      messages.Send(std::move(own), aggregator);
+    Mail mail(ranks_.comm, number);
+    for (; next_shipment_ < shipments_.size() && shipments_[next_shipment_].round == round;
+         ++next_shipment_) {
+      const Shipment& shipment = shipments_[next_shipment_];
+      Result<Message> message = Guarded([&] { return Pack(shipment); });
+      if (status.ok()) status = message.status();
+      // After an error a message without patches: its receiver must not wait.
+      mail.Send(message.ok() ? *std::move(message) : Message::WithHead({}), AggregatorOf(shipment.file));
     }
-    for (auto& [from, bytes] : *arrived) messages.Receive(&bytes, from.second);
-    const Status moved = messages.Wait();
-    return status.ok() ? moved : status;
-  }
-
-  /// Bytes of this rank in a window.
-  std::size_t BytesOfOwn(const Window& window) const {
-    std::size_t bytes = 0;
-    ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
-      if (encoder == rank_) bytes += BytesIn(Outgoing(patch).row, window);
-    });
-    return bytes;
-  }
-
-  /// Where the parts of a window begin in the store, which has the last part first.
-  static std::uint64_t PositionOf(const OutgoingPatch& patch, const Window& window) {
-    std::uint64_t position = patch.position;
-    for (std::size_t l = patch.row.levels.size(); l-- > static_cast<std::size_t>(window.parts.first) + 1;)
-      position += patch.row.levels[l].size;
-    return position;
-  }
-
-  Status ReadOwn(const OutgoingPatch& patch, const Window& window, Bytes* out) const {
-    const std::size_t end = out->size();
-    out->resize(end + BytesIn(patch.row, window));
-    return store_.Read(PositionOf(patch, window), std::span(*out).subspan(end));
-  }
-
-  /// Writes a window of each file of this rank: the arrived payload, and from the store this rank's own.
-  /// Calls no MPI: it runs beside the next MoveRound.
-  Status AppendRound(const std::vector<std::vector<Window>>& windows, std::size_t round,
-                     const Arrived& arrived, std::map<std::size_t, SubfileWriter>* writers) const {
-    for (auto& [f, writer] : *writers) {
-      if (round < windows[f].size())
-        QUARRY_RETURN_IF_ERROR(AppendWindow(f, windows[f][round], arrived, &writer));
+    std::vector<std::pair<std::size_t, int>> expected;
+    for (const auto& [f, file] : files_) {
+      if (round >= RoundsOf(file)) continue;
+      for (const int encoder : file.incoming.EncodersIn(round % file.incoming.windows())) {
+        if (encoder == rank_) continue;
+        expected.emplace_back(f, encoder);
+        mail.Receive(encoder);
+      }
+    }
+    Result<std::vector<Letter>> letters = mail.Wait();
+    QUARRY_RETURN_IF_ERROR(status);
+    QUARRY_RETURN_IF_ERROR(letters.status());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      abandoned_ = abandoned_ || (*letters)[i].message.head().empty();
+      (*arrived)[expected[i]] = std::move((*letters)[i].message);
     }
     return Status::Ok();
   }
 
-  Status AppendWindow(std::size_t file, const Window& window, const Arrived& arrived,
-                      SubfileWriter* writer) const {
-    Status status;
-    std::map<int, std::size_t> next;
-    std::size_t number = window.begin - layout_.assignment[file];
+  /// A message of patches of this rank.
+  Result<Message> Pack(const Shipment& shipment) const {
+    const format::PartRun& run = runs_[shipment.run];
+    Bytes head;
+    head.reserve(shipment.count * ShippedRowSize(header_.parts(), run, shipment.run == 0));
+    std::size_t bytes = 0;
+    for (std::size_t i = shipment.first; i < shipment.first + shipment.count; ++i) {
+      QUARRY_ASSIGN_OR_RETURN(const format::PatchEntry row, own_.Row(i));
+      ShipRow(row, run, shipment.run == 0, &head);
+      bytes += PayloadBytes(row, run);
+    }
+    Message message = Message::WithHead(head);
+    Bytes* body = message.Body(bytes);
     Bytes buffer;
-    ForEachPatch(window.begin, window.end, [&](std::int64_t patch, int encoder) {
-      const format::PatchEntry& row = writer->rows()[number++];
-      const std::uint64_t bytes = BytesIn(row, window);
-      if (bytes == 0 || !status.ok()) return;
-      Result<ByteSpan> payload = ByteSpan();
+    for (std::size_t i = shipment.first; i < shipment.first + shipment.count; ++i) {
+      QUARRY_ASSIGN_OR_RETURN(const format::PatchEntry row, own_.Row(i));
+      QUARRY_ASSIGN_OR_RETURN(const ByteSpan payload, own_.Payload(i, row, run, &buffer));
+      const std::size_t end = body->size();
+      body->resize(end + payload.size());
+      std::ranges::copy(payload, body->begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    return message;
+  }
+
+  /// Writes a window of each file of this rank: what has arrived, and from the store this rank's own. Calls
+  /// no MPI: it runs beside the next MoveRound.
+  Status AppendRound(std::uint64_t round, const Arrived& arrived) {
+    for (auto& [f, file] : files_) {
+      if (round >= RoundsOf(file)) continue;
+      const std::uint64_t windows = file.incoming.windows();
+      QUARRY_RETURN_IF_ERROR(AppendWindow(f, &file, round / windows, round % windows, arrived));
+    }
+    return Status::Ok();
+  }
+
+  Status AppendWindow(std::size_t number, OwnFile* file, std::size_t run, std::size_t window,
+                      const Arrived& arrived) {
+    const bool first_run = run == 0;
+    std::map<int, ArrivedPatches> others;
+    for (auto at = arrived.lower_bound({number, 0}); at != arrived.end() && at->first.first == number; ++at)
+      others.emplace(at->first.second, ArrivedPatches(at->second, header_.parts(), runs_[run], first_run));
+    const IncomingFile& incoming = file->incoming;
+    std::size_t mine = own_.FirstFrom(incoming.WindowBegin(window));
+    format::PatchEntry row;
+    ByteSpan payload;
+    Bytes buffer;
+    for (std::uint64_t p = incoming.WindowBegin(window); p < incoming.WindowBegin(window + 1); ++p) {
+      const int encoder = incoming.EncoderOf(p);
       if (encoder == rank_) {
-        payload = store_.View(PositionOf(Outgoing(patch), window), bytes, &buffer);
-      } else {
-        std::size_t& position = next[encoder];
-        payload = ByteSpan(arrived.at({file, encoder})).subspan(position, bytes);
-        position += bytes;
+        QUARRY_ASSIGN_OR_RETURN(row, own_.Row(mine));
+        QUARRY_ASSIGN_OR_RETURN(payload, own_.Payload(mine, row, runs_[run], &buffer));
+        ++mine;
+      } else if (!others.at(encoder).Next(&row, &payload)) {
+        return InternalError("rank {} has sent too few patches of subfile {}; please report this", encoder,
+                             number);
       }
-      status = payload.status();
-      if (status.ok()) status = CheckPayload(row, window, *payload, file, encoder);
-      if (status.ok()) status = writer->Append(*payload);
-    });
-    return status;
+      if (first_run) {
+        QUARRY_RETURN_IF_ERROR(CheckPlace(row, p, number, encoder));
+        QUARRY_RETURN_IF_ERROR(file->writer->AddRow(row));
+      }
+      QUARRY_RETURN_IF_ERROR(CheckPayload(row, p, runs_[run], payload, number, encoder));
+      QUARRY_RETURN_IF_ERROR(file->writer->Append(payload));
+    }
+    return Status::Ok();
+  }
+
+  Status CheckPlace(const format::PatchEntry& row, std::uint64_t curve_position, std::size_t file,
+                    int encoder) const {
+    const std::int64_t expected = own_.grid().PatchAtCurvePosition(static_cast<std::int64_t>(curve_position));
+    if (row.patch_index == static_cast<std::uint64_t>(expected)) return Status::Ok();
+    return InternalError("rank {} has sent patch {} of subfile {} in place of patch {}; please report this",
+                         encoder, row.patch_index, file, expected);
   }
 
   /// Whether the payload of a patch matches its encoder's row.
-  static Status CheckPayload(const format::PatchEntry& row, const Window& window, ByteSpan payload,
-                             std::size_t file, int encoder) {
+  Status CheckPayload(const format::PatchEntry& row, std::uint64_t curve_position, const format::PartRun& run,
+                      ByteSpan payload, std::size_t file, int encoder) const {
     std::size_t position = 0;
-    for (int part = window.parts.first; part >= window.parts.last; --part) {
+    for (int part = run.first; part >= run.last; --part) {
       const format::LevelEntry& level = row.levels[static_cast<std::size_t>(part)];
       const std::uint64_t found = Checksum(payload.subspan(position, level.size));
       if (found != level.checksum) {
@@ -370,43 +327,43 @@ class Transfer {
             "part {} of patch {} of subfile {} has come from rank {} with checksum {} instead of {}; "
             "nothing of it is "
             "published; check the network, and the disk under the dataset",
-            part, row.patch_index, file, encoder, ChecksumText(found), ChecksumText(level.checksum));
+            part, own_.grid().PatchAtCurvePosition(static_cast<std::int64_t>(curve_position)), file, encoder,
+            ChecksumText(found), ChecksumText(level.checksum));
       }
       position += level.size;
     }
     return Status::Ok();
   }
 
-  MPI_Comm comm_;
-  const int tag_;
+  const RankSetting& ranks_;
   const SubfileLayout& layout_;
-  const PatchGrid& grid_;
   format::SubfileHeader header_;
-  const std::vector<OutgoingPatch>& mine_;
-  const PayloadStore& store_;
+  const OutgoingPatches& own_;
+  const std::vector<format::PartRun> runs_;
   const int rank_;
-  std::map<std::size_t, std::vector<format::PatchEntry>> rows_;  ///< rows of the files of this rank
+  const int size_;
+  std::map<std::size_t, OwnFile> files_;  ///< that this rank writes
+  std::vector<Shipment> shipments_;       ///< to other ranks
+  std::size_t next_shipment_ = 0;
+  bool abandoned_ = false;  ///< another rank cannot send its patches, and has the error
 };
 
 }  // namespace
 
-Result<std::vector<SubfileSummary>> TransferAndWrite(MPI_Comm comm, const SubfileLayout& layout,
-                                                     const PatchGrid& grid,
+Result<std::vector<SubfileSummary>> TransferAndWrite(const RankSetting& ranks, const SubfileLayout& layout,
                                                      const std::filesystem::path& folder,
-                                                     std::uint64_t number, format::SubfileHeader header,
-                                                     const std::vector<OutgoingPatch>& mine,
-                                                     const PayloadStore& store, PhaseSeconds* seconds) {
-  Transfer transfer(comm, layout, grid, header, mine, store, number);
+                                                     format::SubfileHeader header, const OutgoingPatches& own,
+                                                     PhaseSeconds* seconds) {
+  Transfer transfer(ranks, layout, header, own);
   {
     const Timer timer(seconds, Phase::kTransfer);
-    // The sizes of all messages to come follow from the rows.
-    QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, transfer.MoveRows()));
+    QUARRY_RETURN_IF_ERROR(transfer.Announce());
   }
-  Bytes own;
-  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(comm, transfer.MovePayload(folder, &own, seconds)));
-  QUARRY_ASSIGN_OR_RETURN(const Bytes all, GatherBytes(comm, own));
+  Bytes mine;
+  QUARRY_RETURN_IF_ERROR(AgreeOnStatus(ranks.comm, transfer.Move(folder, &mine, seconds)));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes all, GatherBytes(ranks.comm, mine));
   std::vector<SubfileSummary> summaries;
-  if (Rank(comm) != 0) return summaries;
+  if (Rank(ranks.comm) != 0) return summaries;
   // Aggregators ascend with the files, so that the order of the ranks is that of the files.
   LittleEndianReader reader(all.data());
   for (std::size_t f = 0; f < layout.files(); ++f)

@@ -213,6 +213,14 @@ void ForEachPart(const Layout& layout, const std::function<void(const Part&)>& v
   }
 }
 
+void SortParts(RankSchedule* schedule) {
+  const auto at_source = [](const Part& a, const Part& b) { return OrderAtSource(a) < OrderAtSource(b); };
+  std::sort(schedule->sends.begin(), schedule->sends.end(), at_source);
+  std::sort(schedule->copies.begin(), schedule->copies.end(), at_source);
+  std::sort(schedule->receives.begin(), schedule->receives.end(),
+            [](const Part& a, const Part& b) { return OrderAtTarget(a) < OrderAtTarget(b); });
+}
+
 RankSchedule ScheduleForRank(const Layout& layout, int rank) {
   const auto r = static_cast<std::size_t>(rank);
   RankSchedule schedule{rank, CountRounds(layout.owned), layout.owned[r], layout.needed[r], {}, {}, {}};
@@ -232,11 +240,7 @@ RankSchedule ScheduleForRank(const Layout& layout, int rank) {
       schedule.receives.push_back({source, rank, number, entry.number, Intersect(box, entry.box)});
     });
   });
-  const auto at_source = [](const Part& a, const Part& b) { return OrderAtSource(a) < OrderAtSource(b); };
-  std::sort(schedule.sends.begin(), schedule.sends.end(), at_source);
-  std::sort(schedule.copies.begin(), schedule.copies.end(), at_source);
-  std::sort(schedule.receives.begin(), schedule.receives.end(),
-            [](const Part& a, const Part& b) { return OrderAtTarget(a) < OrderAtTarget(b); });
+  SortParts(&schedule);
   return schedule;
 }
 

@@ -70,6 +70,9 @@ struct RankSchedule {
   std::vector<Part> copies;    ///< stay on this rank
 };
 
+/// Puts the parts into the order of RankSchedule.
+void SortParts(RankSchedule* schedule);
+
 /// The layout has passed CheckLayout, or is correct for other reasons.
 /// @complexity O(n log m) for n boxes of all ranks and m of this one; memory for this rank's parts only
 RankSchedule ScheduleForRank(const Layout& layout, int rank);

@@ -55,9 +55,11 @@ inline constexpr MPI_Datatype MPI_DOUBLE{8};
 
 struct MPI_Status {
   int MPI_ERROR = 0;
+  int MPI_SOURCE = 0;
 };
 inline constexpr MPI_Status* MPI_STATUSES_IGNORE = nullptr;
 inline constexpr void* MPI_BOTTOM = nullptr;
+inline constexpr int MPI_ANY_SOURCE = -1;
 
 inline constexpr int MPI_SUCCESS = 0;
 inline constexpr int MPI_ERR_OTHER = 16;
@@ -134,6 +136,10 @@ inline int MPI_Bcast(void*, int, MPI_Datatype, int, MPI_Comm) { return MPI_SUCCE
 inline int MPI_Allreduce(const void* mine, void* all, int count, MPI_Datatype type, MPI_Op, MPI_Comm) {
   return internal::Copy(mine, count, type, all);
 }
+inline int MPI_Reduce_scatter_block(const void* mine, void* own, int count, MPI_Datatype type, MPI_Op,
+                                    MPI_Comm) {
+  return internal::Copy(mine, count, type, own);
+}
 inline int MPI_Gather(const void* mine, int count, MPI_Datatype type, void* all, int, MPI_Datatype, int,
                       MPI_Comm) {
   return internal::Copy(mine, count, type, all);
@@ -164,6 +170,8 @@ inline int MPI_Isend(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Req
   return MPI_ERR_OTHER;
 }
 inline int MPI_Irecv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*) { return MPI_ERR_OTHER; }
+inline int MPI_Probe(int, int, MPI_Comm, MPI_Status*) { return MPI_ERR_OTHER; }
+inline int MPI_Get_count(const MPI_Status*, MPI_Datatype, int*) { return MPI_ERR_OTHER; }
 inline int MPI_Type_create_struct(int, const int*, const MPI_Aint*, const MPI_Datatype*, MPI_Datatype*) {
   return MPI_ERR_OTHER;
 }

@@ -66,7 +66,9 @@ class CopyingSource final : public FieldSource {
   CopyingSource(const std::vector<float>& samples, bool in_pieces, std::int64_t fails_after = INT64_MAX)
       : samples_(samples), in_pieces_(in_pieces), left_(fails_after) {}
 
-  distribution::Ownership Owned(const Box& region) const override { return {{region}}; }
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
+    return std::make_unique<distribution::ListedBoxes>(distribution::Ownership{{region}});
+  }
   bool in_pieces() const override { return in_pieces_; }
 
   Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override {
@@ -143,6 +145,36 @@ TEST_F(DatasetWriterTest, AnErrorOfTheSourceEndsTheStepWhereverItComes) {
     for (const auto& entry : fs::recursive_directory_iterator(folder_))
       EXPECT_NE(entry.path().extension(), ".qsf");
   }
+}
+
+// 2^27 patches of one sample, each in a file of its own: their summaries would be more than a message holds.
+TEST_F(DatasetWriterTest, RefusesTooManySubfilesBeforeAnythingIsRead) {
+  PipelineOptions options;
+  options.files = 1 << 27;
+  auto writer =
+      DatasetWriter::Open(MPI_COMM_WORLD, (folder_ / "many.quarry").string(), OpenMode::kCreate, options);
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  DatasetDescription dataset;
+  dataset.grids[0].dims = {1 << 15, 1 << 12, 1};
+  dataset.grids[0].patch = {1, 1, 1};
+  dataset.grids[0].levels = 1;
+  FieldDescription field;
+  field.name = "f";
+  field.coder = CoderId::kInterpolate;
+  field.bound = AbsoluteBound{1e-3};
+  dataset.fields.push_back(field);
+  ASSERT_TRUE((*writer)->Declare(dataset).ok());
+  CopyingSource source(samples_, true);
+
+  const Result<FieldOutcome> outcome = (*writer)->WriteField(0, 0, "test", &source);
+
+  EXPECT_EQ(outcome.status().code(), StatusCode::kResourceExhausted);
+  // 2^31 - 1 bytes; 80 of a summary, 32 of its one part.
+  EXPECT_EQ(
+      outcome.status().message(),
+      "step 0, field \"f\": it would have 134217728 subfiles, more than the 19173961 that the ranks can "
+      "describe; give fewer (--files)");
+  EXPECT_EQ(source.given(), 0);
 }
 
 }  // namespace

@@ -13,12 +13,11 @@ Bytes Counting(std::size_t size, int first) {
   return bytes;
 }
 
-/// The bytes cut into three levels, finest first; the store puts the coarsest first.
-std::vector<Bytes> InLevels(const Bytes& whole) {
-  const auto third = static_cast<std::ptrdiff_t>(whole.size() / 3);
-  return {Bytes(whole.begin() + 2 * third, whole.end()),
-          Bytes(whole.begin() + third, whole.begin() + 2 * third),
-          Bytes(whole.begin(), whole.begin() + third)};
+/// The bytes cut into three parts.
+std::vector<ByteSpan> InParts(const Bytes& whole) {
+  const std::size_t third = whole.size() / 3;
+  return {ByteSpan(whole).first(third), ByteSpan(whole).subspan(third, third),
+          ByteSpan(whole).subspan(2 * third)};
 }
 
 TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
@@ -29,7 +28,7 @@ TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
     std::vector<std::uint64_t> positions;
     for (const std::size_t size : {3u << 20, 17u, 0u, 5u << 20, 3u << 20, 1u, 6u << 20}) {
       kept.push_back(Counting(size, static_cast<int>(kept.size())));
-      positions.push_back(*store.Append(InLevels(kept.back())));
+      positions.push_back(*store.Append(InParts(kept.back())));
     }
     EXPECT_EQ(store.spilled() > 0, limit != UINT64_MAX);
     for (std::size_t i = kept.size(); i-- > 0;) {
@@ -51,7 +50,8 @@ TEST(PayloadStore, GivesBackWhatItKeepsInMemoryAndInItsFile) {
 
 TEST(PayloadStore, SaysWhereItCannotWrite) {
   PayloadStore store("/no/such/folder", 0);
-  const auto position = store.Append({Counting(10, 0)});
+  const Bytes bytes = Counting(10, 0);
+  const auto position = store.Append(InParts(bytes));
   EXPECT_EQ(position.status().code(), StatusCode::kNotFound);
   EXPECT_NE(position.status().message().find("/no/such/folder"), std::string::npos);
 }

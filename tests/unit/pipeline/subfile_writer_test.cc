@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 #include <limits>
+
+#include "quarry/base/file.h"
+#include "tests/testing/make_dataset.h"
 
 namespace quarry::writer {
 namespace {
@@ -48,6 +53,50 @@ TEST(StoredBytes, AreThoseOfAShortRowAndItsPayload) {
   // of 0.1f (3d cc cc cd, rounded to 3d cc cd 00, rotated 7b 99 9a) and three of the error, all eight at the
   // finest level; 3 bytes each.
   EXPECT_EQ(StoredBytes(SampleRow(PatchWithError(0.1))), 3u + 4 * (1 + 1 + 8 + 3) + 2 * (3 + 8) + 4 * 3);
+}
+
+/// The bytes of a subfile of 100 patches without payload, whose table keeps to so much memory.
+Bytes SubfileOf100Patches(std::uint64_t table_memory, const std::filesystem::path& folder) {
+  const PatchGrid grid = *PatchGrid::Create({100, 1, 1}, {1, 1, 1});
+  format::SubfileHeader header;
+  header.dims = grid.dims();
+  header.patch = grid.patch();
+  header.patch_count = 100;
+  header.field_name = "f";
+  const std::filesystem::path path = folder / fmt::format("{}.qsf", table_memory);
+  SubfileWriter writer = *SubfileWriter::Create(path, header, grid, table_memory);
+  for (std::int64_t p = 0; p < 100; ++p) EXPECT_TRUE(writer.AddRow(UnmaskedRow(p, 1, 1)).ok());
+  const Result<SubfileSummary> summary = writer.Finish();
+  EXPECT_TRUE(summary.ok()) << summary.status().message();
+  EXPECT_EQ(summary->patches, 100u);
+  return *ReadWholeFile(path, 1 << 20);
+}
+
+TEST(SubfileWriter, WritesTheSameTableFromMemoryAndFromItsFile) {
+  const testing::TemporaryFolder folder;
+
+  const Bytes whole = SubfileOf100Patches(1 << 20, folder.path());
+
+  for (const std::uint64_t memory : {0u, 10u, 333u})
+    EXPECT_TRUE(SubfileOf100Patches(memory, folder.path()) == whole) << memory;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 4)
+      << "the other file has no name";
+}
+
+TEST(SubfileWriter, SaysThatRowsAreMissing) {
+  const testing::TemporaryFolder folder;
+  const PatchGrid grid = *PatchGrid::Create({2, 1, 1}, {1, 1, 1});
+  format::SubfileHeader header;
+  header.dims = grid.dims();
+  header.patch = grid.patch();
+  header.patch_count = 2;
+  SubfileWriter writer = *SubfileWriter::Create(folder.path() / "0000.qsf", header, grid);
+  ASSERT_TRUE(writer.AddRow(UnmaskedRow(0, 1, 1)).ok());
+
+  const Result<SubfileSummary> summary = writer.Finish();
+
+  EXPECT_EQ(summary.status().code(), StatusCode::kInternal);
+  EXPECT_NE(summary.status().message().find("1 rows instead of 2"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "writer/distribution/decomposition.h"
+#include "writer/redistribute/patch_schedule.h"
 
 namespace quarry::redistribute {
 namespace {
@@ -222,6 +223,55 @@ TEST(ScheduleForRank, ScalesToThousandsOfRanksWithManyChunks) {
   EXPECT_EQ(schedule.rounds, 256u);
   EXPECT_EQ(schedule.sends.size() + schedule.copies.size(), 256u * 4);
   EXPECT_EQ(schedule.receives.size() + schedule.copies.size(), 1024u);
+}
+
+/// The schedule as it follows from the patches of all ranks.
+RankSchedule ScheduleFromLists(const PatchGrid& grid, const Ownership& owned,
+                               const distribution::Placement& placement, int rank) {
+  RankSchedule schedule = ScheduleForRank(
+      {grid.dims(), owned, distribution::PatchesOfRanks(grid, placement, owned.size())}, rank);
+  schedule.rounds = 0;
+  std::vector<std::vector<std::int64_t>> patches(owned.size());
+  for (std::size_t p = 0; p < placement.size(); ++p)
+    patches[static_cast<std::size_t>(placement[p])].push_back(static_cast<std::int64_t>(p));
+  for (Part& part : schedule.sends)
+    part.needed_box =
+        static_cast<std::size_t>(patches[static_cast<std::size_t>(part.target)][part.needed_box]);
+  return schedule;
+}
+
+TEST(PatchScheduler, EqualsTheScheduleFromThePatchesOfAllRanks) {
+  std::mt19937 random(9);
+  for (int i = 0; i < 500; ++i) {
+    Index3 dims;
+    for (std::int64_t& extent : dims) extent = 1 + static_cast<std::int64_t>(random() % 14);
+    const PatchGrid grid =
+        *PatchGrid::Create(dims, {1 << random() % 3, 1 << random() % 3, 1 << random() % 3});
+    const int ranks = 1 + static_cast<int>(random() % 6);
+    const auto order = static_cast<distribution::ReadingOrder>(random() % 2);
+    const Ownership owned = distribution::ReadingOwnership(grid.domain(), {1, 1, 1}, ranks, order);
+    const distribution::ListedBoxes boxes(owned);
+    const auto strategy = static_cast<distribution::PlacementStrategy>(random() % 2);
+    const auto target = distribution::TargetCounts(grid.patch_count(), ranks);
+    const distribution::Placement placement = distribution::PlacePatches(grid, owned, strategy, target);
+    for (int rank = 0; rank < ranks; ++rank) {
+      PatchScheduler scheduler(grid, boxes, rank);
+      distribution::ForEachPlacement(grid, boxes, strategy, target,
+                                     [&](const distribution::PlacedPatch& placed) { scheduler.Add(placed); });
+
+      const PatchSchedule result = std::move(scheduler).Finish();
+
+      const RankSchedule expected = ScheduleFromLists(grid, owned, placement, rank);
+      ASSERT_EQ(result.schedule.sends, expected.sends) << i;
+      ASSERT_EQ(result.schedule.receives, expected.receives) << i;
+      ASSERT_EQ(result.schedule.copies, expected.copies) << i;
+      ASSERT_EQ(result.schedule.owned, expected.owned) << i;
+      ASSERT_EQ(result.schedule.needed, expected.needed) << i;
+      ASSERT_EQ(result.patches.size(), expected.needed.size());
+      for (std::size_t n = 0; n < result.patches.size(); ++n)
+        ASSERT_EQ(grid.PatchBox(result.patches[n]), expected.needed[n]);
+    }
+  }
 }
 
 }  // namespace
