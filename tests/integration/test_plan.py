@@ -74,6 +74,11 @@ class Predicting(PlanTest):
         self.assertEqual(plan["bytes_in"], 8 << 20)
         self.assertAlmostEqual(plan["bytes_out"], 1 << 20, delta=8)
         self.assertEqual((plan["ranks"], plan["files"], plan["patches"]), (4, 2, 8))
+        # Rank 0 with two patches of 24 bytes, 24 bytes for each rank, and two summaries of each file.
+        self.assertEqual(plan["tables"]["most_bytes"], 2 * 24 + 4 * 24 + 2 * 2 * 304)
+        # Two patches of each other rank come to rank 0: 16 bytes each, and 24 of the letter.
+        self.assertGreaterEqual(plan["tables"]["most_messages"], 3)
+        self.assertGreaterEqual(plan["tables"]["most_message_bytes"], 3 * (2 * 16 + 24))
         seconds = dict(plan["seconds"])
         self.assertEqual(set(seconds),
                          {"start", "read", "exchange", "encode", "assign", "transfer", "write", "total"})
@@ -185,7 +190,7 @@ class Calibrating(PlanTest):
         for name, value in constants.items():
             # 0: nothing limits it, or nothing measures it.
             if name not in ("name", "topology", "ranks_per_node", "node_write_bandwidth_bytes_per_s", "file_creates_per_s",
-                            "stream_write_bandwidth_bytes_per_s", "shared_file_lock", "part_s"):
+                            "stream_write_bandwidth_bytes_per_s", "shared_file_lock", "part_s", "gathered_bytes_per_patch"):
                 self.assertGreater(value, 0, name)
         plan = self.plan("predict", "--dims", "64x64x64", "--ranks", "2", "--machine", output)
         self.assertEqual(plan["machine"], constants)

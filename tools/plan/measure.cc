@@ -223,14 +223,14 @@ Status MeasurePlanning(model::Machine* machine) {
   std::vector<std::uint64_t> sizes;
   std::mt19937 random(1);
   for (std::int64_t i = 0; i < grid.patch_count(); ++i) sizes.push_back(100000 + random() % 100000);
-  std::size_t checksum = 0;
+  std::int64_t checksum = 0;
+  const ListedBoxes boxes(owned);
+  const std::vector<std::int64_t> target = TargetCounts(grid.patch_count(), 64);
   const double begin = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
-  checksum +=
-      PlacePatches(grid, owned, PlacementStrategy::kBalanced, TargetCounts(grid.patch_count(), 64)).size();
-  checksum += FindSharers(grid, owned).ranks.size();  // once more when it exchanges
-  checksum += grid.MortonOrder().size();
+  ForEachPlacement(grid, boxes, PlacementStrategy::kBalanced, target,
+                   [&](const PlacedPatch& placed) { checksum += placed.rank; });
   const double placed = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
-  checksum += AssignPatches(sizes, 64, AggregationStrategy::kBalanced).size();
+  checksum += static_cast<std::int64_t>(AssignPatches(sizes, 64, AggregationStrategy::kBalanced).size());
   const double assigned = CpuSeconds(CLOCK_THREAD_CPUTIME_ID);
   if (checksum == 0) return InternalError("nothing was planned");
   machine->place_s_per_patch = (placed - begin) / patches;

@@ -264,6 +264,9 @@ nlohmann::ordered_json ToJson(const Setting& setting) {
                       {"messages", prediction.exchange.messages}};
   json["transfer"] = {{"bytes_moved", prediction.transfer.bytes_moved},
                       {"messages", prediction.transfer.messages}};
+  json["tables"] = {{"most_bytes", prediction.tables.bytes},
+                    {"most_messages", prediction.tables.messages},
+                    {"most_message_bytes", prediction.tables.message_bytes}};
   for (std::size_t p = 0; p < model::kPhases; ++p) {
     const model::PhaseSeconds& phase = prediction.phases[p];
     const std::string name(model::kPhaseNames[p]);
@@ -319,6 +322,7 @@ void PrintOne(const Question& question, const Setting& setting) {
       "  payload    {} of {}, largest file {}\n"
       "  exchange   {} in {} messages\n"
       "  transfer   {} in {} messages\n"
+      "  tables     at most {} on a rank, {} in {} messages\n"
       "  balance    at most {} patches per rank, {:.2f} on average\n\n"
       "{:<10} {:>10} {:>10} {:>10} {:>10} {:>12}  {}\n",
       ToString(question.dims), Name(question.type), prediction.patches, setting.patch, prediction.ranks,
@@ -326,7 +330,9 @@ void PrintOne(const Question& question, const Setting& setting) {
       question.machine.name, FormatBytes(prediction.bytes_out), FormatBytes(prediction.bytes_in),
       FormatBytes(prediction.largest_file), FormatBytes(prediction.exchange.bytes_moved),
       prediction.exchange.messages, FormatBytes(prediction.transfer.bytes_moved),
-      prediction.transfer.messages, prediction.most_patches_per_rank,
+      prediction.transfer.messages, FormatBytes(prediction.tables.bytes),
+      FormatBytes(prediction.tables.message_bytes), prediction.tables.messages,
+      prediction.most_patches_per_rank,
       static_cast<double>(prediction.patches) / static_cast<double>(prediction.ranks), "phase", "seconds",
       "cores", "memory", "network", "file system", "limited by");
   for (std::size_t p = 0; p < model::kPhases; ++p) {

@@ -10,9 +10,6 @@
 namespace quarry::model {
 namespace {
 
-/// Bytes about each patch that every rank gathers before the assignment.
-constexpr double kSharedBytesPerPatch = 40;
-
 int RanksPerNode(const Machine& machine, int ranks) {
   if (machine.ranks_per_node < 1) return ranks;
   return static_cast<int>(std::min(machine.ranks_per_node, static_cast<double>(ranks)));
@@ -61,6 +58,10 @@ class Calculation {
   double Threads() const {
     const double share = std::max(1.0, std::floor(machine_.cores_per_node / ranks_per_node_));
     return machine_.cores_per_rank > 0 ? std::min(share, machine_.cores_per_rank) : share;
+  }
+
+  distribution::CurvePieces Pieces() const {
+    return {static_cast<std::uint64_t>(grid_.patch_count()), static_cast<int>(ranks_)};
   }
 
   double Latency() const { return prediction_.nodes > 1 ? machine_.network_latency_s : 0; }
@@ -139,6 +140,12 @@ class Calculation {
     }
     prediction_.transfer =
         TransferTraffic(morton_order_, sizes_, placement_, assignment, prediction_.ranks, ranks_per_node_);
+    std::vector<int> encoders;
+    encoders.reserve(morton_order_.size());
+    for (const std::int64_t patch : morton_order_)
+      encoders.push_back(placement_[static_cast<std::size_t>(patch)]);
+    tables_ = CountTables({encoders, sizes_}, Pieces(), files, workload_.aggregation, prediction_.ranks);
+    prediction_.tables = MostOf(tables_);
   }
 
   /// Ranks keep their patches, or give all of them to the first rank of their group.
@@ -240,15 +247,46 @@ class Calculation {
         std::max(CoreSeconds(machine_, work, Threads()), largest_patch) + CollectiveSeconds();
   }
 
-  /// Every rank gathers all sizes and cuts the whole curve.
   void Assign() {
     if (workload_.pipeline != Pipeline::kAggregated) return;
-    const double cutting = machine_.assign_s_per_patch * static_cast<double>(grid_.patch_count());
+    if (machine_.gathered_bytes_per_patch > 0) {
+      AssignEverywhere();
+    } else {
+      AssignInPieces();
+    }
+  }
+
+  /// Every rank gathers all sizes and cuts the whole curve.
+  void AssignEverywhere() {
+    const auto patches = static_cast<double>(grid_.patch_count());
+    const std::vector<double> cutting(ranks_, machine_.assign_s_per_patch * patches);
     PhaseSeconds& seconds = At(Phase::kAssign);
-    seconds.cores = CoreSeconds(machine_, std::vector<double>(ranks_, cutting), 1) + 2 * CollectiveSeconds();
+    seconds.cores = CoreSeconds(machine_, cutting, 1) + 2 * CollectiveSeconds();
     if (prediction_.nodes > 1) {
-      seconds.network = kSharedBytesPerPatch * static_cast<double>(grid_.patch_count()) /
-                        machine_.network_bandwidth_bytes_per_s;
+      seconds.network = machine_.gathered_bytes_per_patch * patches / machine_.network_bandwidth_bytes_per_s;
+    }
+  }
+
+  /// Ranks with pieces of the curve get the sizes there and cut it, one after the other; numbers about
+  /// patches go to the ranks that need them.
+  void AssignInPieces() {
+    const distribution::CurvePieces pieces = Pieces();
+    std::vector<double> work(ranks_, 0);
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      work[rank] = static_cast<double>(tables_[rank].messages) * machine_.message_overhead_s;
+    for (std::size_t p = 0; p < pieces.count(); ++p) {
+      const auto patches = static_cast<double>(pieces.begin(p + 1) - pieces.begin(p));
+      work[static_cast<std::size_t>(pieces.RankOf(p))] += machine_.assign_s_per_patch * patches;
+    }
+    PhaseSeconds& seconds = At(Phase::kAssign);
+    // A search of the bound, and two passes more.
+    constexpr double kPasses = 8;
+    seconds.cores =
+        CoreSeconds(machine_, work, 1) + kPasses * CollectiveSeconds() +
+        kPasses * static_cast<double>(pieces.count() - 1) * (Latency() + machine_.message_overhead_s);
+    if (prediction_.nodes > 1) {
+      seconds.network =
+          static_cast<double>(prediction_.tables.message_bytes) / machine_.network_bandwidth_bytes_per_s;
     }
   }
 
@@ -276,6 +314,7 @@ class Calculation {
   distribution::Placement placement_;
   std::vector<std::int64_t> morton_order_;
   std::vector<std::uint64_t> sizes_;  // in Morton order
+  std::vector<RankTables> tables_;
   WrittenFiles files_;
   std::size_t most_parts_ = 0;  ///< patches of the aggregator with the most
 };

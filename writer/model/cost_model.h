@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "writer/model/machine.h"
+#include "writer/model/rank_tables.h"
 #include "writer/model/traffic.h"
 
 namespace quarry::model {
@@ -63,6 +64,7 @@ struct Prediction {
   std::uint64_t largest_file = 0;
   Traffic exchange;
   Traffic transfer;
+  RankTables tables;  ///< by each number, the most of a rank
 
   const PhaseSeconds& of(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
   double total_seconds() const;

@@ -37,6 +37,7 @@ constexpr std::array kConstants = {
     MachineConstant{"compression_ratio", &Machine::compression_ratio, false},
     MachineConstant{"place_s_per_patch", &Machine::place_s_per_patch, true},
     MachineConstant{"assign_s_per_patch", &Machine::assign_s_per_patch, true},
+    MachineConstant{"gathered_bytes_per_patch", &Machine::gathered_bytes_per_patch, true},
     MachineConstant{"startup_s", &Machine::startup_s, true},
     MachineConstant{"startup_s_per_rank", &Machine::startup_s_per_rank, true},
 };

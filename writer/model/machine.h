@@ -42,11 +42,13 @@ struct Machine {
   double part_s = 0;              ///< cost of an aggregator, for each patch that it receives
   double publish_s = 10e-3;       ///< for each step: manifests, syncs of folders, renames
 
-  double encode_s_per_byte = 8e-9;  ///< one core, all others busy; bytes of samples
-  double compression_ratio = 4;     ///< bytes of samples over bytes of payload
-  double place_s_per_patch =
-      100e-9;  ///< one core: sharers, placement, Morton order; every rank does all of it
-  double assign_s_per_patch = 20e-9;  ///< one core: cutting the Morton order into files; likewise
+  double encode_s_per_byte = 8e-9;    ///< one core, all others busy; bytes of samples
+  double compression_ratio = 4;       ///< bytes of samples over bytes of payload
+  double place_s_per_patch = 100e-9;  ///< one core: sharers and placement; every rank does all of it
+  double assign_s_per_patch = 20e-9;  ///< one core: cutting a piece of the Morton order into files
+  /// Sent about each patch to every rank, which then cuts the whole order, as in the paper; 0: in pieces, as
+  /// the writer does.
+  double gathered_bytes_per_patch = 0;
 
   double startup_s = 5e-3;           ///< once: options, opening input and output
   double startup_s_per_rank = 1e-4;  ///< and for each rank on a node

@@ -260,6 +260,26 @@ TEST(Predict, WritesByTheOtherPipelines) {
   EXPECT_DOUBLE_EQ(collective.of(Phase::kWrite).file_system, 0.25 + 2);
 }
 
+// 8 patches on 2 ranks of a node each.
+TEST(Predict, AssignsInPiecesOrEverywhere) {
+  Machine machine = FreeMachine();
+  machine.ranks_per_node = 1;
+  machine.assign_s_per_patch = 1;
+  machine.network_bandwidth_bytes_per_s = 8;
+  Workload workload = MakeWorkload({16, 16, 16}, {8, 8, 8}, {1, 1, 2});
+  workload.files = 2;
+
+  const Prediction pieces = Predict(machine, workload);
+  machine.gathered_bytes_per_patch = 40;
+  const Prediction everywhere = Predict(machine, workload);
+
+  // One piece, of 8 patches at a second each.
+  EXPECT_DOUBLE_EQ(pieces.of(Phase::kAssign).cores, 8);
+  EXPECT_DOUBLE_EQ(pieces.of(Phase::kAssign).network, static_cast<double>(pieces.tables.message_bytes) / 8);
+  EXPECT_DOUBLE_EQ(everywhere.of(Phase::kAssign).cores, 8);
+  EXPECT_DOUBLE_EQ(everywhere.of(Phase::kAssign).network, 40);
+}
+
 TEST(Predict, SpreadsThePayloadByWeights) {
   Workload workload = MakeWorkload({16, 8, 8}, {8, 8, 8}, {2, 1, 1});
   workload.patch_weights = {300, 100};
