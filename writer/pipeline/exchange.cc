@@ -120,7 +120,10 @@ Status PatchGathering::Exchange(MPI_Comm comm, redistribute::Redistribution* red
     redistribute::Schedules::Use(TakeMessages(), redistribution);
     return Status::Ok();
   }));
-  QUARRY_RETURN_IF_ERROR(redistribution->Exchange(sent, received));
+  const Status exchanged = redistribution->Exchange(sent, received);
+  // Many small parts have as many datatypes: these do not wait for the next chunk.
+  redistribute::Schedules::Use({}, redistribution);
+  QUARRY_RETURN_IF_ERROR(exchanged);
   for (Target& target : targets_) {
     if (target.shared) owner_.take(std::move(target.patch));
   }

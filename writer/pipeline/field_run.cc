@@ -123,6 +123,7 @@ Status DatasetWriter::FieldRun::Encode(const std::string& source_name) {
   QUARRY_RETURN_IF_ERROR(AgreeOnStatus(w_.comm_, threads_->Drain()));
   threads_.reset();
   progress_.reset();
+  redistribution_.reset();
   own_.Sort();
   return Status::Ok();
 }

@@ -226,6 +226,8 @@ struct Redistribution::State {
 
 void Redistribution::State::SetSchedule(RankSchedule new_schedule, std::int64_t messages) {
   bound = false;
+  send_types.clear();
+  receive_types.clear();
   schedule = std::move(new_schedule);
   method = description.method;
   if (method == Method::kAutomatic) {
