@@ -85,7 +85,7 @@ class ReportingBlockSink final : public BlockSink {
   BlockSink* const sink_;
   RequestControl* const control_;
   PlaceOfRun place_;
-  std::optional<SampleArray> array_;  ///< of the level
+  std::optional<SampleArray> array_;  ///< array of the level
 };
 
 class ReportingPayloadSink final : public PayloadSink {

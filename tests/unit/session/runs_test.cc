@@ -178,7 +178,7 @@ TEST_P(RunsTest, AnswersAreThoseOfOneRun) {
   }
 }
 
-/// Of an array, a level is whole or not there.
+/// A level in an array is whole or not there: its answer goes on at a level alone.
 TEST_P(RunsTest, AnAnswerGoesOnAtEveryPatch) {
   if (GetParam().taking == Recorder::Taking::kArrays) return;
   const query::ReadRequest question{.field = "pressure", .target = query::AtLevel{1}, .first_level = 3};
