@@ -238,8 +238,8 @@ struct LayerRecord {
   std::vector<LevelRecord> levels;  ///< finest first; bytes of this layer alone
 };
 
-/// One field at one step. Tolerance, errors and levels are those of the last layer.
-struct FieldStepDescription {
+/// One field at one step, without its files. Tolerance, errors and levels are those of the last layer.
+struct FieldRecord {
   std::string name;
   std::string source;    ///< name of the source input
   double tolerance = 0;  ///< largest absolute error promised for level 0, [unit of the field]
@@ -251,10 +251,8 @@ struct FieldStepDescription {
   std::uint64_t raw_bytes = 0;
   std::uint64_t stored_bytes = 0;  ///< bytes of all subfiles, without those of the mask
   std::uint64_t patches = 0;
-  std::uint64_t valid = 0;          ///< samples that are not missing
-  std::vector<LevelRecord> levels;  ///< finest first
-  std::vector<SubfileDescription> subfiles;
-  std::optional<MaskDescription> mask;    ///< if any sample is missing
+  std::uint64_t valid = 0;                ///< samples that are not missing
+  std::vector<LevelRecord> levels;        ///< finest first
   std::vector<LayerRecord> rougher;       ///< the layers before the last, the roughest first
   std::vector<std::uint64_t> references;  ///< the steps to whose mean patches may refer, at most two
 
@@ -267,6 +265,12 @@ struct FieldStepDescription {
     const auto k = static_cast<std::size_t>(layer);
     return k < rougher.size() ? rougher[k].tolerance : tolerance;
   }
+};
+
+/// One field at one step, with its files.
+struct FieldStepDescription : FieldRecord {
+  std::vector<SubfileDescription> subfiles;
+  std::optional<MaskDescription> mask;  ///< if any sample is missing
 
   /// Name of the mask; 0 without one.
   std::uint64_t mask_name() const { return mask ? mask->name : 0; }
@@ -280,5 +284,29 @@ struct StepDescription {
 
   const FieldStepDescription* FindField(const std::string& name) const;
 };
+
+/// A mask without its files.
+struct MaskSummary {
+  std::uint64_t name = 0;
+  std::uint64_t bytes = 0;  ///< of its subfiles
+
+  friend bool operator==(const MaskSummary&, const MaskSummary&) = default;
+};
+
+/// One field at one step, in a list of many steps.
+struct FieldSummary : FieldRecord {
+  std::optional<MaskSummary> mask;  ///< if any sample is missing
+};
+
+/// step.json without files: what lists of steps have, and the catalogue of a dataset.
+struct StepSummary {
+  std::uint64_t step = 0;
+  std::optional<double> time;  ///< in the unit of the dataset
+  std::vector<FieldSummary> fields;
+
+  const FieldSummary* FindField(const std::string& name) const;
+};
+
+StepSummary SummaryOf(const StepDescription& step);
 
 }  // namespace quarry

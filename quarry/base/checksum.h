@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "quarry/base/endian.h"
+#include "quarry/base/status.h"
 
 struct XXH3_state_s;
 
@@ -16,6 +18,8 @@ std::uint64_t Checksum(ByteSpan bytes);
 
 /// Sixteen lower-case hexadecimal digits, most significant first.
 std::string ChecksumText(std::uint64_t checksum);
+/// @errors kDataLoss: it is no such text
+Result<std::uint64_t> ParseChecksum(std::string_view text);
 
 /// Checksum of data that arrives in pieces; the result equals Checksum() of the whole. One caller at a time.
 class StreamingChecksum {

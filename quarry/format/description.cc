@@ -28,6 +28,22 @@ const FieldStepDescription* StepDescription::FindField(const std::string& name) 
   return nullptr;
 }
 
+const FieldSummary* StepSummary::FindField(const std::string& name) const {
+  const auto found = std::ranges::find(fields, name, &FieldSummary::name);
+  return found != fields.end() ? &*found : nullptr;
+}
+
+StepSummary SummaryOf(const StepDescription& step) {
+  StepSummary summary{step.step, step.time, {}};
+  summary.fields.reserve(step.fields.size());
+  for (const FieldStepDescription& field : step.fields) {
+    FieldSummary& added = summary.fields.emplace_back();
+    static_cast<FieldRecord&>(added) = field;
+    if (field.mask) added.mask = {field.mask->name, field.mask->bytes()};
+  }
+  return summary;
+}
+
 int ShownLayer(const FieldDescription& field, std::optional<int> layer) {
   const int last = field.layers() - 1;
   return std::min(layer.value_or(last), last);

@@ -88,15 +88,26 @@ Status CheckLevels(const std::vector<LevelRecord>& levels, const std::string& fi
                          expected);
 }
 
-/// A field of a step has the layers that were declared, the levels of its grid, and all its patches.
-Status CheckRecords(const FieldStepDescription& field, const FieldDescription& declared,
-                    const GridDescription& grid) {
+/// A field of a step has the layers that were declared and the levels of its grid; without a mask every sample
+/// is valid, with one at least one is missing.
+template <typename Field>
+Status CheckRecord(const Field& field, const FieldDescription& declared, const GridDescription& grid) {
   if (field.rougher.size() != declared.rougher.size())
     return InvalidArgument("field \"{}\" has records of {} layers instead of {}", field.name,
                            field.rougher.size() + 1, declared.layers());
   QUARRY_RETURN_IF_ERROR(CheckLevels(field.levels, field.name, grid.levels));
   for (const LayerRecord& layer : field.rougher)
     QUARRY_RETURN_IF_ERROR(CheckLevels(layer.levels, field.name, grid.levels));
+  if (field.valid <= grid.samples() && (field.valid == grid.samples()) != field.mask.has_value())
+    return Status::Ok();
+  return InvalidArgument("field \"{}\" has {} valid samples of {} and {} mask", field.name, field.valid,
+                         grid.samples(), field.mask ? "a" : "no");
+}
+
+Status CheckFiles(const FieldSummary& /*field*/, const GridDescription& /*grid*/) { return Status::Ok(); }
+
+/// The files have all patches of the field.
+Status CheckFiles(const FieldStepDescription& field, const GridDescription& grid) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid patches, PatchesOf(grid));
   QUARRY_RETURN_IF_ERROR(CheckSubfiles(field.subfiles, patches, fmt::format("field \"{}\"", field.name)));
   if (!field.mask) return Status::Ok();
@@ -292,17 +303,32 @@ Status CheckDataset(const DatasetDescription& dataset) {
   return CheckTexts(dataset);
 }
 
-Status CheckStep(const StepDescription& step, const DatasetDescription& dataset) {
+namespace {
+
+template <typename Step>
+Status CheckEachField(const Step& step, const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckTime(step.time).Annotate(fmt::format("step {}", step.step)));
   QUARRY_RETURN_IF_ERROR(CheckNames(step.fields));
   std::map<std::string_view, const FieldDescription*> known;
   for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
-  for (const FieldStepDescription& field : step.fields) {
+  for (const auto& field : step.fields) {
     const auto declared = known.find(field.name);
-    if (declared != known.end())
-      QUARRY_RETURN_IF_ERROR(CheckRecords(field, *declared->second, dataset.GridOf(*declared->second)));
+    if (declared == known.end()) continue;
+    const GridDescription& grid = dataset.GridOf(*declared->second);
+    QUARRY_RETURN_IF_ERROR(CheckRecord(field, *declared->second, grid));
+    QUARRY_RETURN_IF_ERROR(CheckFiles(field, grid));
   }
   return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckStep(const StepDescription& step, const DatasetDescription& dataset) {
+  return CheckEachField(step, dataset);
+}
+
+Status CheckStep(const StepSummary& step, const DatasetDescription& dataset) {
+  return CheckEachField(step, dataset);
 }
 
 }  // namespace quarry::format

@@ -34,10 +34,12 @@ Status CheckDataset(const DatasetDescription& dataset);
 Status CheckTexts(const DatasetDescription& dataset);
 
 /// Checks a step of a dataset: a finite time, if any, no field twice, the numbers of levels and layers of
-/// dataset.json, and subfiles that hold every patch once. A field that `dataset` lacks is newer than it: it
-/// cannot be queried, and its layers and grid are unknown.
+/// dataset.json, a mask if and only if a sample is missing, and subfiles that hold every patch once. A field
+/// that `dataset` lacks is newer than it: it cannot be queried, and its layers and grid are unknown.
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields of both
 Status CheckStep(const StepDescription& step, const DatasetDescription& dataset);
+/// The same without files.
+Status CheckStep(const StepSummary& step, const DatasetDescription& dataset);
 
 }  // namespace quarry::format

@@ -25,11 +25,11 @@ constexpr std::size_t kChecksumDigits = 16;
 constexpr const char* kTypePrefix = "type.googleapis.com";
 
 /// Position of the sixteen digits of the file's own checksum; npos when they are absent.
-std::size_t ChecksumPosition(const std::string& text) {
+std::size_t ChecksumPosition(std::string_view text) {
   const std::size_t key = text.rfind(kChecksumKey);
-  if (key == std::string::npos) return std::string::npos;
+  if (key == std::string_view::npos) return std::string_view::npos;
   const std::size_t digits = key + kChecksumKey.size();
-  return digits + kChecksumDigits <= text.size() ? digits : std::string::npos;
+  return digits + kChecksumDigits <= text.size() ? digits : std::string_view::npos;
 }
 
 std::uint64_t TextChecksum(const std::string& text) { return Checksum(std::as_bytes(std::span(text))); }
@@ -200,6 +200,13 @@ Result<StepDescription> DecodeStepManifest(const std::string& text, const Datase
   pb::StepManifest manifest;
   QUARRY_RETURN_IF_ERROR(Parse(checked, {}, &manifest));
   return FromProto(manifest, dataset);
+}
+
+std::optional<std::uint64_t> StoredChecksum(std::string_view text) {
+  const std::size_t position = ChecksumPosition(text);
+  if (position == std::string_view::npos) return std::nullopt;
+  const Result<std::uint64_t> stored = ParseChecksum(text.substr(position, kChecksumDigits));
+  return stored.ok() ? std::optional(*stored) : std::nullopt;
 }
 
 Status CheckFieldName(const std::string& name) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "quarry/description.h"
 
@@ -24,6 +25,12 @@ std::string EncodeManifest(const StepDescription& step);
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const Cancelled& cancelled = {});
 /// @param dataset  to which the step belongs, see CheckStep
 Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset);
+
+/// The checksum at the end of a dataset.json or step.json, as it stands there; nothing where there is none.
+/// @param text  the file, or its last kChecksumTail bytes
+std::optional<std::uint64_t> StoredChecksum(std::string_view text);
+/// [bytes] The checksum is within so many from the end.
+inline constexpr std::uint64_t kChecksumTail = 64;
 
 /// Largest dataset.json or step.json that is read.
 inline constexpr std::uint64_t kManifestLimit = std::uint64_t{256} << 20;

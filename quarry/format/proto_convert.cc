@@ -1,7 +1,6 @@
 #include "quarry/format/proto_convert.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -23,14 +22,6 @@ Status CheckVersion(std::uint32_t version) {
   if (version > 0 && version <= kManifestVersion) return Status::Ok();
   return DataLoss("format version {} is not known, this program reads up to {}; use a newer Quarry", version,
                   kManifestVersion);
-}
-
-Result<std::uint64_t> ParseChecksum(const std::string& text) {
-  std::uint64_t value = 0;
-  if (text.size() != 16) return DataLoss("checksum \"{}\" does not have sixteen digits", text);
-  std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (ChecksumText(value) != text) return DataLoss("checksum \"{}\" is not hexadecimal", text);
-  return value;
 }
 
 /// Sets the bound of a message.
@@ -202,7 +193,7 @@ std::vector<LevelRecord> LevelsFromProto(const List& records, std::uint32_t vers
   return levels;
 }
 
-pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
+pb::FieldStep RecordToProto(const FieldRecord& field) {
   pb::FieldStep out;
   out.set_name(field.name);
   out.set_source(field.source);
@@ -222,17 +213,40 @@ pb::FieldStep FieldStepToProto(const FieldStepDescription& field) {
     record->set_tolerance(layer.tolerance);
     LevelsToProto(layer.levels, record->mutable_levels());
   }
-  for (const SubfileDescription& subfile : field.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
-  if (field.mask) *out.mutable_mask() = MaskToProto(*field.mask);
   for (const std::uint64_t step : field.references) out.add_references(step);
   return out;
 }
 
+pb::FieldStep ToProto(const FieldStepDescription& field) {
+  pb::FieldStep out = RecordToProto(field);
+  for (const SubfileDescription& subfile : field.subfiles) *out.add_subfiles() = SubfileToProto(subfile);
+  if (field.mask) *out.mutable_mask() = MaskToProto(*field.mask);
+  return out;
+}
+
+pb::FieldStep ToProto(const FieldSummary& field) {
+  pb::FieldStep out = RecordToProto(field);
+  if (!field.mask) return out;
+  out.mutable_mask()->set_name(MaskText(field.mask->name));
+  out.mutable_mask()->set_bytes(field.mask->bytes);
+  return out;
+}
+
+/// step.json, or the same without files.
+template <typename Step>
+pb::StepManifest StepToProto(const Step& step) {
+  pb::StepManifest out;
+  out.set_format_version(kManifestVersion);
+  out.set_step(step.step);
+  if (step.time) out.set_time(*step.time);
+  for (const auto& field : step.fields) *out.add_fields() = ToProto(field);
+  return out;
+}
+
 /// @param declared  null: dataset.json does not know the field, nor its grid
-Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std::uint32_t version,
-                                                const DatasetDescription& dataset,
-                                                const FieldDescription* declared) {
-  FieldStepDescription out;
+Result<FieldRecord> RecordFromProto(const pb::FieldStep& field, std::uint32_t version,
+                                    const DatasetDescription& dataset, const FieldDescription* declared) {
+  FieldRecord out;
   out.name = field.name();
   QUARRY_RETURN_IF_ERROR(Damaged(CheckFieldName(out.name)));
   out.source = field.source();
@@ -250,20 +264,46 @@ Result<FieldStepDescription> FieldStepFromProto(const pb::FieldStep& field, std:
   out.levels = LevelsFromProto(field.levels(), version);
   for (const pb::LayerRecord& layer : field.rougher())
     out.rougher.push_back({layer.tolerance(), LevelsFromProto(layer.levels(), version)});
-  QUARRY_ASSIGN_OR_RETURN(out.subfiles,
-                          SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out.name)));
-  if (field.has_mask()) {
-    QUARRY_ASSIGN_OR_RETURN(out.mask, MaskFromProto(field.mask()));
-    if (declared != nullptr) out.mask->grid = declared->grid;
-  }
   out.references.assign(field.references().begin(), field.references().end());
   if (out.references.size() > 2)
     return DataLoss("field \"{}\" refers to {} steps; the maximum is 2", out.name, out.references.size());
-  if (declared == nullptr) return out;
-  // Without a mask every sample is valid; with one, at least one is missing.
-  if (out.valid > samples || (out.valid == samples) == out.mask.has_value())
-    return DataLoss("field \"{}\" has {} valid samples of {} and {} mask", out.name, out.valid, samples,
-                    out.mask ? "a" : "no");
+  return out;
+}
+
+Status FilesFromProto(const pb::FieldStep& field, const FieldDescription* declared, FieldStepDescription* out) {
+  QUARRY_ASSIGN_OR_RETURN(out->subfiles,
+                          SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out->name)));
+  if (!field.has_mask()) return Status::Ok();
+  QUARRY_ASSIGN_OR_RETURN(out->mask, MaskFromProto(field.mask()));
+  if (declared != nullptr) out->mask->grid = declared->grid;
+  return Status::Ok();
+}
+
+Status FilesFromProto(const pb::FieldStep& field, const FieldDescription* /*declared*/, FieldSummary* out) {
+  if (!field.has_mask()) return Status::Ok();
+  out->mask.emplace();
+  QUARRY_ASSIGN_OR_RETURN(out->mask->name, ParseChecksum(field.mask().name()));
+  out->mask->bytes = field.mask().bytes();
+  return Status::Ok();
+}
+
+template <typename Step>
+Result<Step> StepFromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
+  QUARRY_RETURN_IF_ERROR(CheckVersion(manifest.format_version()));
+  Step out;
+  out.step = manifest.step();
+  if (manifest.has_time()) out.time = manifest.time();
+  std::map<std::string_view, const FieldDescription*> known;
+  for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
+  for (const pb::FieldStep& field : manifest.fields()) {
+    const auto found = known.find(field.name());
+    const FieldDescription* const declared = found != known.end() ? found->second : nullptr;
+    auto& added = out.fields.emplace_back();
+    QUARRY_ASSIGN_OR_RETURN(static_cast<FieldRecord&>(added),
+                            RecordFromProto(field, manifest.format_version(), dataset, declared));
+    QUARRY_RETURN_IF_ERROR(FilesFromProto(field, declared, &added));
+  }
+  QUARRY_RETURN_IF_ERROR(Damaged(CheckStep(out, dataset)));
   return out;
 }
 
@@ -340,30 +380,15 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   return out;
 }
 
-pb::StepManifest ToProto(const StepDescription& step) {
-  pb::StepManifest out;
-  out.set_format_version(kManifestVersion);
-  out.set_step(step.step);
-  if (step.time) out.set_time(*step.time);
-  for (const FieldStepDescription& field : step.fields) *out.add_fields() = FieldStepToProto(field);
-  return out;
-}
+pb::StepManifest ToProto(const StepDescription& step) { return StepToProto(step); }
+pb::StepManifest ToProto(const StepSummary& step) { return StepToProto(step); }
 
 Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
-  QUARRY_RETURN_IF_ERROR(CheckVersion(manifest.format_version()));
-  StepDescription out;
-  out.step = manifest.step();
-  if (manifest.has_time()) out.time = manifest.time();
-  std::map<std::string_view, const FieldDescription*> known;
-  for (const FieldDescription& field : dataset.fields) known.emplace(field.name, &field);
-  for (const pb::FieldStep& field : manifest.fields()) {
-    const auto declared = known.find(field.name());
-    QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(),
-                            FieldStepFromProto(field, manifest.format_version(), dataset,
-                                               declared != known.end() ? declared->second : nullptr));
-  }
-  QUARRY_RETURN_IF_ERROR(Damaged(CheckStep(out, dataset)));
-  return out;
+  return StepFromProto<StepDescription>(manifest, dataset);
+}
+
+Result<StepSummary> SummaryFromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
+  return StepFromProto<StepSummary>(manifest, dataset);
 }
 
 }  // namespace quarry::format

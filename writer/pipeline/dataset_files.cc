@@ -1,6 +1,7 @@
 #include "writer/pipeline/dataset_files.h"
 
 #include "quarry/base/file.h"
+#include "quarry/format/catalogue.h"
 #include "quarry/format/manifest.h"
 #include "quarry/storage/location.h"
 
@@ -8,10 +9,21 @@ namespace quarry::writer {
 
 namespace fs = std::filesystem;
 
-Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset, std::string* text) {
   const fs::path manifest = folder / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  return format::DecodeStepManifest(text, dataset).Annotate(fmt::format("\"{}\"", manifest.string()));
+  QUARRY_ASSIGN_OR_RETURN(*text, ReadTextFile(manifest, format::kManifestLimit));
+  return format::DecodeStepManifest(*text, dataset).Annotate(fmt::format("\"{}\"", manifest.string()));
+}
+
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+  std::string text;
+  return ReadStep(folder, dataset, &text);
+}
+
+Result<format::StepRecord> ReadRecord(const fs::path& folder, const DatasetDescription& dataset) {
+  std::string text;
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription step, ReadStep(folder, dataset, &text));
+  return format::RecordOf(step, text);
 }
 
 Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {
@@ -24,10 +36,7 @@ Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {
 }
 
 Status ReplaceDescription(const fs::path& dataset, const DatasetDescription& description) {
-  const std::string text = format::EncodeManifest(description);
-  if (text.size() > format::kManifestLimit)
-    return InvalidArgument("dataset.json would have {} bytes; readers accept at most {}", text.size(),
-                           format::kManifestLimit);
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(description, "dataset.json"));
   const fs::path temporary = dataset / "steps" / fmt::format("{}dataset.json", kStagingPrefix);
   return ReplaceFile(dataset / "dataset.json", std::as_bytes(std::span(text)), temporary);
 }
@@ -43,8 +52,9 @@ Status RemoveEntries(const fs::path& folder, const std::function<bool(const std:
 }
 
 Status RemoveStaged(const fs::path& dataset) {
-  QUARRY_RETURN_IF_ERROR(RemoveEntries(
-      dataset / "steps", [](const std::string& name) { return name.starts_with(kStagingPrefix); }));
+  QUARRY_RETURN_IF_ERROR(RemoveEntries(dataset / "steps", [](const std::string& name) {
+    return name.starts_with(kStagingPrefix) && name != format::kCurrentFile;
+  }));
   QUARRY_RETURN_IF_ERROR(
       RemoveEntries(dataset / "masks", [](const std::string& name) { return name.starts_with("."); }));
   std::error_code ignored;

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "quarry/description.h"
+#include "quarry/format/manifest.h"
+#include "quarry/format/step_records.h"
 
 /// The files of a dataset on a disk, for writers. docs/format.md, "Publishing", is the protocol.
 namespace quarry::writer {
@@ -18,6 +20,12 @@ inline constexpr std::string_view kStagingPrefix = ".partial-";
 /// step.json of a step. @param folder  of the step
 /// @errors kNotFound, kDataLoss
 Result<StepDescription> ReadStep(const std::filesystem::path& folder, const DatasetDescription& dataset);
+/// The same with the text of the file.
+Result<StepDescription> ReadStep(const std::filesystem::path& folder, const DatasetDescription& dataset,
+                                 std::string* text);
+
+/// step.json of a step as the catalogue has it. @errors as ReadStep
+Result<format::StepRecord> ReadRecord(const std::filesystem::path& folder, const DatasetDescription& dataset);
 
 /// Numbers of all published steps. @errors kInternal
 Result<std::set<std::uint64_t>> ListSteps(const std::filesystem::path& dataset);
@@ -28,6 +36,16 @@ Status ReplaceDescription(const std::filesystem::path& dataset, const DatasetDes
 /// Removes the entries of a folder that are chosen by their names. A folder that is not there has none.
 Status RemoveEntries(const std::filesystem::path& folder,
                      const std::function<bool(const std::string&)>& is_stale);
+
+/// The text of a manifest to be written.
+/// @errors kInvalidArgument: readers would refuse it as too large
+template <typename Description>
+Result<std::string> ManifestText(const Description& description, std::string_view name) {
+  std::string text = format::EncodeManifest(description);
+  if (text.size() <= format::kManifestLimit) return text;
+  return InvalidArgument("{} would have {} bytes; readers accept at most {}", name, text.size(),
+                         format::kManifestLimit);
+}
 
 /// Removes steps and masks that are not published.
 Status RemoveStaged(const std::filesystem::path& dataset);

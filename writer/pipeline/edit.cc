@@ -14,6 +14,7 @@
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/storage/location.h"
+#include "writer/pipeline/catalogue_writer.h"
 #include "writer/pipeline/dataset_files.h"
 #include "writer/pipeline/publish.h"
 
@@ -151,12 +152,15 @@ class Removing {
     QUARRY_RETURN_IF_ERROR(CheckNeeded());
     QUARRY_RETURN_IF_ERROR(ShortenDescription());
     CountBytes();
+    QUARRY_RETURN_IF_ERROR(CatalogueWriter::DoubtAll(path_));
     // Removed steps first disappear for readers, then from the disk.
     QUARRY_RETURN_IF_ERROR(HideSteps());
     QUARRY_RETURN_IF_ERROR(ShortenSteps());
     // After the steps: a field that no step has is harmless, and a later call can remove it.
     if (!fields_.empty()) QUARRY_RETURN_IF_ERROR(ReplaceDescription(path_, locked_.dataset));
     QUARRY_RETURN_IF_ERROR(RemoveFolders());
+    const Status remade = RemakeCatalogue();
+    (void)remade;  // what was to be removed is; readers look at each step.json
     steps_.insert(gone_.begin(), gone_.end());
     report_.steps.assign(steps_.begin(), steps_.end());
     return std::move(report_);
@@ -166,7 +170,11 @@ class Removing {
   Status ReadSteps() {
     QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> numbers, ListSteps(path_));
     for (const std::uint64_t number : numbers) {
-      QUARRY_ASSIGN_OR_RETURN(all_[number], ReadStep(path_ / format::StepFolder(number), locked_.dataset));
+      std::string text;
+      QUARRY_ASSIGN_OR_RETURN(StepDescription step,
+                              ReadStep(path_ / format::StepFolder(number), locked_.dataset, &text));
+      records_[number] = format::RecordOf(step, text);
+      all_[number] = std::move(step);
     }
     return Status::Ok();
   }
@@ -257,18 +265,29 @@ class Removing {
     return SyncDirectory(path_ / "steps");
   }
 
-  Status ShortenSteps() const {
+  Status ShortenSteps() {
     const fs::path temporary = path_ / "steps" / fmt::format("{}step.json", kStagingPrefix);
     for (const auto& [number, step] : all_) {
       if (steps_.contains(number)) continue;
       StepDescription shorter = step;
       if (std::erase_if(shorter.fields, [&](const auto& field) { return fields_.contains(field.name); }) == 0)
         continue;
-      const std::string text = format::EncodeManifest(shorter);
+      QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(shorter, "step.json"));
+      records_[number] = format::RecordOf(shorter, text);
       QUARRY_RETURN_IF_ERROR(ReplaceFile(path_ / format::StepFolder(number) / "step.json",
                                          std::as_bytes(std::span(text)), temporary));
     }
     return Status::Ok();
+  }
+
+  Status RemakeCatalogue() {
+    for (const std::uint64_t step : steps_) records_.erase(step);
+    CatalogueWriter catalogue = CatalogueWriter::Found(path_);
+    auto next = records_.begin();
+    return catalogue.Remake([&]() -> Result<std::optional<format::StepRecord>> {
+      if (next == records_.end()) return std::optional<format::StepRecord>();
+      return std::optional(std::move((next++)->second));
+    });
   }
 
   /// In memory alone. The fields that stay keep their numbers.
@@ -298,7 +317,8 @@ class Removing {
   std::set<std::uint64_t> gone_;  ///< subset of `steps_` that an interrupted removal has hidden
   const std::set<std::string> fields_;
   Steps all_;
-  std::set<std::uint64_t> masks_;  ///< that stay
+  std::map<std::uint64_t, format::StepRecord> records_;  ///< as they will be
+  std::set<std::uint64_t> masks_;                        ///< that stay
   RemovalReport report_;
 };
 

@@ -125,6 +125,7 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_
   Publisher publisher(std::move(dataset), std::move(lock));
   QUARRY_ASSIGN_OR_RETURN(publisher.existing_, ReadDescription(publisher.dataset_));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(publisher.dataset_));
+  publisher.catalogue_ = CatalogueWriter::Open(publisher.dataset_, *publisher.existing_);
   return publisher;
 }
 
@@ -289,45 +290,68 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   }
   std::error_code ignored;
   if (fs::exists(dataset_ / format::StepFolder(step.step), ignored)) return AddFieldsToStep(step);
-  QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", format::EncodeManifest(step)));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(step, "step.json"));
+  QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", text));
   QUARRY_RETURN_IF_ERROR(Rename(staged, dataset_ / format::StepFolder(step.step)));
-  return KeepPublished(step.step, dataset_ / "steps");
+  Status kept = KeepPublished(step.step, dataset_ / "steps");
+  Catalogue(step, text, true);
+  return kept;
+}
+
+/// The step is published: without its record, readers look at its step.json.
+void Publisher::Catalogue(const StepDescription& step, const std::string& text, bool is_new) {
+  if (!catalogue_) return;
+  try {
+    const Status put = catalogue_->Put(format::RecordOf(step, text), is_new);
+    (void)put;  // the next step, the next run or "quarry upgrade" adds what is missing
+  } catch (const std::bad_alloc&) {
+    catalogue_.reset();  // it may be half changed
+  }
 }
 
 Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step) {
   const fs::path root = DatasetStaging(dataset_);
-  QUARRY_RETURN_IF_ERROR(WriteManifest(StepStaging(step.step), "step.json", format::EncodeManifest(step)));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(step, "step.json"));
+  QUARRY_ASSIGN_OR_RETURN(const std::string description, ManifestText(dataset, "dataset.json"));
+  QUARRY_RETURN_IF_ERROR(WriteManifest(StepStaging(step.step), "step.json", text));
+  CatalogueWriter catalogue(root);
+  QUARRY_RETURN_IF_ERROR(catalogue.Put(format::RecordOf(step, text), true));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(root / "steps"));
-  QUARRY_RETURN_IF_ERROR(WriteManifest(root, "dataset.json", format::EncodeManifest(dataset)));
+  QUARRY_RETURN_IF_ERROR(WriteManifest(root, "dataset.json", description));
   QUARRY_RETURN_IF_ERROR(Rename(root, dataset_));
+  catalogue.MoveTo(dataset_);
+  catalogue_ = std::move(catalogue);
   existing_ = dataset;
   return KeepPublished(step.step, dataset_.parent_path());
 }
 
 Status Publisher::AddFieldsToStep(const StepDescription& step) {
   const fs::path folder = dataset_ / format::StepFolder(step.step);
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(folder / "step.json", format::kManifestLimit));
-  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, format::DecodeStepManifest(text, *existing_));
+  QUARRY_ASSIGN_OR_RETURN(StepDescription whole, ReadStep(folder, *existing_));
   if (step.time && whole.time && *step.time != *whole.time) {
     return InvalidArgument(
         "step {} of \"{}\" has the time {}, but the new fields {}; choose another step, or leave their time "
         "out",
         step.step, dataset_.string(), *whole.time, *step.time);
   }
+  whole.fields.insert(whole.fields.end(), step.fields.begin(), step.fields.end());
+  if (step.time) whole.time = step.time;
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(whole, "step.json"));
+  QUARRY_RETURN_IF_ERROR(catalogue_ ? catalogue_->Doubt(step.step)
+                                    : CatalogueWriter(dataset_).Doubt(step.step));
   for (const FieldStepDescription& field : step.fields) {
     // A folder that step.json does not list is left over from an interrupted run.
     QUARRY_RETURN_IF_ERROR(RemoveTree(folder / field.name));
     QUARRY_RETURN_IF_ERROR(Rename(StepStaging(step.step) / field.name, folder / field.name));
-    whole.fields.push_back(field);
   }
-  if (step.time) whole.time = step.time;
   QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
   const fs::path staged = StepStaging(step.step);
-  QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", format::EncodeManifest(whole)));
+  QUARRY_RETURN_IF_ERROR(WriteManifest(staged, "step.json", text));
   QUARRY_RETURN_IF_ERROR(Rename(staged / "step.json", folder / "step.json"));
   Status kept = KeepPublished(step.step, folder);
   const Status removed = RemoveTree(staged);
   (void)removed;  // the next run removes what could not be removed now
+  if (kept.ok()) Catalogue(whole, text, false);
   return kept;
 }
 

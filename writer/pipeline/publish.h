@@ -7,6 +7,7 @@
 
 #include "quarry/base/directory_lock.h"
 #include "quarry/description.h"
+#include "writer/pipeline/catalogue_writer.h"
 
 namespace quarry::writer {
 
@@ -88,6 +89,7 @@ class Publisher {
   Status PublishMasks();
   Status WriteManifest(const std::filesystem::path& directory, const std::string& name,
                        const std::string& text) const;
+  void Catalogue(const StepDescription& step, const std::string& text, bool is_new);
   Status PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step);
   Status AddFieldsToStep(const StepDescription& step);
 
@@ -96,6 +98,7 @@ class Publisher {
   /// another process may create one of this name.
   std::optional<DirectoryLock> lock_;
   std::optional<DatasetDescription> existing_;
+  std::optional<CatalogueWriter> catalogue_;  ///< of an existing dataset
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
   std::set<std::uint64_t> staged_masks_;
 };
