@@ -165,14 +165,28 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
   const Stamp stamp = StampOfParts(slot.location, index);
   const bool same = slot.served && !slot.watch.Differs(stamp) && !slot.served->dataset->outdated();
   const bool holds = slot.watch.Holds(stamp, slot.location.storage->stamp_tick());
-  if (same && holds) return slot.served;
+  if (same && holds) {
+    LogDamage(name, &slot);
+    return slot.served;
+  }
   if (!same || !HasAllSteps(*slot.served->dataset)) {
     slot.served = nullptr;  // a dataset that cannot be opened now is no longer the earlier one
+    slot.damage_is_logged = false;
     if (!slot.pieces) slot.pieces = std::make_shared<index::PieceCopies>(options_.scratch);
     QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location, slot.pieces));
   }
+  LogDamage(name, &slot);
   slot.watch.Looked();
   return slot.served;
+}
+
+/// Damage of the catalogue of steps, once. A page may turn out to be damaged after the dataset is opened.
+void DatasetCatalog::LogDamage(const std::string& name, Slot* slot) {
+  if (slot->damage_is_logged) return;
+  const Status damage = slot->served->dataset->catalogue().damage();
+  if (damage.ok()) return;
+  slot->damage_is_logged = true;
+  spdlog::warn("dataset {}: {}; reading step.json instead; run \"quarry upgrade\"", name, damage.message());
 }
 
 /// Closes datasets that were not used for long, now and then. Requests that use one keep it open.

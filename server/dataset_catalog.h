@@ -83,6 +83,7 @@ class DatasetCatalog final : public DatasetSource {
     std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened, and when it is closed
     /// The pieces of its index, for the next opening too; null at first, and when it is closed.
     std::shared_ptr<index::PieceCopies> pieces;
+    bool damage_is_logged = false;
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
 
@@ -97,6 +98,7 @@ class DatasetCatalog final : public DatasetSource {
   void Keep(const Discovery& found);
   void CloseUnused(Slot* wanted);
   void LogLeftOut(const Discovery& found);
+  void LogDamage(const std::string& name, Slot* slot);
 
   Location IndexFolder(const std::string& name, const Location& dataset) const;
   Result<std::shared_ptr<const OpenedDataset>> Open(const std::string& name, const Location& location,

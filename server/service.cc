@@ -157,13 +157,30 @@ std::string DateText(const std::optional<double>& time, const TimeUnit& unit) {
   return time ? DateOfTime(*time, unit).value_or("") : "";
 }
 
+/// A step of a list of steps.
+Result<pb::StepManifest> StepMessage(const Dataset& dataset, std::uint64_t number, bool without_subfiles,
+                                     Catalogue::Hold* hold) {
+  if (without_subfiles) {
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, dataset.Summary(number, hold));
+    return format::ToProto(step);
+  }
+  QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(number));
+  return format::ToProto(*step);
+}
+
 /// Sends steps as messages. The time limit counts for each step: it cuts off a client that takes none, but
 /// not one that waits for the next.
 class StepMessages final : public StepSink {
  public:
+  /// @param subfiles  whether they are wanted
   StepMessages(MessageStream* stream, Call* call, Operations* operations, DatasetCatalog* catalog,
-               std::chrono::milliseconds look_every)
-      : stream_(stream), call_(call), operations_(operations), catalog_(catalog), look_every_(look_every) {}
+               std::chrono::milliseconds look_every, bool subfiles)
+      : stream_(stream),
+        call_(call),
+        operations_(operations),
+        catalog_(catalog),
+        look_every_(look_every),
+        subfiles_(subfiles) {}
 
   Status Continue() override {
     // At once, because the first step may be hours away: the client learns that the call was accepted.
@@ -188,7 +205,12 @@ class StepMessages final : public StepSink {
   Result<bool> Deliver(const std::shared_ptr<const Dataset>& dataset, Steps steps) override {
     for (const auto& step : steps) {
       pb::WatchStepsResponse message;
-      *message.mutable_step() = format::ToProto(*step);
+      if (subfiles_) {
+        QUARRY_ASSIGN_OR_RETURN(const StepDescription whole, dataset->LoadStep(step->step));
+        *message.mutable_step() = format::ToProto(whole);
+      } else {
+        *message.mutable_step() = format::ToProto(*step);
+      }
       message.set_date(DateText(step->time, dataset->description().time_unit));
       call_->StartClock();
       QUARRY_RETURN_IF_ERROR(call_->Send(stream_, {OwnBytes(message.SerializeAsString())}));
@@ -203,6 +225,7 @@ class StepMessages final : public StepSink {
   Operations* const operations_;
   DatasetCatalog* const catalog_;
   const std::chrono::milliseconds look_every_;
+  const bool subfiles_;
   bool begun_ = false;
 };
 
@@ -380,15 +403,18 @@ Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::stri
     if (request->manifest_only()) return response;
     const bool dated = HasReferenceDate(dataset.description().time_unit.units);
     std::size_t bytes = 0;
+    Catalogue::Hold hold;
     auto it = first;
     for (; it != dataset.steps().end() &&
            response.steps_size() < static_cast<int>(PageSize(request->page_size())) &&
            bytes < PageBytesFor(store_->state().total);
          ++it) {
-      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(*it));
-      *response.add_steps() = format::ToProto(*step);
-      bytes += response.steps().rbegin()->ByteSizeLong();
-      if (dated) response.add_dates(DateText(step->time, dataset.description().time_unit));
+      QUARRY_ASSIGN_OR_RETURN(pb::StepManifest step,
+                              StepMessage(dataset, *it, request->without_subfiles(), &hold));
+      bytes += step.ByteSizeLong();
+      const std::optional<double> time = step.has_time() ? std::optional(step.time()) : std::nullopt;
+      if (dated) response.add_dates(DateText(time, dataset.description().time_unit));
+      *response.add_steps() = std::move(step);
     }
     if (it != dataset.steps().end()) response.set_next_page_token(std::to_string(*(it - 1)));
     return response;
@@ -441,7 +467,7 @@ Status Service::ReadPoints(pb::ReadPointsRequest* request, Call* call, std::stri
 
 Status Service::WatchSteps(const pb::WatchStepsRequest& request, Call* call, MessageStream* stream) {
   call->StopClock();
-  StepMessages messages(stream, call, operations_, &catalog_, look_every_);
+  StepMessages messages(stream, call, operations_, &catalog_, look_every_, !request.without_subfiles());
   Status status = session_.Watch(
       request.dataset(), request.has_after() ? std::optional(request.after()) : std::nullopt, &messages);
   call->StartClock();  // for the status to be taken

@@ -210,13 +210,14 @@ class LocalDataset final : public Dataset {
     return *step;
   }
 
-  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
+  Result<std::vector<StepSummary>> Steps(const CallOptions& call) const override {
     QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
-    std::vector<StepDescription> steps;
+    std::vector<StepSummary> steps;
+    steps.reserve(dataset->steps().size());
+    quarry::Catalogue::Hold hold;
     for (const std::uint64_t number : dataset->steps()) {
       if (call.cancel.cancelled()) return Status(StatusCode::kCancelled, "the call was cancelled");
-      QUARRY_ASSIGN_OR_RETURN(const auto step, dataset->Step(number));
-      steps.push_back(*step);
+      QUARRY_ASSIGN_OR_RETURN(steps.emplace_back(), dataset->Summary(number, &hold));
     }
     return steps;
   }

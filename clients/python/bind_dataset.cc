@@ -22,22 +22,22 @@ namespace {
 
 using client::CallOptions;
 
-std::unique_ptr<Feed<StepDescription>> Watch(const Dataset& self, std::optional<std::uint64_t> after,
-                                             double patience) {
+std::unique_ptr<Feed<StepSummary>> Watch(const Dataset& self, std::optional<std::uint64_t> after,
+                                         double patience) {
   client::WatchRequest request;
   request.after = after;
   request.patience_ms = static_cast<std::int64_t>(patience * 1000);
-  return std::make_unique<Feed<StepDescription>>(
+  return std::make_unique<Feed<StepSummary>>(
       [dataset = self.share(), request](const CancelToken& cancel, const auto& deliver) {
         CallOptions options;
         options.cancel = cancel;
         return dataset->WatchSteps(
-            request, [&](const StepDescription& step) { return deliver(StepDescription(step)); }, options);
+            request, [&](const StepSummary& step) { return deliver(StepSummary(step)); }, options);
       });
 }
 
 /// Name, error, and the records of the steps.
-using BoundedField = std::tuple<std::string, double, std::vector<const FieldStepDescription*>>;
+using BoundedField = std::tuple<std::string, double, std::vector<const FieldSummary*>>;
 
 /// An array that owns its values.
 nb::any ToArray(std::vector<double> values) {
@@ -88,9 +88,9 @@ void BindDataset(nb::module_& m) {
              return ToAnswer(std::move(samples->samples), samples->given, std::nullopt);
            })
       .def("close", &Feed<Streamed>::Close);
-  nb::class_<Feed<StepDescription>>(m, "Watch", nb::is_weak_referenceable())
-      .def("next", [](Feed<StepDescription>& self) { return self.Next(&Check); })
-      .def("close", &Feed<StepDescription>::Close);
+  nb::class_<Feed<StepSummary>>(m, "Watch", nb::is_weak_referenceable())
+      .def("next", [](Feed<StepSummary>& self) { return self.Next(&Check); })
+      .def("close", &Feed<StepSummary>::Close);
   nb::class_<FieldGrid>(m, "FieldGrid", "A grid, with the names of its dimensions. Everything is z, y, x.")
       .def_prop_ro("shape", [](const FieldGrid& self) { return ToZyx(self.grid.dims); })
       .def_prop_ro("patch", [](const FieldGrid& self) { return ToZyx(self.grid.patch); })
@@ -214,9 +214,11 @@ void BindDataset(nb::module_& m) {
       .def(
           "step",
           [](const Dataset& self, std::uint64_t number) {
-            return Take(self.Run(true, [&](const client::Dataset& dataset, const CallOptions& options) {
-              return dataset.Step(number, options);
-            }));
+            return Take(self.Run(
+                true, [&](const client::Dataset& dataset, const CallOptions& options) -> Result<StepSummary> {
+                  QUARRY_ASSIGN_OR_RETURN(const StepDescription step, dataset.Step(number, options));
+                  return SummaryOf(step);
+                }));
           },
           "number"_a)
       .def("steps",
@@ -229,7 +231,8 @@ void BindDataset(nb::module_& m) {
           "choose",
           [](const Dataset& self, const std::vector<BoundedField>& bounds) {
             std::vector<query::BoundedField> fields;
-            for (const auto& [name, error, steps] : bounds) fields.push_back({name, error, steps});
+            for (const auto& [name, error, steps] : bounds)
+              fields.push_back({name, error, {steps.begin(), steps.end()}});
             query::SeriesChoice choice = Take(query::ChooseForSeries(self.description(), fields));
             return std::pair(choice.level, std::move(choice.layers));
           },

@@ -35,43 +35,40 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("tolerance", &LayerRecord::tolerance, "Largest error that was allowed, in the field's unit.")
       .def_ro("levels", &LayerRecord::levels,
               "Its levels, the finest first; bytes are those of this layer alone.");
-  nb::class_<FieldStepDescription>(m, "FieldStep",
-                                   "A field in one step, as it was recorded when it was written. Errors and "
-                                   "levels are those of the last layer.")
-      .def_ro("name", &FieldStepDescription::name, "Name of the field.")
-      .def_ro("source", &FieldStepDescription::source, "What it was converted from.")
-      .def_ro("tolerance", &FieldStepDescription::tolerance,
+  nb::class_<FieldSummary>(m, "FieldStep",
+                           "A field in one step, as it was recorded when it was written. Errors and "
+                           "levels are those of the last layer.")
+      .def_ro("name", &FieldSummary::name, "Name of the field.")
+      .def_ro("source", &FieldSummary::source, "What it was converted from.")
+      .def_ro("tolerance", &FieldSummary::tolerance,
               "Largest error that was allowed, in the field's unit; 0: without loss.")
-      .def_ro("min", &FieldStepDescription::min, "Of the valid original samples; infinity if there is none.")
-      .def_ro("max", &FieldStepDescription::max,
-              "Of the valid original samples; minus infinity if there is none.")
-      .def_ro("max_error", &FieldStepDescription::max_error,
-              "Largest error of a sample, in the field's unit.")
-      .def_ro("rmse", &FieldStepDescription::rmse, "The root of the mean of the squares of the errors.")
-      .def_ro("psnr", &FieldStepDescription::psnr,
-              "Peak signal-to-noise ratio [dB]; infinite if nothing was lost.")
-      .def_ro("raw_bytes", &FieldStepDescription::raw_bytes, "Bytes of the samples.")
-      .def_ro("stored_bytes", &FieldStepDescription::stored_bytes, "Bytes of the compressed data.")
-      .def_ro("valid", &FieldStepDescription::valid, "Number of samples that are not missing.")
-      .def_ro("levels", &FieldStepDescription::levels, "Levels of resolution, the finest first.")
-      .def_ro("rougher", &FieldStepDescription::rougher,
+      .def_ro("min", &FieldSummary::min, "Of the valid original samples; infinity if there is none.")
+      .def_ro("max", &FieldSummary::max, "Of the valid original samples; minus infinity if there is none.")
+      .def_ro("max_error", &FieldSummary::max_error, "Largest error of a sample, in the field's unit.")
+      .def_ro("rmse", &FieldSummary::rmse, "The root of the mean of the squares of the errors.")
+      .def_ro("psnr", &FieldSummary::psnr, "Peak signal-to-noise ratio [dB]; infinite if nothing was lost.")
+      .def_ro("raw_bytes", &FieldSummary::raw_bytes, "Bytes of the samples.")
+      .def_ro("stored_bytes", &FieldSummary::stored_bytes, "Bytes of the compressed data.")
+      .def_ro("valid", &FieldSummary::valid, "Number of samples that are not missing.")
+      .def_ro("levels", &FieldSummary::levels, "Levels of resolution, the finest first.")
+      .def_ro("rougher", &FieldSummary::rougher,
               "The layers of accuracy before the last, the roughest first.")
       .def(
           "levels_of",
-          [](const FieldStepDescription& field, int layer) { return field.LevelsOf(std::max(layer, 0)); },
-          "layer"_a, "Levels in a layer of accuracy, 0 the roughest.")
+          [](const FieldSummary& field, int layer) { return field.LevelsOf(std::max(layer, 0)); }, "layer"_a,
+          "Levels in a layer of accuracy, 0 the roughest.")
       .def(
           "tolerance_of",
-          [](const FieldStepDescription& field, int layer) { return field.ToleranceOf(std::max(layer, 0)); },
+          [](const FieldSummary& field, int layer) { return field.ToleranceOf(std::max(layer, 0)); },
           "layer"_a, "Largest error that was allowed in a layer of accuracy, in the field's unit.")
       .def_prop_ro(
-          "has_missing", [](const FieldStepDescription& field) { return field.mask.has_value(); },
+          "has_missing", [](const FieldSummary& field) { return field.mask.has_value(); },
           "Whether a sample is missing.");
-  nb::class_<StepDescription>(m, "Step", "A step of a dataset.")
-      .def_ro("step", &StepDescription::step, "Its number.")
-      .def_ro("time", &StepDescription::time,
+  nb::class_<StepSummary>(m, "Step", "A step of a dataset.")
+      .def_ro("step", &StepSummary::step, "Its number.")
+      .def_ro("time", &StepSummary::time,
               "Time of the simulation, in the unit of the dataset; None if nobody gave it.")
-      .def_ro("fields", &StepDescription::fields, "The fields that it holds.");
+      .def_ro("fields", &StepSummary::fields, "The fields that it holds.");
   nb::class_<FieldDescription>(m, "FieldDescription", "What all steps of a field have in common.")
       .def_ro("name", &FieldDescription::name, "Name, unique in the dataset.")
       .def_prop_ro(

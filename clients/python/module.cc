@@ -117,9 +117,9 @@ void Show(const char* name, std::vector<std::string> attributes) {
 void BindTexts() {
   Show<LevelRecord>("LevelRecord", {"max_error", "rmse", "bytes", "coverage"});
   Show<LayerRecord>("LayerRecord", {"tolerance"});
-  Show<FieldStepDescription>("FieldStep", {"name", "source", "tolerance", "min", "max", "max_error",
-                                           "raw_bytes", "stored_bytes", "valid"});
-  Show<StepDescription>("Step", {"step", "time", "fields.name"});
+  Show<FieldSummary>("FieldStep", {"name", "source", "tolerance", "min", "max", "max_error", "raw_bytes",
+                                   "stored_bytes", "valid"});
+  Show<StepSummary>("Step", {"step", "time", "fields.name"});
   Show<FieldDescription>("FieldDescription", {"name", "dtype", "units", "coder", "lossless", "fill"});
   Show<client::DatasetSummary>("DatasetSummary", {"name", "shape", "steps", "fields"});
   Show<Answer>("Answer", {"field", "step", "level", "layer", "extent", "spacing", "max_error"});

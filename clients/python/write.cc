@@ -20,9 +20,9 @@
 #include "quarry/input/input.h"
 #include "writer/pipeline/dataset_writer.h"
 #include "writer/pipeline/declare.h"
-#include "writer/pipeline/edit.h"
 #include "writer/pipeline/replace.h"
 #include "writer/pipeline/source_grid.h"
+#include "writer/upkeep/edit.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -270,7 +270,7 @@ class Run {
           writer::FieldOutcome outcome,
           writer_->WriteField(step, *writer_->dataset().FindField(fields_[f].name), kSourceName, &source));
       outcome.description.stored_bytes += outcome.new_mask_bytes;
-      written.emplace_back(step, std::move(outcome.description));
+      written.emplace_back(step, SummaryOf(outcome.description));
     }
     if (written.empty()) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));

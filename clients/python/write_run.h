@@ -57,8 +57,7 @@ struct TimeAxis {
 using Step = std::pair<std::uint64_t, std::optional<double>>;  ///< number and time
 /// load(step, field, box): the samples of a box as an array [z, y, x]; positions in the lists of both.
 using Loader = nanobind::callable;
-using Written =
-    std::pair<std::uint64_t, FieldStepDescription>;  ///< number of the step, and what became of the field
+using Written = std::pair<std::uint64_t, FieldSummary>;  ///< number of the step, and what became of the field
 
 /// Result of a call.
 struct WriteOutcome {

@@ -30,16 +30,6 @@ namespace pb = ::quarry::v1;
 using State =
     std::tuple<nb::bytes, std::vector<nb::bytes>, std::vector<std::string>, bool, std::optional<int>>;
 
-/// The record of a step without its files, which a hierarchy does not need.
-pb::StepManifest RecordOf(const StepDescription& step) {
-  pb::StepManifest record = format::ToProto(step);
-  for (pb::FieldStep& field : *record.mutable_fields()) {
-    field.clear_subfiles();
-    if (field.has_mask()) field.mutable_mask()->clear_subfiles();
-  }
-  return record;
-}
-
 nb::bytes ToBytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 template <typename Message>
@@ -76,10 +66,10 @@ class ZarrHierarchy {
   std::unique_ptr<const zarr::Hierarchy> hierarchy_;
 };
 
-std::unique_ptr<ZarrHierarchy> Make(const Dataset& dataset, const std::vector<const StepDescription*>& steps,
+std::unique_ptr<ZarrHierarchy> Make(const Dataset& dataset, const std::vector<const StepSummary*>& steps,
                                     std::vector<std::string> fields, bool float32, std::optional<int> layer) {
   std::vector<pb::StepManifest> records;
-  for (const StepDescription* step : steps) records.push_back(RecordOf(*step));
+  for (const StepSummary* step : steps) records.push_back(format::ToProto(*step));
   return std::make_unique<ZarrHierarchy>(dataset.description(), std::move(records),
                                          zarr::View{std::move(fields), layer, float32});
 }

@@ -141,7 +141,7 @@ struct WatchRequest {
 };
 
 /// Called with each published step; false ends the watch.
-using StepCallback = std::function<bool(const StepDescription& step)>;
+using StepCallback = std::function<bool(const StepSummary& step)>;
 
 /// How to reach and read datasets.
 struct Options {
@@ -188,9 +188,9 @@ class Dataset {
   /// The record of one step. @errors kNotFound: no such step; kDataLoss: it is damaged
   virtual Result<StepDescription> Step(std::uint64_t number, const CallOptions& call = {}) const = 0;
 
-  /// All steps published by now in ascending order, with the error record of each field: reads every
-  /// step.json.
-  virtual Result<std::vector<StepDescription>> Steps(const CallOptions& call = {}) const = 0;
+  /// All steps published by now in ascending order, with the error record of each field, from the catalogue
+  /// of the dataset; where that lacks a step, from step.json.
+  virtual Result<std::vector<StepSummary>> Steps(const CallOptions& call = {}) const = 0;
 
   /// The answer to Read and its cost, without reading any payload.
   Result<query::AnswerHeader> PlanRead(const query::ReadRequest& request, const CallOptions& call = {}) const;

@@ -230,12 +230,16 @@ struct LevelRecord {
   double rmse = 0;
   std::uint64_t bytes = 0;  ///< payload of this level alone, without masks
   double coverage = 1;      ///< share of the valid level-0 samples that it can show, and the errors cover
+
+  friend bool operator==(const LevelRecord&, const LevelRecord&) = default;
 };
 
 /// A layer of accuracy before the last.
 struct LayerRecord {
   double tolerance = 0;             ///< largest absolute error promised for level 0 of the layer
   std::vector<LevelRecord> levels;  ///< finest first; bytes of this layer alone
+
+  friend bool operator==(const LayerRecord&, const LayerRecord&) = default;
 };
 
 /// One field at one step, without its files. Tolerance, errors and levels are those of the last layer.
@@ -265,6 +269,8 @@ struct FieldRecord {
     const auto k = static_cast<std::size_t>(layer);
     return k < rougher.size() ? rougher[k].tolerance : tolerance;
   }
+
+  friend bool operator==(const FieldRecord&, const FieldRecord&) = default;
 };
 
 /// One field at one step, with its files.
@@ -288,7 +294,7 @@ struct StepDescription {
 /// A mask without its files.
 struct MaskSummary {
   std::uint64_t name = 0;
-  std::uint64_t bytes = 0;  ///< of its subfiles
+  std::uint64_t bytes = 0;  ///< all its subfiles together
 
   friend bool operator==(const MaskSummary&, const MaskSummary&) = default;
 };
@@ -296,6 +302,8 @@ struct MaskSummary {
 /// One field at one step, in a list of many steps.
 struct FieldSummary : FieldRecord {
   std::optional<MaskSummary> mask;  ///< if any sample is missing
+
+  friend bool operator==(const FieldSummary&, const FieldSummary&) = default;
 };
 
 /// step.json without files: what lists of steps have, and the catalogue of a dataset.
@@ -303,10 +311,15 @@ struct StepSummary {
   std::uint64_t step = 0;
   std::optional<double> time;  ///< in the unit of the dataset
   std::vector<FieldSummary> fields;
+  std::uint64_t checksum = 0;  ///< that step.json ends with; 0 if it is not known
 
   const FieldSummary* FindField(const std::string& name) const;
+
+  friend bool operator==(const StepSummary&, const StepSummary&) = default;
 };
 
+FieldSummary SummaryOf(const FieldStepDescription& field);
+/// Without the checksum.
 StepSummary SummaryOf(const StepDescription& step);
 
 }  // namespace quarry

@@ -44,17 +44,32 @@ bool IsFolder(const Location& location) {
 
 }  // namespace
 
-Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
+/// Contents of the folder "steps".
+struct Dataset::Listing {
+  std::vector<std::uint64_t> steps;
+  bool catalogue_is_current = false;
+};
+
+Result<Dataset::Listing> Dataset::List(const Location& root) {
   const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
   if (entries.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kDataLoss, entries.status().message());
   if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
-  std::vector<std::uint64_t> steps;
+  Listing listing;
   for (const FolderEntry& entry : *entries) {
-    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.push_back(*step);
+    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) {
+      listing.steps.push_back(*step);
+    } else if (entry.name == format::kCurrentFile) {
+      listing.catalogue_is_current = true;
+    }
   }
-  std::sort(steps.begin(), steps.end());
-  return steps;
+  std::sort(listing.steps.begin(), listing.steps.end());
+  return listing;
+}
+
+Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
+  QUARRY_ASSIGN_OR_RETURN(Dataset::Listing listing, Dataset::List(root));
+  return std::move(listing.steps);
 }
 
 Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::shared_ptr<PatchStore> store,
@@ -80,17 +95,20 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::
   QUARRY_ASSIGN_OR_RETURN(
       DatasetDescription description,
       format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));
-  QUARRY_ASSIGN_OR_RETURN(std::vector<std::uint64_t> steps, ListSteps(root));
+  QUARRY_ASSIGN_OR_RETURN(Listing listing, List(root));
   return std::shared_ptr<const Dataset>(
-      new Dataset(root, std::move(description), std::move(steps), std::move(store)));
+      new Dataset(root, std::move(description), std::move(listing), std::move(store)));
 }
 
-Dataset::Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,
+/// The head is read after the steps are listed: a change between the two makes its records newer than the
+/// list, never older.
+Dataset::Dataset(Location root, DatasetDescription description, Listing listing,
                  std::shared_ptr<PatchStore> store)
     : root_(std::move(root)),
       description_(std::move(description)),
-      steps_(std::move(steps)),
-      metadata_(std::move(store)) {
+      steps_(std::move(listing.steps)),
+      metadata_(std::move(store)),
+      catalogue_(root_, description_, listing.catalogue_is_current, &metadata_) {
   tables_ = std::make_unique<TableLocator>(
       root_, description_, [this](std::uint64_t step) { return Step(step); }, &metadata_);
 }
@@ -102,7 +120,8 @@ Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step)
   const auto bytes = [&] { return ParsingMemory(StepManifest(root_, step).Stat()); };
   return metadata_.Obtain<StepDescription>(key, bytes, [&] {
     RememberStamp(step);
-    return ReadStep(step);
+    std::string text;
+    return ReadStep(step, &text);
   });
 }
 
@@ -135,13 +154,30 @@ Result<StepDescription> Dataset::LoadStep(std::uint64_t step) const {
   QUARRY_RETURN_IF_ERROR(CheckStep(step));
   const std::uint64_t bytes = ParsingMemory(StepManifest(root_, step).Stat());
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata_.Reserve(bytes));
-  return ReadStep(step);
+  std::string text;
+  return ReadStep(step, &text);
 }
 
-Result<StepDescription> Dataset::ReadStep(std::uint64_t step) const {
+Result<StepSummary> Dataset::Summary(std::uint64_t step, Catalogue::Hold* hold) const {
+  QUARRY_RETURN_IF_ERROR(CheckStep(step));
+  if (std::optional<StepSummary> found = catalogue_.Find(step, hold)) return *std::move(found);
+  QUARRY_ASSIGN_OR_RETURN(format::StepRecord record, LoadRecord(step));
+  return std::move(record.summary);
+}
+
+Result<format::StepRecord> Dataset::LoadRecord(std::uint64_t step) const {
+  const std::uint64_t bytes = ParsingMemory(StepManifest(root_, step).Stat());
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata_.Reserve(bytes));
+  std::string text;
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription description, ReadStep(step, &text));
+  return format::RecordOf(description, text);
+}
+
+Result<StepDescription> Dataset::ReadStep(std::uint64_t step, std::string* text) const {
   const Location path = StepManifest(root_, step);
-  Result<std::string> text = path.ReadText(format::kManifestLimit);
-  if (!text.ok()) return StatusOfPart(std::move(text).status(), path, "; the step is damaged");
+  Result<std::string> read = path.ReadText(format::kManifestLimit);
+  if (!read.ok()) return StatusOfPart(std::move(read).status(), path, "; the step is damaged");
+  *text = *std::move(read);
   QUARRY_ASSIGN_OR_RETURN(
       StepDescription description,
       format::DecodeStepManifest(*text, description_).Annotate(fmt::format("\"{}\"", path)));
@@ -158,9 +194,15 @@ Result<std::uint64_t> Dataset::ResolveStep(std::size_t field, std::optional<std:
     if (!description_.fields[field].still)
       return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", name, *asked, root_);
   }
+  // Most fields are in the first step, which is looked at next.
+  if (!steps_.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(steps_.front()));
+    if (step->FindField(name) != nullptr) return steps_.front();
+  }
+  Catalogue::Hold hold;
   for (const std::uint64_t candidate : steps_) {
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(candidate));
-    if (step->FindField(name) != nullptr) return candidate;
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, Summary(candidate, &hold));
+    if (step.FindField(name) != nullptr) return candidate;
   }
   return NotFound("no step of \"{}\" has the field \"{}\" yet", root_, name);
 }
@@ -223,11 +265,12 @@ Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest
     for (const std::size_t field : fields) subjects.push_back({field, request.read.step});
     return subjects;
   }
+  Catalogue::Hold hold;
   for (const std::uint64_t number : steps_) {
     if (!request.steps->Contains(number)) continue;
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, Summary(number, &hold));
     for (const std::size_t field : fields) {
-      if (step->FindField(description_.fields[field].name) != nullptr) subjects.push_back({field, number});
+      if (step.FindField(description_.fields[field].name) != nullptr) subjects.push_back({field, number});
     }
     if (subjects.size() > query::kMaxAnswers) {
       return InvalidArgument("more than {} answers are asked for; ask for fewer steps or fields at a time",

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/dataset/catalogue.h"
 #include "quarry/dataset/metadata_cache.h"
 #include "quarry/dataset/table_locator.h"
 #include "quarry/description.h"
@@ -40,6 +41,16 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<std::shared_ptr<const StepDescription>> Step(std::uint64_t step) const;
   /// The same from the storage, not kept: for callers that look at each step once.
   Result<StepDescription> LoadStep(std::uint64_t step) const;
+
+  /// A step without its files, from the catalogue, or from step.json where that has no record that can be
+  /// trusted: for lists of steps.
+  /// @param hold  speeds up questions for steps that follow each other, of one caller at a time
+  /// @errors as Step
+  Result<StepSummary> Summary(std::uint64_t step, Catalogue::Hold* hold) const;
+
+  const Catalogue& catalogue() const { return catalogue_; }
+  /// The record that the catalogue should have of a step, from step.json. @errors as Step
+  Result<format::StepRecord> LoadRecord(std::uint64_t step) const;
 
   /// True when a question has found the step.json of its step replaced since it was read. This dataset goes
   /// on with what it has read; the next one that is opened has the new.
@@ -84,15 +95,19 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
                                        const query::PatchLocator* locator = nullptr,
                                        const query::InTurn& in_turn = query::AtOnce) const;
 
+  struct Listing;
+  /// Reads the folder "steps".
+  static Result<Listing> List(const Location& root);
+
  private:
-  Dataset(Location root, DatasetDescription description, std::vector<std::uint64_t> steps,
-          std::shared_ptr<PatchStore> store);
+  Dataset(Location root, DatasetDescription description, Listing listing, std::shared_ptr<PatchStore> store);
 
   Status CheckStep(std::uint64_t step) const;
   /// The steps to which one refers, directly.
   Result<std::vector<query::ReferenceStep>> ReferencesOf(std::uint64_t number,
                                                          const std::string& field) const;
-  Result<StepDescription> ReadStep(std::uint64_t step) const;
+  /// @param text  gets that of step.json
+  Result<StepDescription> ReadStep(std::uint64_t step, std::string* text) const;
   void RememberStamp(std::uint64_t step) const;
   void LookForReplacement(std::uint64_t step) const;
   Result<std::uint64_t> ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const;
@@ -101,6 +116,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   const DatasetDescription description_;
   const std::vector<std::uint64_t> steps_;
   const MetadataCache metadata_;
+  const Catalogue catalogue_;
   std::unique_ptr<const TableLocator> tables_;
   mutable std::mutex mutex_;                       ///< never held over a look at the storage
   mutable std::map<std::uint64_t, Stamp> stamps_;  ///< stamp of each step.json, taken before its first read

@@ -45,15 +45,33 @@ std::uint64_t MemoryOf(const DatasetDescription& dataset) {
   return bytes;
 }
 
+/// [bytes] behind the record itself.
+std::uint64_t MemoryBehind(const FieldRecord& field) {
+  std::uint64_t bytes =
+      field.name.capacity() + field.source.capacity() + field.levels.capacity() * sizeof(LevelRecord);
+  for (const LayerRecord& layer : field.rougher)
+    bytes += sizeof(LayerRecord) + layer.levels.capacity() * sizeof(LevelRecord);
+  return bytes + field.references.capacity() * sizeof(std::uint64_t);
+}
+
 std::uint64_t MemoryOf(const StepDescription& step) {
   std::uint64_t bytes = kObject + step.fields.capacity() * sizeof(FieldStepDescription);
   for (const FieldStepDescription& field : step.fields) {
-    bytes += field.name.capacity() + field.source.capacity() + field.levels.capacity() * sizeof(LevelRecord);
-    for (const LayerRecord& layer : field.rougher)
-      bytes += sizeof(LayerRecord) + layer.levels.capacity() * sizeof(LevelRecord);
-    bytes += MemoryOf(field.subfiles);
+    bytes += MemoryBehind(field) + MemoryOf(field.subfiles);
     if (field.mask) bytes += MemoryOf(field.mask->subfiles);
   }
+  return bytes;
+}
+
+std::uint64_t MemoryOf(const StepSummary& step) {
+  std::uint64_t bytes = kObject + step.fields.capacity() * sizeof(FieldSummary);
+  for (const FieldSummary& field : step.fields) bytes += MemoryBehind(field);
+  return bytes;
+}
+
+std::uint64_t MemoryOf(const std::vector<format::StepRecord>& page) {
+  std::uint64_t bytes = kObject;
+  for (const format::StepRecord& record : page) bytes += sizeof(record) + MemoryOf(record.summary);
   return bytes;
 }
 

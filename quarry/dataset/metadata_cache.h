@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "quarry/description.h"
+#include "quarry/format/step_records.h"
 #include "quarry/format/subfile_table.h"
 #include "quarry/store/patch_store.h"
 
@@ -12,22 +13,26 @@ namespace quarry {
 /// [bytes] of memory.
 std::uint64_t MemoryOf(const DatasetDescription& dataset);
 std::uint64_t MemoryOf(const StepDescription& step);
+std::uint64_t MemoryOf(const StepSummary& step);
+std::uint64_t MemoryOf(const std::vector<format::StepRecord>& page);
 std::uint64_t MemoryOf(const format::SubfileTable& table);
 std::uint64_t MemoryOf(const format::PatchRows& rows);
 std::uint64_t MemoryOf(const format::TableIndex& entries);
 
-/// The manifests of steps and the patch tables of one open dataset, the latter in blocks, in the store that
-/// it shares with others: the ones used last stay, as far as requests leave room. Thread-safe.
+/// The manifests of steps, pages of the catalogue and patch tables of one open dataset, the latter in blocks,
+/// in the store that it shares with others: the ones used last stay, as far as requests leave room.
+/// Thread-safe.
 class MetadataCache {
  public:
   /// @param store  not null
   explicit MetadataCache(std::shared_ptr<PatchStore> store);
 
-  /// Which object: a step; of a subfile of a field and step, or of a mask, the table, or a block of it.
+  /// Which object: a step; of a subfile of a field and step, or of a mask, the table, or a block of it; or a
+  /// page of the catalogue.
   struct Key {
-    enum class Kind { kStep, kTable, kMaskTable };
+    enum class Kind { kStep, kTable, kMaskTable, kPage };
     Kind kind = Kind::kStep;
-    std::uint64_t step = 0;  ///< or the name of the mask
+    std::uint64_t step = 0;  ///< or the name of the mask or page
     std::size_t field_number = 0;
     std::size_t subfile = 0;
     int stage = -1;           ///< stage of the block, see format::TableStages; -1: header, footer and root

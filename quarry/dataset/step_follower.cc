@@ -55,6 +55,7 @@ Status StepFollower::List() {
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::Open(root_, store_);
   if (!dataset.ok()) return OrGone(std::move(dataset).status());
   dataset_ = *std::move(dataset);
+  hold_ = {};
   QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
   const auto returned = unread_.begin() + static_cast<std::ptrdiff_t>(next_);
   const auto middle = seen_.insert(seen_.end(), unread_.begin(), returned);
@@ -74,7 +75,7 @@ Result<StepFollower::Found> StepFollower::ReadSome() {
   Found found;
   std::uint64_t bytes = 0;
   while (HasUnread() && found.size() < kMostAtOnce && bytes < kMostBytes) {
-    Result<StepDescription> step = dataset_->LoadStep(unread_[next_]);
+    Result<StepSummary> step = dataset_->Summary(unread_[next_], &hold_);
     if (!step.ok()) {
       unread_.resize(next_);
       watch_ = {};
@@ -82,7 +83,7 @@ Result<StepFollower::Found> StepFollower::ReadSome() {
       break;
     }
     bytes += MemoryOf(*step);
-    found.push_back(std::make_shared<const StepDescription>(*std::move(step)));
+    found.push_back(std::make_shared<const StepSummary>(*std::move(step)));
     ++next_;
     ++last_;
   }

@@ -12,7 +12,8 @@ namespace quarry {
 
 /// Returns the steps of a dataset that may still be written, each once. A step appears in a folder by one
 /// rename, so a found step is complete. The folder is listed once for each change of it, however many calls
-/// return the steps of a listing. One caller at a time.
+/// return the steps of a listing. Steps come from the catalogue: one that is removed or damaged after the
+/// listing is returned as it was, where the catalogue has it. One caller at a time.
 class StepFollower {
  public:
   /// Descriptions of about so many bytes come with one call, at least one.
@@ -32,7 +33,7 @@ class StepFollower {
   /// damaged one come first, the error with the next call.
   /// @errors kNotFound: the dataset has gone, or another is in its place; kDataLoss: a manifest is damaged,
   /// and the next call returns the same steps
-  Result<std::vector<std::shared_ptr<const StepDescription>>> Poll();
+  Result<std::vector<std::shared_ptr<const StepSummary>>> Poll();
 
   /// The next Poll returns the steps of the last one again.
   void Repeat();
@@ -41,7 +42,7 @@ class StepFollower {
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
  private:
-  using Found = std::vector<std::shared_ptr<const StepDescription>>;
+  using Found = std::vector<std::shared_ptr<const StepSummary>>;
 
   Status CheckSameDirectory();
   Status OrGone(Status error) const;
@@ -58,7 +59,8 @@ class StepFollower {
   std::vector<std::uint64_t> unread_;  ///< ascending; the other steps of the last listing
   std::size_t next_ = 0;               ///< the first of `unread_` that was not returned
   std::size_t last_ = 0;               ///< steps of `unread_` before `next_` that the last Poll has returned
-  StampWatch watch_;                   ///< watches the folder of steps
+  Catalogue::Hold hold_;
+  StampWatch watch_;  ///< watches the folder of steps
 };
 
 }  // namespace quarry

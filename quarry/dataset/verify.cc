@@ -16,6 +16,7 @@ class Verifier {
 
   VerifyReport Run() {
     std::vector<std::shared_ptr<const StepDescription>> steps;
+    VerifyCatalogue();
     for (const std::uint64_t number : dataset_.steps()) {
       Result<std::shared_ptr<const StepDescription>> step = dataset_.Step(number);
       if (!step.ok()) {
@@ -37,6 +38,29 @@ class Verifier {
   }
 
  private:
+  /// Records that count, though they are not those of their step.json, and files that cannot be read. A
+  /// record that is missing is no damage, nor is one that readers compare before they use it.
+  void VerifyCatalogue() {
+    const Catalogue& catalogue = dataset_.catalogue();
+    Catalogue::Hold hold;
+    for (const std::uint64_t number : dataset_.steps()) {
+      const format::StepRecord* record = catalogue.FindRecord(number, &hold);
+      if (record == nullptr) continue;
+      ++report_.records;
+      if (!catalogue.is_current()) continue;
+      const Result<format::StepRecord> expected = dataset_.LoadRecord(number);
+      // A damaged step.json is reported where its step is looked at.
+      if (expected.ok() && *expected != *record)
+        AddDamage(
+            DataLoss("the catalogue of \"{}\" does not have step {} as its step.json; run \"quarry upgrade\"",
+                     dataset_.root(), number));
+    }
+    if (const Status damage = catalogue.damage(); !damage.ok()) {
+      AddDamage(DataLoss("{}; steps are read from step.json instead, until you run \"quarry upgrade\"",
+                         damage.message()));
+    }
+  }
+
   /// Steps that share a mask must describe it alike.
   void AddMask(const StepDescription& step, const MaskDescription& mask) {
     const auto [it, added] = masks_.emplace(mask.name, mask);

@@ -14,12 +14,13 @@ struct VerifyReport {
   std::uint64_t masks = 0;  ///< named by a step; their subfiles and bytes are counted with the others
   std::uint64_t patches = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t records = 0;   ///< steps with a record in the catalogue
   std::vector<Status> damage;  ///< one per damaged file or payload; at most kMaxDamage are kept
   static constexpr std::size_t kMaxDamage = 100;
 };
 
 /// Reads every byte of every published step, and of the masks that the steps name, and compares it with the
-/// stored checksums; continues after damage.
+/// stored checksums, and the records of the catalogue with step.json; continues after damage.
 /// @param progress  called with the bytes checked and all bytes
 /// @errors only when the dataset itself cannot be opened or read; damage is in the report
 Result<VerifyReport> VerifyDataset(const Dataset& dataset,

@@ -31,7 +31,8 @@ void PutBegin(const Magic& magic, std::uint64_t records, Bytes* out) {
 /// @returns the number of records
 Result<std::uint64_t> TakeBegin(const Magic& magic, ByteSpan bytes) {
   const auto same = [](unsigned char a, std::byte b) { return static_cast<std::byte>(a) == b; };
-  if (!std::equal(magic.begin(), magic.end(), bytes.begin(), same)) return DataLoss("it begins with other bytes");
+  if (!std::equal(magic.begin(), magic.end(), bytes.begin(), same))
+    return DataLoss("it begins with other bytes");
   LittleEndianReader reader(bytes.data() + magic.size());
   const auto version = reader.Get<std::uint16_t>();
   if (version != kMajorVersion)
@@ -57,7 +58,9 @@ Result<PageRef> TakeRef(const std::byte* bytes) {
 
 }  // namespace
 
-std::string PagePath(std::uint64_t name) { return fmt::format("{}/{}", kCatalogueFolder, ChecksumText(name)); }
+std::string PagePath(std::uint64_t name) {
+  return fmt::format("{}/{}", kCatalogueFolder, ChecksumText(name));
+}
 
 EncodedPage EncodePage(const std::vector<StepRecord>& records) {
   RecordEncoder encoder;
@@ -103,7 +106,8 @@ Bytes EncodeHead(std::uint64_t steps, const std::vector<PageRef>& pages, const R
 }
 
 Result<CatalogueHead> DecodeHead(ByteSpan bytes) {
-  if (bytes.size() < kSmallestHead) return DataLoss("it has {} bytes, too few; it is truncated", bytes.size());
+  if (bytes.size() < kSmallestHead)
+    return DataLoss("it has {} bytes, too few; it is truncated", bytes.size());
   const ByteSpan checked = bytes.first(bytes.size() - kChecksumBytes);
   const auto stored = GetLittleEndian<std::uint64_t>(checked.data() + checked.size());
   if (Checksum(checked) != stored)

@@ -15,13 +15,13 @@ namespace quarry::format {
 
 inline constexpr std::string_view kHeadFile = "head";
 inline constexpr std::string_view kCatalogueFolder = "catalogue";
-/// The file in "steps" without which no record counts before it was compared with its step.json. A program that
-/// does not know the catalogue removes it before it changes anything.
+/// The file in "steps" without which no record counts before it was compared with its step.json. A program
+/// that does not know the catalogue removes it before it changes anything.
 inline constexpr std::string_view kCurrentFile = ".partial-catalogue-is-current";
 
 /// [bytes] The largest files that are read.
 inline constexpr std::uint64_t kPageLimit = 32 << 20;
-inline constexpr std::uint64_t kHeadLimit = 64 << 20;
+inline constexpr std::uint64_t kHeadLimit = 16 << 20;
 /// Most records of a page, and of the head.
 inline constexpr std::uint64_t kMaxPageRecords = 4096;
 
@@ -41,7 +41,7 @@ struct PageRef {
 struct CatalogueHead {
   std::uint64_t steps = 0;  ///< that have a record
   std::vector<PageRef> pages;
-  std::vector<StepRecord> records;  ///< of the head itself, by step
+  std::vector<StepRecord> records;  ///< in the head itself, by step
 };
 
 /// A page with its name.

@@ -33,14 +33,19 @@ const FieldSummary* StepSummary::FindField(const std::string& name) const {
   return found != fields.end() ? &*found : nullptr;
 }
 
+FieldSummary SummaryOf(const FieldStepDescription& field) {
+  FieldSummary summary;
+  static_cast<FieldRecord&>(summary) = field;
+  if (field.mask) summary.mask = {field.mask->name, field.mask->bytes()};
+  return summary;
+}
+
 StepSummary SummaryOf(const StepDescription& step) {
-  StepSummary summary{step.step, step.time, {}};
+  StepSummary summary;
+  summary.step = step.step;
+  summary.time = step.time;
   summary.fields.reserve(step.fields.size());
-  for (const FieldStepDescription& field : step.fields) {
-    FieldSummary& added = summary.fields.emplace_back();
-    static_cast<FieldRecord&>(added) = field;
-    if (field.mask) added.mask = {field.mask->name, field.mask->bytes()};
-  }
+  for (const FieldStepDescription& field : step.fields) summary.fields.push_back(SummaryOf(field));
   return summary;
 }
 

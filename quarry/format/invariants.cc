@@ -88,8 +88,8 @@ Status CheckLevels(const std::vector<LevelRecord>& levels, const std::string& fi
                          expected);
 }
 
-/// A field of a step has the layers that were declared and the levels of its grid; without a mask every sample
-/// is valid, with one at least one is missing.
+/// A field of a step has the layers that were declared and the levels of its grid; without a mask every
+/// sample is valid, with one at least one is missing.
 template <typename Field>
 Status CheckRecord(const Field& field, const FieldDescription& declared, const GridDescription& grid) {
   if (field.rougher.size() != declared.rougher.size())

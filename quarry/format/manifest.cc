@@ -209,6 +209,21 @@ std::optional<std::uint64_t> StoredChecksum(std::string_view text) {
   return stored.ok() ? std::optional(*stored) : std::nullopt;
 }
 
+Status CheckManifestSize(const DatasetDescription& dataset) {
+  constexpr std::uint64_t kBesides = sizeof("      ,");  // each has a line of its own
+  std::uint64_t bytes = 0;
+  for (const GridDescription& grid : dataset.grids) {
+    for (const std::vector<double>& axis : grid.coordinates) {
+      for (const double position : axis) bytes += fmt::formatted_size("{}", position) + kBesides;
+    }
+  }
+  if (bytes <= kManifestLimit) return Status::Ok();
+  return InvalidArgument(
+      "the positions along the axes would take {} bytes of dataset.json, of which readers accept at most {}; "
+      "cut the grid into several datasets, or give an origin and a spacing instead",
+      bytes, kManifestLimit);
+}
+
 Status CheckFieldName(const std::string& name) {
   // A field's folder lies beside step.json.
   bool good = !name.empty() && name.size() <= kMaxFieldName && name[0] != '.' && !name.ends_with(".json");
@@ -224,7 +239,10 @@ Status CheckFieldName(const std::string& name) {
 std::string StepFolder(std::uint64_t step) { return fmt::format("steps/{:06}", step); }
 std::optional<std::uint64_t> StepOfFolder(const std::string& name) {
   std::uint64_t step = 0;
-  return ReadNumber(name, &step) && StepFolder(step) == "steps/" + name ? std::optional(step) : std::nullopt;
+  // Zeros in front only up to six digits.
+  constexpr std::size_t kDigits = 6;
+  const bool well_formed = name.size() == kDigits || (name.size() > kDigits && name.front() != '0');
+  return well_formed && ReadNumber(name, &step) ? std::optional(step) : std::nullopt;
 }
 
 std::string SubfileName(std::size_t number) { return fmt::format("{:04}.qsf", number); }

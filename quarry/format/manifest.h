@@ -35,6 +35,10 @@ inline constexpr std::uint64_t kChecksumTail = 64;
 /// Largest dataset.json or step.json that is read.
 inline constexpr std::uint64_t kManifestLimit = std::uint64_t{256} << 20;
 
+/// Whether dataset.json may be small enough to be read, before it is made: most of a large one are positions.
+/// @errors kInvalidArgument
+Status CheckManifestSize(const DatasetDescription& dataset);
+
 /// Field names double as folder names: letters, digits, "_", "." and "-", not starting with a dot or ending
 /// in .json, at most 63.
 /// @errors kInvalidArgument

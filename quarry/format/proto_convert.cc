@@ -270,7 +270,8 @@ Result<FieldRecord> RecordFromProto(const pb::FieldStep& field, std::uint32_t ve
   return out;
 }
 
-Status FilesFromProto(const pb::FieldStep& field, const FieldDescription* declared, FieldStepDescription* out) {
+Status FilesFromProto(const pb::FieldStep& field, const FieldDescription* declared,
+                      FieldStepDescription* out) {
   QUARRY_ASSIGN_OR_RETURN(out->subfiles,
                           SubfilesFromProto(field.subfiles(), fmt::format("field \"{}\"", out->name)));
   if (!field.has_mask()) return Status::Ok();
@@ -381,14 +382,22 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
 }
 
 pb::StepManifest ToProto(const StepDescription& step) { return StepToProto(step); }
-pb::StepManifest ToProto(const StepSummary& step) { return StepToProto(step); }
+pb::StepManifest ToProto(const StepSummary& step) {
+  pb::StepManifest out = StepToProto(step);
+  if (step.checksum != 0) out.set_checksum(ChecksumText(step.checksum));
+  return out;
+}
 
 Result<StepDescription> FromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
   return StepFromProto<StepDescription>(manifest, dataset);
 }
 
 Result<StepSummary> SummaryFromProto(const pb::StepManifest& manifest, const DatasetDescription& dataset) {
-  return StepFromProto<StepSummary>(manifest, dataset);
+  QUARRY_ASSIGN_OR_RETURN(StepSummary step, StepFromProto<StepSummary>(manifest, dataset));
+  if (!manifest.checksum().empty()) {
+    QUARRY_ASSIGN_OR_RETURN(step.checksum, ParseChecksum(manifest.checksum()));
+  }
+  return step;
 }
 
 }  // namespace quarry::format

@@ -27,8 +27,8 @@ enum class MaskForm : std::uint8_t { kNone, kAsBefore, kAnother };
 std::uint64_t Folded(std::uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 std::uint64_t Unfolded(std::uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
-/// Appends values. The functions of this class and of Taker go together: a template that is called with one or
-/// the other says once what a record has.
+/// Appends values. The functions of this class and of Taker go together: a template that is called with one
+/// or the other says once what a record has.
 class Putter {
  public:
   explicit Putter(Bytes* out) : out_(out) {}
@@ -47,7 +47,8 @@ class Putter {
     const auto skipped = static_cast<unsigned>(std::countl_zero(bits)) / 8;
     const unsigned count = 8 - skipped - static_cast<unsigned>(std::countr_zero(bits)) / 8;
     Byte(skipped << 4 | count);
-    for (unsigned i = skipped; i < skipped + count; ++i) Byte(static_cast<unsigned>(bits >> (56 - 8 * i)) & 255);
+    for (unsigned i = skipped; i < skipped + count; ++i)
+      Byte(static_cast<unsigned>(bits >> (56 - 8 * i)) & 255);
   }
 
   /// The middle of a text, between what it has in common with the one before at its front and its back.
@@ -156,7 +157,8 @@ class Taker {
 
 /// @param first  stands before the first level in place of that of the record before; null: no other does
 template <typename Coder, typename Levels>
-void CodeLevels(Coder* coder, Levels& levels, const std::vector<LevelRecord>& before, const FieldRecord* first) {
+void CodeLevels(Coder* coder, Levels& levels, const std::vector<LevelRecord>& before,
+                const FieldRecord* first) {
   coder->Size(levels, kMaxLevels);
   for (std::size_t l = 0; l < levels.size() && coder->ok(); ++l) {
     LevelRecord last = l < before.size() ? before[l] : LevelRecord{};
@@ -171,7 +173,8 @@ void CodeLevels(Coder* coder, Levels& levels, const std::vector<LevelRecord>& be
   }
 }
 
-void CodeMask(Putter* putter, const std::optional<MaskSummary>& mask, const std::optional<MaskSummary>& before) {
+void CodeMask(Putter* putter, const std::optional<MaskSummary>& mask,
+              const std::optional<MaskSummary>& before) {
   const MaskForm form = !mask ? MaskForm::kNone : mask == before ? MaskForm::kAsBefore : MaskForm::kAnother;
   putter->Byte(static_cast<unsigned>(form));
   if (form != MaskForm::kAnother) return;
@@ -250,7 +253,7 @@ StepRecord TakeRecord(Taker* taker, const StepRecord* before, Known* known) {
   if (before != nullptr && next == 0) taker->Fail();  // after the last number that there is
   summary.step += next;
   taker->Number(record.manifest_bytes, before != nullptr ? before->manifest_bytes : 0);
-  taker->Fixed(record.manifest_checksum);
+  taker->Fixed(record.summary.checksum);
   if (bits == kHasTime)
     taker->Real(summary.time.emplace(), before != nullptr ? before->summary.time.value_or(0) : 0);
   std::uint64_t fields = 0;
@@ -272,7 +275,9 @@ StepRecord TakeRecord(Taker* taker, const StepRecord* before, Known* known) {
 }  // namespace
 
 StepRecord RecordOf(const StepDescription& step, const std::string& text) {
-  return {text.size(), StoredChecksum(text).value_or(0), SummaryOf(step)};
+  StepRecord record{text.size(), SummaryOf(step)};
+  record.summary.checksum = StoredChecksum(text).value_or(0);
+  return record;
 }
 
 bool RecordEncoder::Add(const StepRecord& record) {
@@ -283,7 +288,7 @@ bool RecordEncoder::Add(const StepRecord& record) {
   putter.Byte(summary.time ? kHasTime : 0);
   putter.Count(records_ == 0 ? summary.step : summary.step - before_.summary.step - 1, kAnyNumber);
   putter.Number(record.manifest_bytes, before_.manifest_bytes);
-  putter.Fixed(record.manifest_checksum);
+  putter.Fixed(record.summary.checksum);
   if (summary.time) putter.Real(*summary.time, before_.summary.time.value_or(0));
   putter.Size(summary.fields, kMaxFields);
   const std::size_t known = fields_.size();

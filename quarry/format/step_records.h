@@ -15,9 +15,10 @@ namespace quarry::format {
 
 /// A step as the catalogue has it.
 struct StepRecord {
-  std::uint64_t manifest_bytes = 0;     ///< size of its step.json
-  std::uint64_t manifest_checksum = 0;  ///< that step.json ends with
-  StepSummary summary;
+  std::uint64_t manifest_bytes = 0;  ///< size of its step.json
+  StepSummary summary;               ///< with the checksum
+
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };
 
 /// The record of a step.json. @param text  of the file

@@ -28,7 +28,7 @@ Result<Held> Find(const DatasetDescription& dataset, const BoundedField& bound) 
 }
 
 bool Keeps(const Held& held, int level, int layer) {
-  return std::ranges::all_of(held.bound->steps, [&](const FieldStepDescription* step) {
+  return std::ranges::all_of(held.bound->steps, [&](const FieldRecord* step) {
     return KeepsError(step->LevelsOf(layer)[static_cast<std::size_t>(level)], held.bound->max_error);
   });
 }
@@ -36,7 +36,7 @@ bool Keeps(const Held& held, int level, int layer) {
 /// [bytes] of all steps, without masks.
 std::uint64_t PayloadAt(const Held& held, int level, int layer) {
   std::uint64_t bytes = 0;
-  for (const FieldStepDescription* step : held.bound->steps) {
+  for (const FieldRecord* step : held.bound->steps) {
     for (int k = 0; k <= layer; ++k) {
       const std::vector<LevelRecord>& records = step->LevelsOf(k);
       for (std::size_t l = static_cast<std::size_t>(level); l < records.size(); ++l)
@@ -67,8 +67,7 @@ Status NoLevel(std::span<const Held> fields) {
   std::vector<std::string> kept_by_none;
   for (const Held& held : fields) {
     double error = 0;
-    for (const FieldStepDescription* step : held.bound->steps)
-      error = std::max(error, step->levels[0].max_error);
+    for (const FieldRecord* step : held.bound->steps) error = std::max(error, step->levels[0].max_error);
     if (error > held.bound->max_error)
       kept_by_none.push_back(
           fmt::format("no level of \"{}\" keeps an error of {}: level 0, the finest, has {}",

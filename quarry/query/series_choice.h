@@ -11,8 +11,8 @@ namespace quarry::query {
 /// A field of a series whose error is bounded.
 struct BoundedField {
   std::string name;
-  double max_error = 0;                            ///< [unit of the field]
-  std::vector<const FieldStepDescription*> steps;  ///< the records of the steps that hold it, none null
+  double max_error = 0;                   ///< [unit of the field]
+  std::vector<const FieldRecord*> steps;  ///< the records of the steps that hold it, none null
 };
 
 struct SeriesChoice {

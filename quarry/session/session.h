@@ -136,7 +136,7 @@ class StepSink {
   virtual std::uint64_t client() const { return 0; }
   /// Waits until it is time to look again.
   virtual void Rest() = 0;
-  using Steps = std::span<const std::shared_ptr<const StepDescription>>;
+  using Steps = std::span<const std::shared_ptr<const StepSummary>>;
   /// @param dataset  has these steps and all before them
   /// @returns false when no more are wanted
   virtual Result<bool> Deliver(const std::shared_ptr<const Dataset>& dataset, Steps steps) = 0;
@@ -196,7 +196,7 @@ class ReadSession {
   Result<Pinned<query::ReadPlan>> PlanPinned(const OpenedDataset& opened, const query::ReadRequest& question,
                                              const Takes& takes, RequestControl* control);
   Result<query::Cost> CostOf(const Series& series, RequestControl* control);
-  using Steps = std::vector<std::shared_ptr<const StepDescription>>;
+  using Steps = std::vector<std::shared_ptr<const StepSummary>>;
   Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
   Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* patches) const;
   Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,

@@ -131,7 +131,8 @@ void Contents::Add(const pb::StepManifest& step) {
     const auto field = std::ranges::find_if(fields_, same);
     if (field == fields_.end()) continue;
     held.missing = said.has_mask();
-    held.record = ChecksumOf(said.SerializeAsString());
+    // With that of step.json, which changes with the files.
+    held.record = ChecksumOf(said.SerializeAsString() + step.checksum());
     field->steps.push_back(held);
     const auto& levels =
         field->layer < said.rougher_size() ? said.rougher(field->layer).levels() : said.levels();

@@ -325,10 +325,11 @@ Result<HierarchyCache::Made> ZarrFront::Make(const zarr::Place& place, Call* cal
   QUARRY_ASSIGN_OR_RETURN(zarr::Contents contents,
                           zarr::Contents::Create(opened->dataset->description(), place.view));
   QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
+  Catalogue::Hold hold;
   for (const std::uint64_t number : opened->dataset->steps()) {
     if (call->Cancelled()) return gone();
-    QUARRY_ASSIGN_OR_RETURN(const auto step, opened->dataset->Step(number));
-    contents.Add(format::ToProto(*step));
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, opened->dataset->Summary(number, &hold));
+    contents.Add(format::ToProto(step));
     QUARRY_RETURN_IF_ERROR(room->Grow(contents.bytes()));
   }
   auto made = std::make_shared<const zarr::Hierarchy>(std::move(contents));

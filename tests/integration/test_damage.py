@@ -34,12 +34,17 @@ class Damage(qt.QuarryTest):
         if not qt.masks(cls.dataset):
             raise AssertionError("this test is about masks, too")
         cls.undamaged = qt.snapshot(cls.dataset)
-        cls.files = [name for name, data in cls.undamaged.items() if data is not None]
-        cls.info = qt.info(cls.dataset)
+        cls.files = [name for name, data in cls.undamaged.items() if data]
+        cls.info = cls.info_of(qt.info(cls.dataset))
         cls.whole = qt.Whole(cls.dataset, cls.shared)
         cls.wholes = [cls.whole.ask(step) for step in range(STEPS)]
         random = qt.random_numbers("questions")
         cls.parts = [cls.whole.ask_anything(random) for _ in range(cls.count(12, 60))]
+
+    @staticmethod
+    def info_of(said):
+        """Without the state of the catalogue, which is another one where that is damaged."""
+        return {name: value for name, value in said.items() if name != "catalogue"}
 
     @classmethod
     def count(cls, short, full):
@@ -73,16 +78,17 @@ class Damage(qt.QuarryTest):
         return whole, self.parts[self.random.integers(0, len(self.parts))]
 
     def check_directory(self, name):
-        step = int(name.split("/")[1]) if name.startswith("steps/") else None
+        step = int(name.split("/")[1]) if name.startswith("steps/0") else None
         for question in self.questions(step):
             self.check_get(self.dataset, question, name)
         outcome = qt.run("quarry", "info", self.dataset, "--json")
         if outcome.code == qt.DONE:
-            self.assertEqual(json.loads(outcome.out), self.info)
+            self.assertEqual(self.info_of(json.loads(outcome.out)), self.info)
         else:
             self.assert_names(name, outcome)
         outcome = qt.run("quarry", "verify", self.dataset)
-        if name.startswith("index/"):
+        without_head = name == "head" and not (self.dataset / name).exists()
+        if name.startswith("index/") or without_head:
             self.assertEqual(outcome.code, qt.DONE, outcome)
         else:
             self.assert_names(name, outcome)

@@ -24,6 +24,35 @@ def series(count=LAST + 1):
     return steps
 
 
+class Lists(qt.QuarryTest):
+    """All step.json are damaged here: lists of steps come from the catalogue."""
+
+    def test_lists_of_steps_read_no_step_json(self):
+        folder = self.tmp / "data"
+        folder.mkdir()
+        path = folder / "run.quarry"
+        times = np.arange(LAST + 1) / 4
+        quarry.write(path, {"p": series()}, lossless=True, patch=8, time=times)
+        with quarry.open(path) as dataset:
+            expected = str(dataset["p"].info()), str(dataset.info())
+        for step in range(LAST + 1):
+            (path / "steps" / f"{step:06}" / "step.json").write_text("{}")
+        with qt.Server(folder) as server:
+            for target in (str(path), server.target(path)):
+                with self.subTest(target=target), quarry.open(target) as dataset:
+                    self.assertEqual(dataset.times, times.tolist())
+                    self.assertEqual((str(dataset["p"].info()), str(dataset.info()).replace(target, str(path))), expected)
+                    self.assertEqual(dataset["p"].shape, (LAST + 1, *SHAPE))
+                    found = dataset.watch()
+                    self.assertEqual([next(found).step for _ in range(LAST + 1)], list(range(LAST + 1)))
+                    found.close()
+                    with xarray.open_dataset(target, engine="quarry") as opened:
+                        self.assertEqual(opened.sizes["step"], LAST + 1)
+                    self.assertEqual(qt.run("quarry", "info", target).code, qt.DONE)
+                    with self.assertRaisesRegex(quarry.Error, "step.json"):
+                        dataset["p"].read(step=READ)
+
+
 class Steps(qt.QuarryTest):
     """Records of most steps are damaged here: who reads one of them gets an error."""
 
@@ -35,6 +64,7 @@ class Steps(qt.QuarryTest):
         cls.data = series()
         path = cls.folder / "run.quarry"
         quarry.write(path, {"p": cls.data}, lossless=True, patch=8)
+        (path / "head").unlink()  # as in datasets of before the catalogue
         for step in set(range(1, LAST)) - {READ}:
             (path / "steps" / f"{step:06}" / "step.json").write_text("{}")
         cls.server = qt.Server(cls.folder)

@@ -3,6 +3,7 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/units.h"
+#include "quarry/dataset/dataset.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/geometry/patch_grid.h"
 #include "tools/quarry/command.h"
@@ -17,7 +18,7 @@ struct InfoOptions {
 };
 
 /// One field over all its steps.
-struct FieldSummary {
+struct FieldOverSteps {
   const FieldDescription* field = nullptr;
   std::uint64_t steps = 0;
   std::uint64_t raw_bytes = 0;
@@ -60,12 +61,12 @@ void Add(const std::vector<LevelRecord>& more, std::vector<LevelRecord>* levels)
 }
 
 /// @param samples  of the grid
-FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDescription>& steps,
-                       std::uint64_t samples) {
-  FieldSummary summary;
+FieldOverSteps Summarise(const FieldDescription& field, const std::vector<StepSummary>& steps,
+                         std::uint64_t samples) {
+  FieldOverSteps summary;
   summary.field = &field;
-  for (const StepDescription& step : steps) {
-    const FieldStepDescription* record = step.FindField(field.name);
+  for (const StepSummary& step : steps) {
+    const FieldSummary* record = step.FindField(field.name);
     if (record == nullptr) continue;
     summary.min = summary.steps == 0 ? record->min : std::min(summary.min, record->min);
     summary.max = summary.steps == 0 ? record->max : std::max(summary.max, record->max);
@@ -76,7 +77,7 @@ FieldSummary Summarise(const FieldDescription& field, const std::vector<StepDesc
     summary.bytes += record->stored_bytes;
     summary.samples += samples;
     summary.valid += record->valid;
-    if (record->mask) summary.masks[record->mask->name] = record->mask->bytes();
+    if (record->mask) summary.masks[record->mask->name] = record->mask->bytes;
     Add(record->levels, &summary.levels);
     summary.rougher.resize(record->rougher.size());
     for (std::size_t k = 0; k < record->rougher.size(); ++k) {
@@ -120,7 +121,7 @@ nlohmann::ordered_json ToJson(const Attributes& attributes) {
   return json;
 }
 
-nlohmann::ordered_json ToJson(const FieldSummary& s) {
+nlohmann::ordered_json ToJson(const FieldOverSteps& s) {
   nlohmann::ordered_json json;
   json["name"] = s.field->name;
   json["grid"] = s.field->grid;
@@ -195,17 +196,17 @@ nlohmann::ordered_json ToJson(const DatasetDescription& dataset, const Dimension
   return json;
 }
 
-std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDescription>& steps,
-                   const std::vector<FieldSummary>& fields) {
+nlohmann::ordered_json ToJson(const DatasetDescription& dataset, const std::vector<StepSummary>& steps,
+                              const std::vector<FieldOverSteps>& fields) {
   // The keys of the first grid stand at the top as well: most datasets have no other.
   nlohmann::ordered_json json = ToJson(dataset.grids.front());
   json["grids"] = nlohmann::ordered_json::array();
   for (const GridDescription& grid : dataset.grids) json["grids"].push_back(ToJson(grid));
   json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
   json["steps"] = nlohmann::ordered_json::array();
-  for (const StepDescription& step : steps) json["steps"].push_back(step.step);
+  for (const StepSummary& step : steps) json["steps"].push_back(step.step);
   json["times"] = nlohmann::ordered_json::array();
-  for (const StepDescription& step : steps)
+  for (const StepSummary& step : steps)
     json["times"].push_back(step.time ? nlohmann::ordered_json(*step.time) : nlohmann::ordered_json());
   // Null where the times have no unit.
   const auto text = [](const std::string& known) {
@@ -218,8 +219,8 @@ std::string ToJson(const DatasetDescription& dataset, const std::vector<StepDesc
   json["attributes"] = ToJson(dataset.attributes);
   json["texts"] = ToJson(dataset, NamesOfDimensions(dataset));
   json["fields"] = nlohmann::ordered_json::array();
-  for (const FieldSummary& field : fields) json["fields"].push_back(ToJson(field));
-  return json.dump(2);
+  for (const FieldOverSteps& field : fields) json["fields"].push_back(ToJson(field));
+  return json;
 }
 
 /// "depth in m: 0 to 5000, unevenly spaced"; empty if only x, y, z and sample counts are known.
@@ -248,9 +249,9 @@ void PrintAttributes(const char* indent, const Attributes& attributes) {
 }
 
 /// "0 to 3 days since 2001-01-01 (noleap), 2001-01-01 00:00:00 to 2001-01-04 00:00:00"; empty without times.
-std::string DescribeTimes(const TimeUnit& unit, const std::vector<StepDescription>& steps) {
+std::string DescribeTimes(const TimeUnit& unit, const std::vector<StepSummary>& steps) {
   std::vector<double> times;
-  for (const StepDescription& step : steps) {
+  for (const StepSummary& step : steps) {
     if (step.time) times.push_back(*step.time);
   }
   if (times.empty()) return "";
@@ -299,7 +300,7 @@ void PrintTexts(const DatasetDescription& dataset) {
 }
 
 void PrintText(const std::string& target, const DatasetDescription& dataset,
-               const std::vector<StepDescription>& steps, const std::vector<FieldSummary>& fields) {
+               const std::vector<StepSummary>& steps, const std::vector<FieldOverSteps>& fields) {
   const auto triple = [](const std::array<double, 3>& v) {
     return fmt::format("{:g}, {:g}, {:g}", v[0], v[1], v[2]);
   };
@@ -326,7 +327,7 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
     Print("  times    {}\n", times);
   PrintAttributes("           ", dataset.time_attributes);
   PrintTexts(dataset);
-  for (const FieldSummary& s : fields) {
+  for (const FieldOverSteps& s : fields) {
     Print("  field    {} ({}, {}){}{}\n", s.field->name, TypeText(*s.field), Name(s.field->coder),
           s.field->units.empty() ? "" : " in " + s.field->units,
           (dataset.grids.size() == 1 ? "" : fmt::format(" on grid {}", s.field->grid)) +
@@ -358,18 +359,48 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   }
 }
 
+/// The catalogue of a directory; null for a server.
+std::shared_ptr<const quarry::Dataset> WithCatalogue(const std::string& target) {
+  if (target.starts_with("grpc://") || target.starts_with("grpcs://")) return nullptr;
+  const auto dataset = quarry::Dataset::Open(target);
+  return dataset.ok() ? *dataset : nullptr;
+}
+
+void PrintCatalogue(const Catalogue& catalogue, std::uint64_t steps) {
+  const std::string advice = "; \"quarry upgrade\" makes it anew";
+  if (!catalogue.is_there()) {
+    Print("  records  there is no catalogue of the steps{}\n", advice);
+  } else if (!catalogue.is_current()) {
+    Print("  records  {} in the catalogue, which are compared with step.json before use{}\n",
+          catalogue.head().steps, advice);
+  } else {
+    Print("  records  {} in the catalogue{}\n", catalogue.head().steps,
+          catalogue.head().steps == steps ? "" : advice);
+  }
+}
+
+nlohmann::ordered_json ToJson(const Catalogue& catalogue) {
+  return {{"records", catalogue.head().steps},
+          {"pages", catalogue.head().pages.size()},
+          {"current", catalogue.is_current()}};
+}
+
 Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset,
                           client::Dataset::Open(options.target, access));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
-  std::vector<FieldSummary> fields;
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepSummary> steps, dataset->Steps());
+  std::vector<FieldOverSteps> fields;
   for (const FieldDescription& field : dataset->description().fields)
     fields.push_back(Summarise(field, steps, dataset->description().GridOf(field).samples()));
+  const auto local = WithCatalogue(options.target);
   if (options.json) {
-    PrintOut("{}\n", ToJson(dataset->description(), steps, fields));
+    nlohmann::ordered_json json = ToJson(dataset->description(), steps, fields);
+    json["catalogue"] = local ? ToJson(local->catalogue()) : nlohmann::ordered_json();
+    PrintOut("{}\n", json.dump(2));
   } else {
     PrintText(options.target, dataset->description(), steps, fields);
+    if (local) PrintCatalogue(local->catalogue(), steps.size());
   }
   return 0;
 }

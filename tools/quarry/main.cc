@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   app.AddCommand("points", "values at points between samples", DeclarePoints);
   app.AddCommand("watch", "follows a running simulation: one line per published step", DeclareWatch);
   app.AddCommand("verify", "compares checksums, or samples with their source", DeclareVerify);
+  app.AddCommand("upgrade", "brings the metadata of a dataset up to date", DeclareUpgrade);
 
   return RunProgram(
       &app, argc, argv, [&] { return app.RunChosen(); }, "ask for a smaller box or a coarser level");

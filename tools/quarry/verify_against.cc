@@ -110,11 +110,11 @@ bool Keeps(const FieldDescription& field, std::span<const T> source, std::span<c
 /// The moment of a file with several from which a step was made: the steps from this file are its moments in
 /// order.
 Result<const input::Input*> ChooseMoment(const std::vector<std::unique_ptr<input::Input>>& moments,
-                                         const std::vector<StepDescription>& steps, const std::string& field,
+                                         const std::vector<StepSummary>& steps, const std::string& field,
                                          std::uint64_t step) {
   std::size_t moment = 0;
-  for (const StepDescription& other : steps) {
-    const FieldStepDescription* record = other.FindField(field);
+  for (const StepSummary& other : steps) {
+    const FieldSummary* record = other.FindField(field);
     if (other.step < step && record != nullptr && record->source == ToUtf8(moments.front()->info().source))
       ++moment;
   }
@@ -124,16 +124,16 @@ Result<const input::Input*> ChooseMoment(const std::vector<std::unique_ptr<input
                          moments.front()->info().path, moments.size(), step);
 }
 
-const FieldStepDescription* FindRecord(const std::vector<StepDescription>& steps, std::uint64_t step,
-                                       const std::string& field) {
-  for (const StepDescription& other : steps) {
+const FieldSummary* FindRecord(const std::vector<StepSummary>& steps, std::uint64_t step,
+                               const std::string& field) {
+  for (const StepSummary& other : steps) {
     if (other.step == step) return other.FindField(field);
   }
   return nullptr;
 }
 
 /// Leaves the inputs from which a field was made, of a source with several fields.
-void KeepSource(const FieldStepDescription& record, std::vector<std::unique_ptr<input::Input>>* inputs) {
+void KeepSource(const FieldSummary& record, std::vector<std::unique_ptr<input::Input>>* inputs) {
   const auto is_other = [&](const std::unique_ptr<input::Input>& input) {
     return ToUtf8(input->info().source) != record.source;
   };
@@ -174,9 +174,8 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset, options.question.Open());
   QUARRY_ASSIGN_OR_RETURN(const query::ReadRequest request, options.question.Resolve(dataset->description()));
   QUARRY_ASSIGN_OR_RETURN(const query::AnswerHeader plan, dataset->PlanRead(request));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepDescription> steps, dataset->Steps());
-  if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
-    KeepSource(*record, &inputs);
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepSummary> steps, dataset->Steps());
+  if (const FieldSummary* record = FindRecord(steps, plan.step, request.field)) KeepSource(*record, &inputs);
   KeepPart(dataset->description().fields[*dataset->description().FindField(request.field)], &inputs);
   QUARRY_ASSIGN_OR_RETURN(const input::Input* input, ChooseMoment(inputs, steps, request.field, plan.step));
   const input::InputInfo& source = input->info();
@@ -210,8 +209,7 @@ Result<int> VerifyAgainst(VerifyOptions options) {
   comparison.outlying = FindOutlying(&comparison.chosen, comparison.low, comparison.high);
 
   double tolerance = 0;
-  if (const FieldStepDescription* record = FindRecord(steps, plan.step, request.field))
-    tolerance = record->tolerance;
+  if (const FieldSummary* record = FindRecord(steps, plan.step, request.field)) tolerance = record->tolerance;
   const bool holds = comparison.max_error <= tolerance && comparison.kept &&
                      comparison.different_missing == 0 && (!field.lossless() || comparison.different == 0);
   if (options.json) {

@@ -19,22 +19,22 @@ struct WatchOptions {
   ServerOptions server;
 };
 
-std::uint64_t StoredBytes(const StepDescription& step) {
+std::uint64_t StoredBytes(const StepSummary& step) {
   std::uint64_t bytes = 0;
-  for (const FieldStepDescription& field : step.fields) bytes += field.stored_bytes;
+  for (const FieldSummary& field : step.fields) bytes += field.stored_bytes;
   return bytes;
 }
 
 /// Prints one line and flushes it: a reader of the pipe acts on it.
 /// @return false: the line was lost, and so would be the next ones; the end of the program says why
-bool PrintStep(const StepDescription& step, const TimeUnit& unit, bool json) {
+bool PrintStep(const StepSummary& step, const TimeUnit& unit, bool json) {
   if (json) {
     nlohmann::ordered_json line = {{"step", step.step}, {"time", nullptr}};
     if (step.time) line["time"] = *step.time;
     if (!unit.units.empty()) line["time_units"] = unit.units;
     if (!unit.calendar.empty()) line["calendar"] = unit.calendar;
     line["fields"] = nlohmann::ordered_json::array();
-    for (const FieldStepDescription& field : step.fields) line["fields"].push_back(field.name);
+    for (const FieldSummary& field : step.fields) line["fields"].push_back(field.name);
     line["bytes"] = StoredBytes(step);
     PrintOut("{}\n", line.dump());
   } else {
@@ -70,7 +70,7 @@ Result<int> Watch(const WatchOptions& options) {
     if (!steps.empty()) request.after = std::max(request.after.value_or(0), steps.back());
   }
   std::uint64_t seen = 0;
-  QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepDescription& step) {
+  QUARRY_RETURN_IF_ERROR(dataset->WatchSteps(request, [&](const StepSummary& step) {
     return PrintStep(step, dataset->description().time_unit, options.json) && ++seen != options.count;
   }));
   return 0;

@@ -17,6 +17,7 @@
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/declare.h"
 #include "writer/pipeline/publish.h"
+#include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 namespace {
@@ -51,7 +52,7 @@ class Run {
     const bool exists = fs::exists(options_.output, ignored);
     std::optional<DatasetDescription> existing;
     if (options_.mode == OpenMode::kAppend || (options_.mode == OpenMode::kResume && exists)) {
-      QUARRY_ASSIGN_OR_RETURN(existing, Publisher::ReadDescription(options_.output));
+      QUARRY_ASSIGN_OR_RETURN(existing, ReadDescription(options_.output));
     } else if (exists) {
       return AlreadyExists(
           "\"{}\" exists already; append to it (--append), or choose another name (--output)",

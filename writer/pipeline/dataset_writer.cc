@@ -137,6 +137,7 @@ Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
 
 Status DatasetWriter::Declare(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(format::CheckDataset(dataset));
+  QUARRY_RETURN_IF_ERROR(format::CheckManifestSize(dataset));
   grids_.clear();
   for (const GridDescription& grid : dataset.grids) {
     QUARRY_ASSIGN_OR_RETURN(const PatchGrid patches, PatchesOf(grid));

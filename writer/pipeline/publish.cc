@@ -1,11 +1,14 @@
 #include "writer/pipeline/publish.h"
 
+#include <ranges>
+
+#include "quarry/dataset/dataset.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/format/subfile_table.h"
 #include "quarry/storage/location.h"
-#include "writer/pipeline/dataset_files.h"
+#include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 
@@ -129,12 +132,6 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_
   return publisher;
 }
 
-Result<DatasetDescription> Publisher::ReadDescription(const fs::path& dataset) {
-  const fs::path manifest = dataset / "dataset.json";
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
-  return format::DecodeDatasetManifest(text).Annotate(fmt::format("\"{}\"", manifest.string()));
-}
-
 namespace {
 
 Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
@@ -151,16 +148,28 @@ Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
 
 }  // namespace
 
-Result<bool> Publisher::HasTimes(const fs::path& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
-  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
-  for (const std::uint64_t step : steps) {
-    Result<StepDescription> read = ReadStep(dataset / format::StepFolder(step), description);
-    if (read.status().code() == StatusCode::kNotFound) continue;  // no step
-    QUARRY_RETURN_IF_ERROR(read.status());
-    if (read->time) return true;
+namespace {
+
+/// The first of some steps that is as wanted; nothing if none is.
+template <typename Steps, typename Wanted>
+Result<std::optional<std::uint64_t>> FirstOf(const Dataset& dataset, const Steps& steps,
+                                             const Wanted& wanted) {
+  Catalogue::Hold hold;
+  for (const std::uint64_t number : steps) {
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, dataset.Summary(number, &hold));
+    if (wanted(step)) return std::optional(number);
   }
-  return false;
+  return std::optional<std::uint64_t>();
+}
+
+}  // namespace
+
+Result<bool> Publisher::HasTimes(const fs::path& path) {
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(path));
+  QUARRY_ASSIGN_OR_RETURN(const auto found, FirstOf(*dataset, dataset->steps(), [](const StepSummary& step) {
+                            return step.time.has_value();
+                          }));
+  return found.has_value();
 }
 
 Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
@@ -168,26 +177,20 @@ Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
   return ReadPublished(dataset_, step, *existing_);
 }
 
-Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& dataset, const std::string& field) {
-  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
-  if (!description.FindField(field)) return std::optional<std::uint64_t>();
-  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, *step, description));
-    if (published.has(field)) return std::optional(*step);
-  }
-  return std::optional<std::uint64_t>();
+Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& path, const std::string& field) {
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(path));
+  if (!dataset->description().FindField(field)) return std::optional<std::uint64_t>();
+  return FirstOf(*dataset, std::views::reverse(dataset->steps()),
+                 [&](const StepSummary& step) { return step.FindField(field) != nullptr; });
 }
 
-Result<bool> Publisher::Holds(const fs::path& dataset, const std::string& field) {
-  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
-  if (!description.FindField(field)) return false;
-  QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
-  for (const std::uint64_t step : steps) {
-    QUARRY_ASSIGN_OR_RETURN(const PublishedStep published, ReadPublished(dataset, step, description));
-    if (published.has(field)) return true;
-  }
-  return false;
+Result<bool> Publisher::Holds(const fs::path& path, const std::string& field) {
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(path));
+  if (!dataset->description().FindField(field)) return false;
+  QUARRY_ASSIGN_OR_RETURN(const auto found, FirstOf(*dataset, dataset->steps(), [&](const StepSummary& step) {
+                            return step.FindField(field) != nullptr;
+                          }));
+  return found.has_value();
 }
 
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,

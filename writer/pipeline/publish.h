@@ -7,7 +7,7 @@
 
 #include "quarry/base/directory_lock.h"
 #include "quarry/description.h"
-#include "writer/pipeline/catalogue_writer.h"
+#include "writer/upkeep/catalogue_writer.h"
 
 namespace quarry::writer {
 
@@ -39,10 +39,7 @@ class Publisher {
   /// process is writing, or has left its owner file behind)
   static Result<Publisher> Open(const std::filesystem::path& dataset, bool append, bool break_lock = false);
 
-  /// The description of an existing dataset, without lock or change. @errors kNotFound, kDataLoss
-  static Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
-
-  /// Whether a step of an existing dataset has a time. Reads steps until one has. @errors kDataLoss
+  /// Whether a step of an existing dataset has a time. Looks at steps until one has. @errors kDataLoss
   static Result<bool> HasTimes(const std::filesystem::path& dataset);
 
   /// The existing dataset.json, when appending or after the first step was published.
@@ -53,7 +50,8 @@ class Publisher {
   static Result<std::optional<std::uint64_t>> LastStep(const std::filesystem::path& dataset,
                                                        const std::string& field);
 
-  /// Whether a step has a field, without lock or change. Reads steps until one has, the first of them first.
+  /// Whether a step has a field, without lock or change. Looks at steps until one has, the first of them
+  /// first.
   static Result<bool> Holds(const std::filesystem::path& dataset, const std::string& field);
 
   /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
@@ -98,7 +96,7 @@ class Publisher {
   /// another process may create one of this name.
   std::optional<DirectoryLock> lock_;
   std::optional<DatasetDescription> existing_;
-  std::optional<CatalogueWriter> catalogue_;  ///< of an existing dataset
+  std::optional<CatalogueWriter> catalogue_;  ///< null until the dataset exists, and after it has failed
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
   std::set<std::uint64_t> staged_masks_;
 };

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "quarry/format/catalogue.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::writer {
@@ -22,8 +23,9 @@ fs::path SiblingOf(const fs::path& dataset, std::string_view suffix) {
 
 /// Only a dataset is removed, and only if everything in it belongs to it.
 Status CheckIsDataset(const fs::path& dataset) {
-  constexpr std::array<std::string_view, 5> kParts = {"dataset.json", "steps", "masks", "index",
-                                                      DirectoryLock::kOwnerFile};
+  constexpr std::array<std::string_view, 7> kParts = {
+      "dataset.json",           "steps", "masks", "index", format::kHeadFile, format::kCatalogueFolder,
+      DirectoryLock::kOwnerFile};
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset).List());
   bool described = false;
   for (const FolderEntry& entry : entries) {

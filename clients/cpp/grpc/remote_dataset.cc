@@ -23,7 +23,7 @@ namespace pb = ::quarry::v1;
 /// [bytes] Most of all pages of a list: a server without an end must not take all memory.
 constexpr std::uint64_t kMostStepBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostListBytes = 64 << 20;
-/// Datasets of a page; a server may send fewer.
+/// Datasets or steps of a page; a server may send fewer.
 constexpr std::uint32_t kMostListed = 1000;
 /// [bytes] The largest replies of methods whose replies are small: parsed, they may take forty times as much.
 constexpr std::size_t kLargestList = 8 << 20;
@@ -73,16 +73,20 @@ class RemoteDataset final : public Dataset {
     return format::FromProto(response.steps(0), *opened_);
   }
 
-  Result<std::vector<StepDescription>> Steps(const CallOptions& call) const override {
-    std::vector<StepDescription> steps;
-    QUARRY_RETURN_IF_ERROR(EachPage({}, call, [&](const pb::GetDatasetResponse& page, auto* pages) -> Status {
-      for (const pb::StepManifest& manifest : page.steps()) {
-        QUARRY_ASSIGN_OR_RETURN(StepDescription step, format::FromProto(manifest, *opened_));
-        QUARRY_RETURN_IF_ERROR(pages->TakeItem(step.step));
-        steps.push_back(std::move(step));
-      }
-      return Status::Ok();
-    }));
+  Result<std::vector<StepSummary>> Steps(const CallOptions& call) const override {
+    std::vector<StepSummary> steps;
+    pb::GetDatasetRequest request;
+    request.set_without_subfiles(true);
+    request.set_page_size(kMostListed);
+    QUARRY_RETURN_IF_ERROR(
+        EachPage(std::move(request), call, [&](const pb::GetDatasetResponse& page, auto* pages) -> Status {
+          for (const pb::StepManifest& manifest : page.steps()) {
+            QUARRY_ASSIGN_OR_RETURN(StepSummary step, format::SummaryFromProto(manifest, *opened_));
+            QUARRY_RETURN_IF_ERROR(pages->TakeItem(step.step));
+            steps.push_back(std::move(step));
+          }
+          return Status::Ok();
+        }));
     return steps;
   }
 
@@ -227,6 +231,7 @@ class RemoteDataset final : public Dataset {
     pb::WatchStepsRequest request;
     request.set_dataset(name_);
     if (*after) request.set_after(**after);
+    request.set_without_subfiles(true);
     auto context = connection_->NewContext();
     context->set_deadline(std::chrono::system_clock::time_point::max());
     RemoteCall stream = connection_->Start("WatchSteps", request, std::move(context), cancel);
@@ -237,7 +242,7 @@ class RemoteDataset final : public Dataset {
       grpc::ProtoBufferReader reader(&bytes);
       if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader))
         return InternalError("the server {} sends invalid steps", connection_->server().address);
-      QUARRY_ASSIGN_OR_RETURN(const StepDescription step, format::FromProto(message.step(), *opened_));
+      QUARRY_ASSIGN_OR_RETURN(const StepSummary step, format::SummaryFromProto(message.step(), *opened_));
       *after = std::max(after->value_or(0), step.step);
       if (!on_step(step)) return std::optional<Status>();
     }

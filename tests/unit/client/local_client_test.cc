@@ -130,7 +130,7 @@ TEST_F(LocalClientTest, StepsAreThoseThatArePublishedByNow) {
   const auto dataset = Open();
   ASSERT_EQ(dataset->Steps()->size(), 1U);
   testing::MakeDataset(Path(), {.steps = {7}});
-  const Result<std::vector<StepDescription>> steps = dataset->Steps();
+  const Result<std::vector<StepSummary>> steps = dataset->Steps();
   ASSERT_TRUE(steps.ok()) << steps.status().message();
   ASSERT_EQ(steps->size(), 2U);
   EXPECT_EQ((*steps)[1].step, 7U);

@@ -64,9 +64,7 @@ class Sea : public Dataset {
   Result<StepDescription> Step(std::uint64_t, const CallOptions&) const override {
     return InternalError("no");
   }
-  Result<std::vector<StepDescription>> Steps(const CallOptions&) const override {
-    return InternalError("no");
-  }
+  Result<std::vector<StepSummary>> Steps(const CallOptions&) const override { return InternalError("no"); }
   Result<query::StatisticsAnswer> Statistics(const query::StatisticsRequest&,
                                              const CallOptions&) const override {
     return InternalError("no");

@@ -571,5 +571,19 @@ TEST(CheckFieldName, AcceptsFolderNamesOnly) {
   EXPECT_FALSE(CheckFieldName(std::string(64, 'a')).ok());
 }
 
+TEST(Manifest, PositionsThatNoReaderAcceptsAreRefusedBeforeTheyAreWritten) {
+  DatasetDescription dataset = ExampleDataset();
+  std::vector<double>& positions = dataset.grids[0].coordinates[0];
+  // "      0.3333333333333333," takes 26 bytes with the end of its line, so there is room for 10.3 million.
+  for (const std::size_t count : {9'000'000, 11'000'000}) {
+    positions.assign(count, 1.0 / 3);
+    const Status status = CheckManifestSize(dataset);
+    EXPECT_EQ(status.ok(), count == 9'000'000) << status.message();
+    if (!status.ok()) {
+      EXPECT_NE(status.message().find("positions"), std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quarry::format

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "quarry/format/manifest.h"
 #include "tests/testing/make_dataset.h"
 
 namespace {
@@ -39,7 +40,7 @@ class ReplaceTest : public ::testing::TestWithParam<bool> {
   std::vector<std::uint64_t> Steps() const {
     std::vector<std::uint64_t> steps;
     for (const auto& entry : fs::directory_iterator(path() / "steps"))
-      steps.push_back(std::stoull(entry.path().filename()));
+      if (const auto step = format::StepOfFolder(entry.path().filename())) steps.push_back(*step);
     return steps;
   }
   std::size_t Entries() const {

@@ -141,8 +141,8 @@ TEST_F(ServiceTest, PointsAreThoseOfTheDirectoryHoweverMany) {
 }
 
 TEST_F(ServiceTest, StepsSayWhatIsMissing) {
-  const std::vector<StepDescription> remote = *Remote("c")->Steps();
-  const std::vector<StepDescription> local = *Local("c")->Steps();
+  const std::vector<StepSummary> remote = *Remote("c")->Steps();
+  const std::vector<StepSummary> local = *Local("c")->Steps();
   ASSERT_TRUE(remote.at(0).fields.at(0).mask);
   EXPECT_EQ(remote[0].fields[0].mask, local.at(0).fields.at(0).mask);
   EXPECT_EQ(remote[0].fields[0].valid, local[0].fields[0].valid);

@@ -15,7 +15,7 @@ std::vector<std::uint64_t> WatchUntil(const std::string& target, const client::W
                                       std::uint64_t last) {
   const auto dataset = *client::Dataset::Open(target);
   std::vector<std::uint64_t> steps;
-  const Status status = dataset->WatchSteps(request, [&](const StepDescription& step) {
+  const Status status = dataset->WatchSteps(request, [&](const StepSummary& step) {
     steps.push_back(step.step);
     const query::ReadRequest question{.field = "pressure", .step = step.step, .target = query::AtLevel{2}};
     // From the watching object, and opened anew, as by another program that was notified.
@@ -48,7 +48,7 @@ TEST_F(WatchStepsTest, AFieldThatAStepBringsIsReadFromTheSameObject) {
     const std::string field = target.starts_with("grpc") ? "speed" : "heat";
     const std::uint64_t step = dataset->Steps()->back().step + 1;
     testing::MakeDataset(Path("a"), {.steps = {step}, .field = field});
-    const Status status = dataset->WatchSteps({.after = step - 1}, [&](const StepDescription& found) {
+    const Status status = dataset->WatchSteps({.after = step - 1}, [&](const StepSummary& found) {
       const query::ReadRequest question{.field = field, .step = found.step};
       const auto read = dataset->Read(question);
       EXPECT_TRUE(read.ok() && read->field == field) << read.status().message();
@@ -62,7 +62,7 @@ TEST_F(WatchStepsTest, AFieldThatAStepBringsIsReadFromTheSameObject) {
 TEST_F(WatchStepsTest, AWatcherGoesOnBehindTheLastStepWhenTheServerIsBack) {
   const auto remote = Remote("a");
   std::vector<std::uint64_t> steps;
-  const Status status = remote->WatchSteps({}, [&](const StepDescription& step) {
+  const Status status = remote->WatchSteps({}, [&](const StepSummary& step) {
     steps.push_back(step.step);
     if (step.step == 2 || step.step == 4) {
       // Cuts the connection. The new server has the same port.
@@ -81,7 +81,7 @@ TEST_F(WatchStepsTest, WatchingEndsWithADrainAndWhenTheClientHasEnough) {
   const auto watch = [&](const client::CallOptions& call) {
     return remote->WatchSteps(
         {.patience_ms = 0},
-        [&](const StepDescription& step) {
+        [&](const StepSummary& step) {
           if (step.step == 2) call.cancel.Cancel();
           return true;
         },
@@ -108,7 +108,7 @@ TEST_F(WatchStepsTest, AWatcherThatWaitsIsNotCutByTheTimeLimit) {
     auto watching = std::async(std::launch::async, [&] {
       return remote->WatchSteps(
           {.patience_ms = 0},
-          [&](const StepDescription& step) {
+          [&](const StepSummary& step) {
             seen.push_back(step.step);
             if (step.step == 2) in_time = Clock::now() - begin < limit;
             return step.step != 3;
@@ -136,7 +136,7 @@ TEST_F(WatchStepsTest, WatchingEndsWhenTheDatasetHasGoneOrAnotherIsInItsPlace) {
     const std::filesystem::path path = Path(replaced ? "b" : "a");
     const auto dataset = *client::Dataset::Open(target);
     if (replaced) testing::MakeDataset(folder_.path() / "other", {});
-    const Status status = dataset->WatchSteps({}, [&](const StepDescription& step) {
+    const Status status = dataset->WatchSteps({}, [&](const StepSummary& step) {
       if (step.step != 0) return true;
       std::filesystem::rename(path, folder_.path() / (replaced ? "old" : "away"));
       if (replaced) std::filesystem::rename(folder_.path() / "other", path);

@@ -79,7 +79,7 @@ export class QuarryClient {
   async open(dataset: string, signal?: AbortSignal): Promise<Opened> {
     const found: { info?: DatasetInfo } = {};
     const steps = await allPages(async (pageToken) => {
-      const request = { dataset, pageToken, pageSize: 1000 };
+      const request = { dataset, pageToken, pageSize: 1000, withoutSubfiles: true };
       const answer = await this.call((options) => this.client.getDataset(request, options), signal);
       const known = found.info ??= datasetInfo(dataset, answer.manifest);
       return { items: answer.steps.map((step, i) => stepInfo(step, answer.dates[i] ?? "", known)), next: text(answer.nextPageToken, "a page token") };

@@ -54,7 +54,8 @@ export async function* watch(client: Client<typeof QuarryService>, slot: WatchSl
       try {
         const info = await describe(mine.signal);
         const options = { signal: mine.signal, onHeader: () => { events?.back(dataset); } };
-        const question = after === null ? { dataset } : { dataset, after: BigInt(after) };
+        const asked = { dataset, withoutSubfiles: true };
+        const question = after === null ? asked : { ...asked, after: BigInt(after) };
         for await (const message of client.watchSteps(question, options)) {
           if (message.step === undefined) continue;
           const step = stepInfo(message.step, message.date, info);

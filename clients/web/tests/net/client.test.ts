@@ -115,8 +115,10 @@ describe("lists", () => {
 
 describe("opening", () => {
   it("gives the grid, the fields, and the steps of all pages", async () => {
-    const { source } = open();
+    const { server, source } = open();
     const { info, steps } = await source.open("run42");
+
+    expect(server.withSubfiles).toBe(0);
 
     expect(info).toEqual({
       name: "run42", grids: [kGrid],

@@ -68,6 +68,8 @@ export class FakeServer {
   tamper: (message: ReadResponse) => ReadResponse = (message) => message;
   manifest: () => DatasetManifest = () => this.goodManifest();
   pageSize = 3;
+  /** Questions for steps with their subfiles, which the viewer does not need. */
+  withSubfiles = 0;
   nextPage: (token: string) => string = (token) => token;
   openWatches = 0;
   /** Messages after which a read ends in good order. */
@@ -178,6 +180,7 @@ export class FakeServer {
         },
         getDataset: (request, context) => {
           this.begin("GetDataset", context);
+          if (!request.withoutSubfiles && !request.manifestOnly) this.withSubfiles += 1;
           if (!this.datasets.includes(request.dataset)) throw new ConnectError(`no dataset "${request.dataset}"`, Code.NotFound);
           if (request.manifestOnly) return { manifest: this.manifest() };
           const from = request.pageToken === "" ? 0 : Number(request.pageToken);
@@ -189,7 +192,10 @@ export class FakeServer {
           };
         },
         read: (request, context) => this.read(request, context),
-        watchSteps: (request, context) => this.watch(request.after, context),
+        watchSteps: (request, context) => {
+          if (!request.withoutSubfiles) this.withSubfiles += 1;
+          return this.watch(request.after, context);
+        },
         getStatistics: (request, context) => {
           this.begin("GetStatistics", context);
           this.asked.push(["GetStatistics", request.query?.field ?? "", request.query?.layer]);

@@ -12,15 +12,15 @@
 namespace quarry::writer {
 
 /// Keeps the head and the catalogue of a dataset, under its writing lock. A step costs one small file, the
-/// head, whatever the number of steps: the newest records are in the head, and some hundreds at a time move to
-/// the last page, until that is full. docs/format.md, "Head and catalogue" and "Publishing".
+/// head, whatever the number of steps: the newest records are in the head, and some hundreds at a time move
+/// to the last page, until that is full. docs/format.md, "Head and catalogue" and "Publishing".
 class CatalogueWriter {
  public:
-  /// Of a dataset that has no step yet. @param root  of the dataset, or of the folder in which it grows
+  /// For a dataset that has no step yet. @param root  its folder, or that in which it grows
   explicit CatalogueWriter(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// Of an existing dataset. If its catalogue is incomplete, or not current, it is made anew, unless there are
-  /// more than kMostRead steps; "quarry upgrade" is for those.
+  /// For an existing dataset. If its catalogue is incomplete, or not current, it is made anew, unless there
+  /// are more than kMostRead steps; "quarry upgrade" is for those.
   static CatalogueWriter Open(const std::filesystem::path& root, const DatasetDescription& dataset);
   /// The same, as it is found.
   static CatalogueWriter Found(const std::filesystem::path& root);
@@ -41,6 +41,9 @@ class CatalogueWriter {
   /// @errors those of `next`; kInternal: a file cannot be written
   using NextRecord = std::function<Result<std::optional<format::StepRecord>>()>;
   Status Remake(const NextRecord& next);
+
+  /// Removes pages and temporary files that an interrupted run has left behind.
+  Status RemoveUnnamed() const;
 
   /// The head and pages were moved with the dataset.
   void MoveTo(std::filesystem::path root) { root_ = std::move(root); }
@@ -63,13 +66,12 @@ class CatalogueWriter {
   Status Settle();
   Status MergePages();
   Status Gather(const NextRecord& next);
-  Status RemoveUnnamed() const;
 
   std::filesystem::path root_;
   std::uint64_t steps_ = 0;
   std::vector<format::PageRef> pages_;
   std::vector<format::StepRecord> newest_;  ///< records of the head, ascending by step
-  format::RecordEncoder encoder_;           ///< of `newest_`
+  format::RecordEncoder encoder_;           ///< has `newest_`
   /// Records of the last page, where it is not full, and they are known.
   std::optional<std::vector<format::StepRecord>> open_;
   std::optional<format::EncodedPage> unwritten_;  ///< the last page, where it is not written yet
@@ -85,7 +87,8 @@ class CatalogueWriter {
 /// @param damaged    called with the error of each step.json that cannot be read; the step gets no record
 /// @errors kInternal
 Status RemakeCatalogue(CatalogueWriter* catalogue, const std::filesystem::path& dataset,
-                       const DatasetDescription& description, const std::function<void(std::uint64_t)>& progress,
+                       const DatasetDescription& description,
+                       const std::function<void(std::uint64_t)>& progress,
                        const std::function<void(Status)>& damaged);
 
 }  // namespace quarry::writer

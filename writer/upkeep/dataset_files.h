@@ -17,6 +17,9 @@ namespace quarry::writer {
 /// Prefix of names in "steps" that no reader sees: such a step is not published yet, or no longer.
 inline constexpr std::string_view kStagingPrefix = ".partial-";
 
+/// dataset.json of an existing dataset. @errors kNotFound, kDataLoss
+Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
+
 /// step.json of a step. @param folder  of the step
 /// @errors kNotFound, kDataLoss
 Result<StepDescription> ReadStep(const std::filesystem::path& folder, const DatasetDescription& dataset);

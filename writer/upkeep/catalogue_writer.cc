@@ -1,4 +1,4 @@
-#include "writer/pipeline/catalogue_writer.h"
+#include "writer/upkeep/catalogue_writer.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 #include "quarry/storage/location.h"
-#include "writer/pipeline/dataset_files.h"
+#include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 
@@ -78,7 +78,8 @@ CatalogueWriter CatalogueWriter::Open(const fs::path& root, const DatasetDescrip
   CatalogueWriter writer = Found(root);
   const auto steps = ListSteps(root);
   if (steps.ok() && steps->size() <= kMostRead && (writer.doubtful_ || writer.steps_ != steps->size())) {
-    // What cannot be read has no record, and what cannot be written now is written with the next step.
+    // A step that cannot be read has no record; files that cannot be written now are written with the next
+    // step.
     const Status remade = RemakeCatalogue(
         &writer, root, dataset, [](std::uint64_t) {}, [](const Status&) {});
     (void)remade;
@@ -89,7 +90,8 @@ CatalogueWriter CatalogueWriter::Open(const fs::path& root, const DatasetDescrip
 }
 
 Status CatalogueWriter::ReadHead() {
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, Location(root_ / format::kHeadFile).ReadWhole(format::kHeadLimit));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes,
+                          Location(root_ / format::kHeadFile).ReadWhole(format::kHeadLimit));
   QUARRY_ASSIGN_OR_RETURN(format::CatalogueHead head, format::DecodeHead(bytes));
   steps_ = head.steps;
   pages_ = std::move(head.pages);
@@ -210,7 +212,8 @@ Status CatalogueWriter::WriteHead() {
   QUARRY_RETURN_IF_ERROR(Place(folder / ".head.partial", format::EncodeHead(steps_, pages_, encoder_),
                                root_ / format::kHeadFile));
   std::error_code ignored;
-  for (const std::uint64_t name : std::exchange(replaced_, {})) fs::remove(root_ / format::PagePath(name), ignored);
+  for (const std::uint64_t name : std::exchange(replaced_, {}))
+    fs::remove(root_ / format::PagePath(name), ignored);
   return Status::Ok();
 }
 
@@ -289,7 +292,6 @@ Status CatalogueWriter::Settle() {
   return Status::Ok();
 }
 
-/// Pages and temporary files that an interrupted run has left behind.
 Status CatalogueWriter::RemoveUnnamed() const {
   std::set<std::string> named;
   for (const PageRef& page : pages_) named.insert(ChecksumText(page.name));
@@ -297,7 +299,8 @@ Status CatalogueWriter::RemoveUnnamed() const {
                        [&](const std::string& name) { return !named.contains(name); });
 }
 
-Status RemakeCatalogue(CatalogueWriter* catalogue, const fs::path& dataset, const DatasetDescription& description,
+Status RemakeCatalogue(CatalogueWriter* catalogue, const fs::path& dataset,
+                       const DatasetDescription& description,
                        const std::function<void(std::uint64_t)>& progress,
                        const std::function<void(Status)>& damaged) {
   QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));

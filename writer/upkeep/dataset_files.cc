@@ -1,4 +1,4 @@
-#include "writer/pipeline/dataset_files.h"
+#include "writer/upkeep/dataset_files.h"
 
 #include "quarry/base/file.h"
 #include "quarry/format/catalogue.h"
@@ -9,7 +9,14 @@ namespace quarry::writer {
 
 namespace fs = std::filesystem;
 
-Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset, std::string* text) {
+Result<DatasetDescription> ReadDescription(const fs::path& dataset) {
+  const fs::path manifest = dataset / "dataset.json";
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
+  return format::DecodeDatasetManifest(text).Annotate(fmt::format("\"{}\"", manifest.string()));
+}
+
+Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset,
+                                 std::string* text) {
   const fs::path manifest = folder / "step.json";
   QUARRY_ASSIGN_OR_RETURN(*text, ReadTextFile(manifest, format::kManifestLimit));
   return format::DecodeStepManifest(*text, dataset).Annotate(fmt::format("\"{}\"", manifest.string()));

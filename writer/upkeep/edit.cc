@@ -1,4 +1,4 @@
-#include "writer/pipeline/edit.h"
+#include "writer/upkeep/edit.h"
 
 #include <algorithm>
 #include <map>
@@ -14,9 +14,8 @@
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/storage/location.h"
-#include "writer/pipeline/catalogue_writer.h"
-#include "writer/pipeline/dataset_files.h"
-#include "writer/pipeline/publish.h"
+#include "writer/upkeep/catalogue_writer.h"
+#include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 
@@ -54,7 +53,7 @@ Result<Locked> Lock(const fs::path& dataset, const LockOptions& locking) {
   if (!fs::is_directory(dataset, ignored))
     return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock held, DirectoryLock::Acquire(dataset, locking));
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, Publisher::ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, ReadDescription(dataset));
   QUARRY_ASSIGN_OR_RETURN(std::set<std::uint64_t> hidden, HiddenSteps(dataset));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
   return Locked{std::move(held), std::move(description), std::move(hidden)};
@@ -160,7 +159,7 @@ class Removing {
     if (!fields_.empty()) QUARRY_RETURN_IF_ERROR(ReplaceDescription(path_, locked_.dataset));
     QUARRY_RETURN_IF_ERROR(RemoveFolders());
     const Status remade = RemakeCatalogue();
-    (void)remade;  // what was to be removed is; readers look at each step.json
+    (void)remade;  // the removal is complete; readers look at each step.json
     steps_.insert(gone_.begin(), gone_.end());
     report_.steps.assign(steps_.begin(), steps_.end());
     return std::move(report_);

@@ -1,0 +1,145 @@
+#include "quarry/dataset/catalogue.h"
+
+#include <algorithm>
+
+#include "quarry/format/invariants.h"
+#include "quarry/format/manifest.h"
+
+namespace quarry {
+
+using format::PageRef;
+using format::StepRecord;
+
+namespace {
+
+/// [bytes] to read and decode a page or a head. The smallest record of a field takes some ten bytes.
+std::uint64_t DecodingMemory(std::uint64_t bytes) {
+  constexpr std::uint64_t kTimesBytes = 48;
+  return kTimesBytes * bytes;
+}
+
+const StepRecord* FindIn(const Catalogue::Page& records, std::uint64_t step) {
+  const auto step_of = [](const StepRecord& record) { return record.summary.step; };
+  const auto found = std::ranges::lower_bound(records, step, {}, step_of);
+  return found != records.end() && found->summary.step == step ? &*found : nullptr;
+}
+
+}  // namespace
+
+Catalogue::Catalogue(Location root, const DatasetDescription& dataset, bool is_current,
+                     const MetadataCache* cache)
+    : root_(std::move(root)), dataset_(dataset), is_current_(is_current), cache_(cache) {}
+
+const format::CatalogueHead& Catalogue::head() const {
+  std::call_once(is_read_, [this] { ReadHead(); });
+  return head_;
+}
+
+bool Catalogue::is_there() const {
+  head();
+  return is_there_;
+}
+
+void Catalogue::ReadHead() const {
+  const Location path = root_ / format::kHeadFile;
+  const Result<ObjectInfo> info = path.Stat();
+  if (info.status().code() == StatusCode::kNotFound) return;
+  // A head has few records, and may name many pages.
+  constexpr std::uint64_t kMostRecords = 2 << 20;
+  const std::uint64_t size = info.ok() ? std::min(info->size, format::kHeadLimit) : 0;
+  const auto memory = cache_->Reserve(2 * size + DecodingMemory(std::min(size, kMostRecords)));
+  if (!memory.ok()) return;
+  const Result<Bytes> bytes = path.ReadWhole(format::kHeadLimit);
+  Result<format::CatalogueHead> head =
+      bytes.ok() ? format::DecodeHead(*bytes) : Result<format::CatalogueHead>(bytes.status());
+  if (!head.ok()) {
+    SetDamage(std::move(head).status().Annotate(fmt::format("\"{}\"", path)));
+    return;
+  }
+  Keep(&head->records);
+  head_ = *std::move(head);
+  is_there_ = true;
+}
+
+Status Catalogue::damage() const {
+  const std::lock_guard lock(mutex_);
+  return damage_;
+}
+
+void Catalogue::SetDamage(Status damage) const {
+  const std::lock_guard lock(mutex_);
+  if (damage_.ok()) damage_ = std::move(damage);
+}
+
+/// Records that contradict dataset.json are none.
+void Catalogue::Keep(Page* records) const {
+  std::erase_if(*records, [&](const StepRecord& record) {
+    Status wrong = format::CheckStep(record.summary, dataset_);
+    if (wrong.ok()) return false;
+    SetDamage(std::move(wrong).Annotate("a record of the catalogue"));
+    return true;
+  });
+}
+
+Result<Catalogue::Page> Catalogue::ReadPage(const PageRef& ref) const {
+  const Location path = root_ / format::PagePath(ref.name);
+  const Result<Bytes> bytes = path.ReadWhole(format::kPageLimit);
+  Result<Page> page = bytes.ok() ? format::DecodePage(*bytes, ref) : Result<Page>(bytes.status());
+  if (page.ok()) {
+    Keep(&*page);
+    return page;
+  }
+  SetDamage(Status(page.status()).Annotate(fmt::format("\"{}\"", path)));
+  const std::lock_guard lock(mutex_);
+  unreadable_.insert(ref.name);
+  return page;
+}
+
+/// @returns null: it cannot be read
+std::shared_ptr<const Catalogue::Page> Catalogue::PageOf(std::size_t number, Hold* hold) const {
+  if (hold->page && hold->number == number) return hold->page;
+  const PageRef& ref = head_.pages[number];
+  {
+    const std::lock_guard lock(mutex_);
+    if (unreadable_.contains(ref.name)) return nullptr;
+  }
+  MetadataCache::Key key;
+  key.kind = MetadataCache::Key::Kind::kPage;
+  key.step = ref.name;
+  auto page = cache_->Obtain<Page>(
+      key, [&] { return DecodingMemory(ref.bytes); }, [&] { return ReadPage(ref); });
+  if (!page.ok()) return nullptr;
+  *hold = {number, *page};
+  return *std::move(page);
+}
+
+const StepRecord* Catalogue::FindRecord(std::uint64_t step, Hold* hold) const {
+  if (const StepRecord* newest = FindIn(head().records, step)) return newest;
+  for (std::size_t number = head_.pages.size(); number-- > 0;) {
+    const PageRef& ref = head_.pages[number];
+    if (step < ref.first || step > ref.last) continue;
+    const std::shared_ptr<const Page> page = PageOf(number, hold);
+    if (!page) return nullptr;  // it may have a newer record than those before
+    if (const StepRecord* found = FindIn(*page, step)) return found;
+  }
+  return nullptr;
+}
+
+std::optional<StepSummary> Catalogue::Find(std::uint64_t step, Hold* hold) const {
+  const StepRecord* const record = FindRecord(step, hold);
+  if (record == nullptr || (!is_current_ && !IsOfStep(*record))) return std::nullopt;
+  return record->summary;
+}
+
+/// Compares a record with the end of step.json.
+bool Catalogue::IsOfStep(const StepRecord& record) const {
+  const Location path = root_ / format::StepFolder(record.summary.step) / "step.json";
+  const auto file = path.Open();
+  if (!file.ok() || (*file)->size() != record.manifest_bytes) return false;
+  std::string end(std::min(format::kChecksumTail, record.manifest_bytes), '\0');
+  const Status read =
+      (*file)->ReadAt(record.manifest_bytes - end.size(), std::as_writable_bytes(std::span(end)));
+  return read.ok() && format::StoredChecksum(end) == record.summary.checksum;
+}
+
+}  // namespace quarry
