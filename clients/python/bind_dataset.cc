@@ -228,6 +228,15 @@ void BindDataset(nb::module_& m) {
              }));
            })
       .def(
+          "moves",
+          [](const Dataset& self, const StepSummary& step) {
+            return std::ranges::any_of(step.fields, [&](const FieldSummary& held) {
+              const auto number = self.description().FindField(held.name);
+              return !number || !self.description().fields[*number].still;
+            });
+          },
+          "step"_a, "Whether a step has a field that changes with time.")
+      .def(
           "choose",
           [](const Dataset& self, const std::vector<BoundedField>& bounds) {
             std::vector<query::BoundedField> fields;

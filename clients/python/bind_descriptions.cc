@@ -68,7 +68,27 @@ void BindDescriptions(nb::module_& m) {
       .def_ro("step", &StepSummary::step, "Its number.")
       .def_ro("time", &StepSummary::time,
               "Time of the simulation, in the unit of the dataset; None if nobody gave it.")
-      .def_ro("fields", &StepSummary::fields, "The fields that it holds.");
+      .def_ro("fields", &StepSummary::fields, "The fields that it holds.")
+      .def(
+          "field", [](const StepSummary& step, const std::string& name) { return step.FindField(name); },
+          nb::rv_policy::reference_internal, "name"_a, "A field that it holds; None if it does not.");
+  m.def(
+      "worst_levels",
+      [](const std::vector<const FieldSummary*>& records, int layer) {
+        std::vector<std::pair<double, double>> worst;
+        for (const FieldSummary* record : records) {
+          const std::vector<LevelRecord>& levels = record->LevelsOf(std::max(layer, 0));
+          if (worst.empty()) worst.assign(levels.size(), {0, 1});
+          for (std::size_t l = 0; l < std::min(worst.size(), levels.size()); ++l) {
+            worst[l].first = std::max(worst[l].first, levels[l].max_error);
+            worst[l].second = std::min(worst[l].second, levels[l].coverage);
+          }
+        }
+        return worst;
+      },
+      "records"_a, "layer"_a,
+      "The largest error and the least coverage in records of a field, of each level of a layer, the finest "
+      "first.");
   nb::class_<FieldDescription>(m, "FieldDescription", "What all steps of a field have in common.")
       .def_ro("name", &FieldDescription::name, "Name, unique in the dataset.")
       .def_prop_ro(

@@ -117,12 +117,45 @@ class Crash(qt.QuarryTest):
 
         def check(path):
             self.assertEqual(self.samples(path, 0), first)
-            if "h" not in [field["name"] for field in qt.step_manifest(path)["fields"]]:
+            added_before = "h" in [field["name"] for field in qt.step_manifest(path)["fields"]]
+            self.assertEqual(added_before, qt.info(path)["fields"][-1]["steps"] == 1 and len(qt.info(path)["fields"]) == 2)
+            if not added_before:
                 qt.succeed(*self.writing("h", "--append", field="h", path=path))
             self.assertEqual(self.samples(path, 0, "h"), added)
             self.assert_verified(path)
 
         self.assertEqual(list(self.faults(self.writing("h", "--append", field="h"), check)), [])
+
+    def listed(self, path):
+        """The list of the steps, whatever it comes from."""
+        return {name: said for name, said in qt.info(path).items() if name != "catalogue"}
+
+    def test_an_upgrade(self):
+        """Also of a catalogue that is there, and out of date: nobody trusts a record before it is right."""
+        for found in ("none", "old"):
+            with self.subTest(catalogue=found):
+                shutil.rmtree(self.root)
+                self.root.mkdir()
+                qt.succeed(*self.writing("f"))
+                qt.succeed(*self.writing("g", "--append", "--step", 1))
+                old = (self.path / "head").read_bytes()
+                qt.succeed(*self.writing("h", "--append", field="h"))
+                if found == "old":
+                    # As after a program that knows no catalogue has added the field.
+                    (self.path / "head").write_bytes(old)
+                else:
+                    shutil.rmtree(self.path / "catalogue")
+                    (self.path / "head").unlink()
+                (self.path / "steps/.partial-catalogue-is-current").unlink()
+                expected, first = self.listed(self.path), self.samples(self.path, 0)
+                shutil.rmtree(self.tmp / "before", ignore_errors=True)
+
+                def check(path, expected=expected, first=first):
+                    self.assertEqual(self.listed(path), expected)
+                    self.assertEqual(self.samples(path, 0), first)
+                    self.assert_verified(path)
+
+                self.assertEqual(list(self.faults(("quarry", "upgrade", self.path), check)), [])
 
     def test_an_index(self):
         qt.succeed(*self.writing("f"))

@@ -101,6 +101,7 @@ class Upgrade(qt.QuarryTest):
             said = qt.info(server.target(dataset))
             self.assertEqual(said["steps"], [0, 1, 2])
             self.assertIsNone(said["catalogue"])
+            qt.info(server.target(dataset))  # damage that a list has met is logged with the next question
             server.log_until("reading step.json instead")
 
 

@@ -29,14 +29,18 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                             progress.Update(total == 0 ? 1000 : 1000 * done / total);
                           }));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps}, {"subfiles", report.subfiles},
-                                   {"masks", report.masks}, {"patches", report.patches},
-                                   {"bytes", report.bytes}, {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps},
+                                   {"records", report.records},
+                                   {"subfiles", report.subfiles},
+                                   {"masks", report.masks},
+                                   {"patches", report.patches},
+                                   {"bytes", report.bytes},
+                                   {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     PrintOut("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    Print("{} steps, {} subfiles, {} patches, {} of payload checked\n", report.steps, report.subfiles,
-          report.patches, FormatBytes(report.bytes));
+    Print("{} steps, {} records, {} subfiles, {} patches, {} of payload checked\n", report.steps,
+          report.records, report.subfiles, report.patches, FormatBytes(report.bytes));
     for (std::size_t i = 1; i < report.damage.size(); ++i) Print("damaged: {}\n", report.damage[i].message());
   }
   if (!report.damage.empty()) return report.damage.front();

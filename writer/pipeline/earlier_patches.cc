@@ -1,11 +1,13 @@
 #include "writer/pipeline/earlier_patches.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/read_samples.h"
+#include "quarry/format/manifest.h"
 
 namespace quarry::writer {
 namespace {
@@ -16,34 +18,58 @@ std::uint64_t BytesOf(const DecodedPatch& patch) {
   return bytes;
 }
 
+/// Published steps, each read from its step.json once. Nothing is listed: that takes the longer the more
+/// steps there are.
+class Steps {
+ public:
+  Steps(Location root, DatasetDescription dataset) : root_(std::move(root)), dataset_(std::move(dataset)) {}
+
+  /// The record of a field in a step; null if there is no such step, or it does not have the field.
+  Result<const FieldStepDescription*> Find(std::uint64_t step, const FieldDescription& field) {
+    auto known = known_.find(step);
+    if (known == known_.end()) {
+      const Location path = root_ / format::StepFolder(step) / "step.json";
+      const Result<std::string> text = path.ReadText(format::kManifestLimit);
+      if (!text.ok() && text.status().code() != StatusCode::kNotFound) return text.status();
+      StepDescription read;
+      if (text.ok()) {
+        QUARRY_ASSIGN_OR_RETURN(
+            read, format::DecodeStepManifest(*text, dataset_).Annotate(fmt::format("\"{}\"", path)));
+      }
+      known = known_.emplace(step, std::move(read)).first;
+    }
+    return known->second.FindField(field.name);
+  }
+
+  const Location& root() const { return root_; }
+
+ private:
+  const Location root_;
+  const DatasetDescription dataset_;
+  std::map<std::uint64_t, StepDescription> known_;
+};
+
 /// The steps that reading one needs, itself included.
 /// @errors kDataLoss: more than a keyframe allows
-Status AddNeeded(const Dataset& dataset, const FieldDescription& field, std::uint64_t step,
+Status AddNeeded(Steps* steps, const FieldDescription& field, std::uint64_t step,
                  std::set<std::uint64_t>* needed) {
   if (!needed->insert(step).second) return Status::Ok();
   if (needed->size() > static_cast<std::size_t>(kMaxKeyframe) + 1)
-    return DataLoss("a step of \"{}\" needs more than {} others", dataset.root(), kMaxKeyframe);
-  QUARRY_ASSIGN_OR_RETURN(const auto described, dataset.Step(step));
-  const FieldStepDescription* record = described->FindField(field.name);
+    return DataLoss("a step of \"{}\" needs more than {} others", steps->root(), kMaxKeyframe);
+  QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps->Find(step, field));
   if (record == nullptr) return Status::Ok();
   for (const std::uint64_t reference : record->references)
-    QUARRY_RETURN_IF_ERROR(AddNeeded(dataset, field, reference, needed));
+    QUARRY_RETURN_IF_ERROR(AddNeeded(steps, field, reference, needed));
   return Status::Ok();
 }
 
-Result<bool> HasField(const Dataset& dataset, std::uint64_t step, const FieldDescription& field) {
-  if (!std::binary_search(dataset.steps().begin(), dataset.steps().end(), step)) return false;
-  QUARRY_ASSIGN_OR_RETURN(const auto described, dataset.Step(step));
-  return described->FindField(field.name) != nullptr;
-}
-
 /// The last step before one that has the field.
-Result<std::vector<std::uint64_t>> LastBefore(const Dataset& dataset, std::uint64_t step,
+Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, std::uint64_t step,
                                               const FieldDescription& field) {
-  const std::vector<std::uint64_t>& steps = dataset.steps();
-  for (auto it = std::lower_bound(steps.begin(), steps.end(), step); it != steps.begin();) {
-    QUARRY_ASSIGN_OR_RETURN(const bool has, HasField(dataset, *--it, field));
-    if (has) return std::vector<std::uint64_t>{*it};
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> all, quarry::ListSteps(steps->root()));
+  for (auto it = std::lower_bound(all.begin(), all.end(), step); it != all.begin();) {
+    QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps->Find(*--it, field));
+    if (record != nullptr) return std::vector<std::uint64_t>{*it};
   }
   return std::vector<std::uint64_t>();
 }
@@ -53,24 +79,27 @@ Result<std::vector<std::uint64_t>> LastBefore(const Dataset& dataset, std::uint6
 Result<std::vector<std::uint64_t>> ChooseReferences(const Location& root, std::uint64_t step,
                                                     const FieldDescription& field,
                                                     const std::vector<std::uint64_t>* planned) {
-  const Result<std::shared_ptr<const Dataset>> opened = Dataset::Open(root);
-  if (opened.status().code() == StatusCode::kNotFound) return std::vector<std::uint64_t>();
-  QUARRY_RETURN_IF_ERROR(opened.status());
-  const Dataset& dataset = **opened;
+  const Location manifest = root / "dataset.json";
+  const Result<std::string> text = manifest.ReadText(format::kManifestLimit);
+  if (text.status().code() == StatusCode::kNotFound) return std::vector<std::uint64_t>();
+  QUARRY_RETURN_IF_ERROR(text.status());
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
+                          format::DecodeDatasetManifest(*text).Annotate(fmt::format("\"{}\"", manifest)));
+  Steps steps(root, std::move(dataset));
   std::vector<std::uint64_t> chosen;
   if (planned != nullptr) {
     chosen = *planned;
   } else {
-    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(dataset, step, field));
+    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(&steps, step, field));
   }
   // The plan is for all fields of a run: one that not all of these steps have refers to the others.
   std::vector<std::uint64_t> there;
   std::set<std::uint64_t> needed;
   for (const std::uint64_t reference : chosen) {
-    QUARRY_ASSIGN_OR_RETURN(const bool has, HasField(dataset, reference, field));
-    if (!has) continue;
+    QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps.Find(reference, field));
+    if (record == nullptr) continue;
     there.push_back(reference);
-    QUARRY_RETURN_IF_ERROR(AddNeeded(dataset, field, reference, &needed));
+    QUARRY_RETURN_IF_ERROR(AddNeeded(&steps, field, reference, &needed));
   }
   chosen = std::move(there);
   if (planned == nullptr && needed.size() >= static_cast<std::size_t>(field.keyframe)) chosen.clear();

@@ -43,6 +43,15 @@ Records Merged(Records older, const Records& newer) {
   return merged;
 }
 
+/// Whether all step.json of a dataset are read in about a second.
+bool AreSmall(const fs::path& root, const std::set<std::uint64_t>& steps) {
+  constexpr std::uint64_t kMostBytes = 8 << 20;
+  if (steps.empty()) return true;
+  std::error_code error;
+  const std::uint64_t one = fs::file_size(root / format::StepFolder(*steps.rbegin()) / "step.json", error);
+  return !error && one <= kMostBytes / steps.size();
+}
+
 /// Whether it is small enough for a record.
 bool IsRecordable(const StepRecord& record) { return format::RecordEncoder().Add(record); }
 
@@ -77,7 +86,7 @@ CatalogueWriter CatalogueWriter::Found(const fs::path& root) {
 CatalogueWriter CatalogueWriter::Open(const fs::path& root, const DatasetDescription& dataset) {
   CatalogueWriter writer = Found(root);
   const auto steps = ListSteps(root);
-  if (steps.ok() && steps->size() <= kMostRead && (writer.doubtful_ || writer.steps_ != steps->size())) {
+  if (steps.ok() && (writer.doubtful_ || writer.steps_ != steps->size()) && AreSmall(root, *steps)) {
     // A step that cannot be read has no record; files that cannot be written now are written with the next
     // step.
     const Status remade = RemakeCatalogue(

@@ -19,8 +19,8 @@ class CatalogueWriter {
   /// For a dataset that has no step yet. @param root  its folder, or that in which it grows
   explicit CatalogueWriter(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// For an existing dataset. If its catalogue is incomplete, or not current, it is made anew, unless there
-  /// are more than kMostRead steps; "quarry upgrade" is for those.
+  /// For an existing dataset. If its catalogue is incomplete, or not current, it is made anew, unless that
+  /// takes seconds; "quarry upgrade" is for those.
   static CatalogueWriter Open(const std::filesystem::path& root, const DatasetDescription& dataset);
   /// The same, as it is found.
   static CatalogueWriter Found(const std::filesystem::path& root);
@@ -50,9 +50,6 @@ class CatalogueWriter {
 
   std::uint64_t steps() const { return steps_; }
   std::uint64_t pages() const { return pages_.size(); }
-
-  /// Reading so many step.json takes a second at most.
-  static constexpr std::uint64_t kMostRead = 4096;
 
  private:
   Status ReadHead();

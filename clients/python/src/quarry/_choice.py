@@ -97,5 +97,4 @@ def shows_level(grid: _quarry.FieldGrid, said: _quarry.FieldDescription, level: 
 
 def worst_of(records: Iterable[_quarry.FieldStep], layer: int) -> list[tuple[float, float]]:
     """The largest error and the least coverage in steps, of each level of a layer, the finest first."""
-    levels = zip(*(record.levels_of(layer) for record in records), strict=True)
-    return [(max(one.max_error for one in of_level), min(one.coverage for one in of_level)) for of_level in levels]
+    return _quarry.worst_levels([*records], layer)

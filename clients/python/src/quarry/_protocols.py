@@ -132,10 +132,8 @@ class Field:
 
     def _holding(self) -> builtins.list[tuple[_quarry.Step, _quarry.FieldStep]]:
         """The steps that hold the field, and their records of it."""
-        found = []
-        for step in self.dataset._steps():
-            found += [(step, field) for field in step.fields if field.name == self.name]
-        return found
+        found = ((step, step.field(self.name)) for step in self.dataset._steps())
+        return [(step, record) for step, record in found if record is not None]
 
     @property
     def steps(self) -> builtins.list[int]:

@@ -74,8 +74,7 @@ class Decoding:
 
 def moving(native: _quarry.Dataset, steps: Sequence[_quarry.Step]) -> list[_quarry.Step]:
     """The steps that hold a field which changes with time: the others lie along no axis."""
-    still = {said.name for said in native.fields if said.still}
-    return [step for step in steps if any(one.name not in still for one in step.fields)]
+    return [step for step in steps if native.moves(step)]
 
 
 class Moments:

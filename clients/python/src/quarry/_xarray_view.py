@@ -70,7 +70,7 @@ class _Series:
     def of(cls, said: _quarry.FieldDescription, grid: _quarry.FieldGrid, steps: Sequence[_quarry.Step]) -> _Series:
         """In these steps."""
         numbers = np.array([step.step for step in steps], dtype=np.int64)
-        records = [next((one for one in step.fields if one.name == said.name), None) for step in steps]
+        records = [step.field(said.name) for step in steps]
         return cls(said, grid, numbers, np.array([one is not None for one in records], bool), [*filter(None, records)])
 
     def show(self, layer: int) -> None:
@@ -93,8 +93,10 @@ class View:
         self._has_steps = not said or not all(one.still for one in said.values())
         self._series = {}
         for name in names:
-            place = [step for step in published if any(one.name == name for one in step.fields)][:1]
-            series = _Series.of(said[name], dataset.grids[said[name].grid], place if said[name].still else chosen)
+            still = said[name].still
+            holding = (step for step in published if step.field(name) is not None)
+            place = [*itertools.islice(holding, 1)] if still else chosen
+            series = _Series.of(said[name], dataset.grids[said[name].grid], place)
             # A field that none of the steps holds is left out.
             if series.held.any() or not published:
                 self._series[name] = series
