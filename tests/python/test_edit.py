@@ -158,7 +158,7 @@ class Removals(Edits):
         self.assertEqual(removed.steps, [1, 3])
         self.assertGreater(removed.bytes, 0)
         self.assert_holds(("a", "b", "c"), [0, 2])
-        self.assertEqual(sorted(os.listdir(self.path / "steps")), ["000000", "000002"])
+        self.assertEqual(sorted(os.listdir(self.path / "steps")), [".partial-catalogue-is-current", "000000", "000002"])
 
     def test_fields_leave_the_others_as_they_are(self):
         for name, left in (("a", ("b", "c")), ("c", ("b",))):

@@ -325,7 +325,7 @@ class Shapes(qt.QuarryTest):
     def check(self, path, names, steps):
         """Every level of fields against the command. Where a dataset has one step, there is no axis of it."""
         root = zarr.open(quarry.zarr_store(path))
-        alone = len(list((path / "steps").iterdir())) == 1
+        alone = len(list((path / "steps").glob("[0-9]*"))) == 1
         for level in range(len(list(root.group_keys()))):
             for name, decoded in decode(path, self.tmp, names, steps, level).items():
                 np.testing.assert_array_equal(root[f"{level}/{name}"][...], decoded[0] if alone else decoded)
