@@ -35,9 +35,9 @@ class TableEncoder {
   RowEncoder rows_;
   PayloadPositions positions_;
   SubfileFooter footer_;
-  StreamingChecksum checksum_;  ///< of a table without blocks
+  StreamingChecksum checksum_;  ///< checksum of a table without blocks
   std::uint64_t rows_put_ = 0;
-  RowsBegin begin_;  ///< of the block
+  RowsBegin begin_;  ///< begin of the block
   Bytes block_;
   TableIndex entries_;
 };
@@ -69,7 +69,7 @@ class TableScan {
   const bool keep_;
   RowDecoder decoder_;
   PayloadPositions positions_;  ///< from the begin of each run
-  std::uint64_t offset_;        ///< of the next row
+  std::uint64_t offset_;        ///< offset of the next row
   std::unique_ptr<StreamingChecksum> block_;
   TableIndex index_;
   PatchEntry row_;

@@ -14,8 +14,8 @@ namespace quarry::format {
 /// Where rows of a table begin.
 struct RowsBegin {
   std::uint64_t code = 0;              ///< smallest that the first row can have
-  std::uint64_t offset = 0;            ///< of its bytes in the file
-  std::vector<std::uint64_t> payload;  ///< of its payloads in each run of the file, see PartRuns
+  std::uint64_t offset = 0;            ///< offset of its bytes in the file
+  std::vector<std::uint64_t> payload;  ///< offsets of its payloads in each run of the file, see PartRuns
 
   friend bool operator==(const RowsBegin&, const RowsBegin&) = default;
 };
@@ -32,7 +32,7 @@ class TableIndex {
   std::size_t runs() const { return runs_; }
   std::size_t size() const { return Places() - (closed_ ? 1 : 0); }
 
-  /// Of the block `i`; of `size()`: where the last one ends.
+  /// Where block `i` begins; `size()`: where the last one ends.
   std::uint64_t code(std::size_t i) const { return At(i, 0); }
   std::uint64_t offset(std::size_t i) const { return At(i, 1); }
   std::uint64_t checksum(std::size_t i) const { return At(i, 2); }
@@ -84,8 +84,8 @@ struct TableStages {
   static TableStages OfFlat(const SubfileHeader& header, const SubfileFooter& footer);
 
   int bits = 0;            ///< base-2 logarithm of the rows of a block, and of the entries of a further one
-  std::uint64_t rows = 0;  ///< of the table
-  std::size_t runs = 0;    ///< of the file, see PartRuns
+  std::uint64_t rows = 0;  ///< rows of the table
+  std::size_t runs = 0;    ///< runs of the file, see PartRuns
   /// Blocks of each stage: of rows, of their entries, of the entries of these, and so on up to the root.
   std::vector<std::uint64_t> blocks;
   /// Where the entries of each stage begin; of stage 0, the rows.

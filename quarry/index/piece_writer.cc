@@ -139,7 +139,7 @@ Status PieceWriter::LoadStep(const MarkedStep& step) {
   for (const auto& [_, field] : in_keys)
     QUARRY_RETURN_IF_ERROR(LoadField(step.step, field.first, *field.second));
   std::ranges::sort(record.masks);
-  record.masks.erase(std::ranges::unique(record.masks).begin(), record.masks.end());
+  record.masks.erase(std::unique(record.masks.begin(), record.masks.end()), record.masks.end());
   QUARRY_RETURN_IF_ERROR(Put(&file_->steps, StepKey(step.step), record.Encode()));
   ++steps_;
   ++loaded_.steps;

@@ -95,7 +95,7 @@ struct FoundPatches {
   FoundReferences references;
 };
 
-/// What finds the patches of a query.
+/// Finds the patches of a query.
 struct PatchFinder {
   const DatasetDescription& dataset;
   const PatchLocator& locator;

@@ -2,7 +2,7 @@
 
 #include "quarry/query/read_plan.h"
 
-/// What follows from the patches of a plan, of which a run may be in memory at a time.
+/// Sums over the patches of a plan, of which a run may be in memory at a time.
 namespace quarry::query {
 
 /// Sums over the patches that are in memory.

@@ -93,7 +93,7 @@ struct PlanTotals {
   struct OfLevel {
     double max_error = 0;
     double valid = 0;    ///< level-0 samples
-    double covered = 0;  ///< those of them that the level can show
+    double covered = 0;  ///< valid samples that the level can show
     double samples = 0;  ///< decoded, those of other steps included
     std::uint64_t bytes = 0;
   };
@@ -136,7 +136,7 @@ struct ReadPlan {
   std::vector<Box> left_out;          ///< level-0 samples of the box in patches without the requested values
   Cost cost;
   RecordedRange recorded;         ///< range of the valid original samples
-  std::uint64_t fingerprint = 0;  ///< of a plan in runs, see Fingerprint
+  std::uint64_t fingerprint = 0;  ///< fingerprint of a plan in runs, see Fingerprint
 };
 
 /// The header that comes before the samples.

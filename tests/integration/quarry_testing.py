@@ -608,6 +608,11 @@ def info(target):
     return json.loads(succeed("quarry", "info", target, "--json").out)
 
 
+def described(target):
+    """What `quarry info` says of a directory and of a server alike: a server does not tell of its catalogue."""
+    return {key: value for key, value in info(target).items() if key != "catalogue"}
+
+
 def read_png(data):
     """The pixels of a PNG as `quarry get` writes them, [row, column, channel]."""
     width, height, depth, colour = struct.unpack(">IIBB", data[16:26])

@@ -215,7 +215,7 @@ class Fronts(Grids):
     def test_every_front_gives_the_same_samples(self):
         """The directory, both encodings of the server, gRPC-Web, and Zarr."""
         with http_server(self.data) as server, grpc_web.Client(server.http_address()) as client:
-            self.assertEqual(qt.info(server.target(self.path)), qt.info(self.path))
+            self.assertEqual(qt.described(server.target(self.path)), qt.described(self.path))
             for level in (0, 1, 2, 4):
                 names = [name for name in VARIABLES if level < 3 or name != "corner"]
                 expected = {key: cut(array, level) for key, array in self.decoded.items() if key[0] in names}
@@ -513,7 +513,7 @@ class Writing(Grids):
             path = self.tmp / f"{names[0]}.quarry"
             qt.succeed(qt.SERIAL_WRITER, *(self.tmp / f"{name}.npy" for name in names), "--lossless", *LAYOUT,
                        "--output", path)
-            said = qt.info(path)
+            said = qt.described(path)
             levels[names[0]] = {field["name"]: said["grids"][field["grid"]]["levels"] for field in said["fields"]}
         self.assertEqual(levels["volume"], {"volume": 5, "value": 1})
         self.assertEqual(levels["value"], levels["volume"])
@@ -605,7 +605,7 @@ class Writing(Grids):
                 self.assertEqual([{*event["fields"]} for event in watcher.events],
                                  [{*VARIABLES}, {*SERIES}, {*SERIES}, {"temp", "ssh"}, {"temp", "ssh"}])
             self.append(path, write_source(self.tmp / "later.nc", ("u",), 3, 1), ("u",))
-            self.assertEqual(qt.info(target), qt.info(path))
+            self.assertEqual(qt.described(target), qt.described(path))
             self.check_appended(path, target)
             # The index has the first three steps.
             self.assertIn("loaded", qt.succeed("quarry-index", path).out)
@@ -614,7 +614,7 @@ class Writing(Grids):
         self.assert_verified(path)
 
     def check_appended(self, path, target):
-        said = qt.info(path)
+        said = qt.described(path)
         counts = {"temp": 5, "ssh": 5, "u": 4, "area": 1, "profile": 1, "corner": 1}
         self.assertEqual({field["name"]: field["steps"] for field in said["fields"]}, counts)
         self.assertEqual((said["times"], len(said["grids"])), (days(0, 5).tolist(), 5))
@@ -775,10 +775,10 @@ class InSitu(Grids):
                                        "--step", 4, "--append", "--output", path))
         self.assert_verified(path)
         qt.succeed("quarry-index", path)
-        said = qt.info(path)
+        said = qt.described(path)
         self.assertEqual([grid["dims"] for grid in said["grids"]], [[24, 20, 16], [24, 20, 1], [48, 40, 32]])
         with http_server(path.parent) as server, grpc_web.Client(server.http_address()) as client:
-            self.assertEqual(qt.info(server.target(path)), said)
+            self.assertEqual(qt.described(server.target(path)), said)
             for name, step, array, tolerance in (("density", 2, dumps[2], None), ("density", 4, dumps[4], None),
                                                  ("plane", 4, plane, TOLERANCE), ("fine", 4, fine, TOLERANCE)):
                 local, remote = (self.read(target, self.tmp, name, step) for target in (path, server.target(path)))

@@ -92,7 +92,8 @@ class HostileDatasets(qt.QuarryTest):
         rewrite(self.bad, "steps/000000/step.json",
                 lambda manifest: manifest.update(fields=2000 * manifest["fields"]))
         self.assert_one_line(qt.run("quarry", "verify", self.bad), qt.DAMAGED, "step.json", "appears twice")
-        self.assert_one_line(qt.run("quarry", "info", self.bad), qt.DAMAGED, "step.json", "appears twice")
+        self.assert_one_line(qt.run("quarry", "get", self.bad, "--output", self.tmp / "x.npy"), qt.DAMAGED, "step.json",
+                             "appears twice")
 
     def test_very_many_fields(self):
         """More than a dataset may have, which costs what reading them costs: twice as many take twice as long."""

@@ -41,7 +41,7 @@ class Index(qt.QuarryTest):
         dataset = dataset or self.dataset
         with qt.Server(self.tmp) as server:
             target = server.target(dataset)
-            self.assertEqual(qt.info(target), qt.info(dataset))
+            self.assertEqual(qt.described(target), qt.described(dataset))
             for step in qt.info(dataset)["steps"]:
                 for options in ([], ["--box", "3:30,7:20,11:12"], ["--level", 2]):
                     local = qt.get(dataset, self.tmp / "local.raw", "--step", step, *options)

@@ -25,6 +25,7 @@ EXAMPLES = {
     "quarry points": ["run.quarry", "--field", "f", "--at", "1,1,1"],
     "quarry watch": ["run.quarry", "--count", 1],
     "quarry verify": ["run.quarry"],
+    "quarry upgrade": ["run.quarry"],
     "quarry-index": ["run.quarry", "--index", "NEW"],
     "quarry-iobench": ["--dir", ".", "--sizes", "0.01", "--repeat", 1],
     "quarry-plan placement": [*GRID, "--patch", 16],

@@ -189,6 +189,8 @@ class FailingMpi : public ::testing::Test {
       const auto expected = reference_.find(name);
       // A staged file left behind, under a name with a dot, is not published.
       if (name.find("/.") != std::string::npos || name.front() == '.') continue;
+      // The catalogue has the steps that are published, which may be fewer.
+      if (failed && (name == "head" || name.starts_with("catalogue/"))) continue;
       if (expected == reference_.end()) {
         ADD_FAILURE() << name << " is published";
       } else {

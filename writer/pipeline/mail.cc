@@ -21,10 +21,10 @@ Result<int> CountLetters(MPI_Comm comm, std::vector<Letter>* letters, std::vecto
   std::vector<int> to_rank;
   QUARRY_RETURN_IF_ERROR(OnEveryRank(comm, [&] {
     const int rank = Rank(comm);
-    const auto own =
-        std::ranges::stable_partition(*letters, [&](const Letter& letter) { return letter.peer != rank; });
-    here->assign(std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));
-    letters->erase(own.begin(), own.end());
+    const auto own = std::stable_partition(letters->begin(), letters->end(),
+                                           [&](const Letter& letter) { return letter.peer != rank; });
+    here->assign(std::make_move_iterator(own), std::make_move_iterator(letters->end()));
+    letters->erase(own, letters->end());
     to_rank.assign(static_cast<std::size_t>(Size(comm)), 0);
     for (const Letter& letter : *letters) ++to_rank[static_cast<std::size_t>(letter.peer)];
     return Status::Ok();

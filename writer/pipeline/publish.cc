@@ -1,6 +1,6 @@
 #include "writer/pipeline/publish.h"
 
-#include <ranges>
+#include <vector>
 
 #include "quarry/dataset/dataset.h"
 #include "quarry/format/description_rules.h"
@@ -180,7 +180,8 @@ Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
 Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& path, const std::string& field) {
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open(path));
   if (!dataset->description().FindField(field)) return std::optional<std::uint64_t>();
-  return FirstOf(*dataset, std::views::reverse(dataset->steps()),
+  std::vector<std::uint64_t> newest_first(dataset->steps().rbegin(), dataset->steps().rend());
+  return FirstOf(*dataset, newest_first,
                  [&](const StepSummary& step) { return step.FindField(field) != nullptr; });
 }
 
