@@ -46,7 +46,7 @@ describe.each(MODULES)("golden datasets, %s", (_, module) => {
       return [name, step, level, ...rest.slice(0, -1), createHash("sha256").update(short.has(name!) ? asHalves(grid.bytes) : grid.bytes)
         .digest("hex")];
     });
-    expect(lines.length).toBeGreaterThanOrEqual(12);
+    expect(lines.length).toBeGreaterThanOrEqual(6);
     expect(digests).toEqual(lines);
   });
 

@@ -28,7 +28,7 @@ const wave = (x: number, y: number, z: number): number => 3 * Math.sin(x / 9) + 
 /** Overwrites the last payload of the first subfile: the finest level of a patch. */
 function damage(dataset: string): void {
   const steps = join(folder.at(`data/${dataset}.quarry`), "steps");
-  const inside = join(steps, readdirSync(steps)[0]!, "f");
+  const inside = join(steps, readdirSync(steps).find((name) => !name.startsWith("."))!, "f");
   const path = join(inside, readdirSync(inside).find((name) => name.endsWith(".qsf"))!);
   const file = openSync(path, "r+");
   // Behind the payload lie the table and the footer; half of the file is payload for certain.
