@@ -609,7 +609,7 @@ def info(target):
 
 
 def described(target):
-    """What `quarry info` says of a directory and of a server alike: a server does not tell of its catalogue."""
+    """The part of `quarry info` that a directory and a server say alike: a server does not tell of its catalogue."""
     return {key: value for key, value in info(target).items() if key != "catalogue"}
 
 
