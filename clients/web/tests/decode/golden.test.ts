@@ -46,7 +46,7 @@ describe.each(MODULES)("golden datasets, %s", (_, module) => {
       return [name, step, level, ...rest.slice(0, -1), createHash("sha256").update(short.has(name!) ? asHalves(grid.bytes) : grid.bytes)
         .digest("hex")];
     });
-    expect(lines.length).toBeGreaterThanOrEqual(6);
+    expect(lines.length).toBeGreaterThanOrEqual(version === "v4-blocks" ? 6 : 12); // that one has two fields of few levels
     expect(digests).toEqual(lines);
   });
 
