@@ -8,6 +8,7 @@
 
 #include "quarry/codec/coder.h"
 #include "quarry/codec/entropy/varint.h"
+#include "quarry/format/byte_reader.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/subfile.h"
@@ -73,47 +74,29 @@ class Putter {
   Bytes* const out_;
 };
 
-/// Takes values off the front. A missing or impossible value reads as 0, and is remembered.
+/// Takes values off the front, as ByteReader does.
 class Taker {
  public:
-  explicit Taker(ByteSpan bytes) : bytes_(bytes) {}
+  explicit Taker(ByteSpan bytes) : reader_(bytes) {}
 
-  bool ok() const { return ok_; }
-  bool at_end() const { return bytes_.empty(); }
-  void Fail() { ok_ = false; }
+  bool ok() const { return reader_.ok(); }
+  bool at_end() const { return reader_.at_end(); }
+  void Fail() { reader_.Fail(); }
 
-  void Count(std::uint64_t& value, std::uint64_t most) {
-    value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::uint64_t byte = TakeByte();
-      const std::uint64_t part = (byte & 127) << shift;
-      if (part >> shift != (byte & 127)) break;
-      value |= part;
-      if (byte < 128 && value <= most) return;
-    }
-    value = 0;
-    ok_ = false;
-  }
+  void Count(std::uint64_t& value, std::uint64_t most) { value = reader_.Varint(most); }
   void Number(std::uint64_t& value, std::uint64_t before) {
-    Count(value, kAnyNumber);
-    value = before + Unfolded(value);
+    value = before + Unfolded(reader_.Varint(kAnyNumber));
   }
-  void Fixed(std::uint64_t& value) {
-    const ByteSpan bytes = Take(sizeof(value));
-    value = bytes.empty() ? 0 : GetLittleEndian<std::uint64_t>(bytes.data());
-  }
-  void Byte(unsigned& value) { value = TakeByte(); }
+  void Fixed(std::uint64_t& value) { value = reader_.Number<std::uint64_t>(); }
+  void Byte(unsigned& value) { value = reader_.Byte(); }
 
   void Real(double& value, double before) {
-    const unsigned widths = TakeByte();
+    const unsigned widths = reader_.Byte();
     const unsigned skipped = widths >> 4;
-    const unsigned count = widths & 15;
-    ok_ = ok_ && skipped + count <= sizeof(double);
-    const ByteSpan bytes = Take(ok_ ? count : 0);
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bits |= std::to_integer<std::uint64_t>(bytes[i]) << (56 - 8 * (skipped + i));
-    value = std::bit_cast<double>(std::bit_cast<std::uint64_t>(before) ^ bits);
+    if (skipped > sizeof(double)) Fail();
+    const std::uint64_t bits = reader_.Bits(widths & 15, ok() ? sizeof(double) - skipped : 0);
+    const std::uint64_t changed = skipped < sizeof(double) ? bits >> (8 * skipped) : 0;
+    value = std::bit_cast<double>(std::bit_cast<std::uint64_t>(before) ^ changed);
   }
 
   void Text(std::string& text, const std::string& before) {
@@ -123,36 +106,22 @@ class Taker {
     Count(front, before.size());
     Count(back, before.size() - front);
     Count(middle, kMaxRecordSource);
-    const ByteSpan bytes = Take(ok_ ? middle : 0);
+    const ByteSpan bytes = reader_.Take(ok() ? middle : 0);
     text.assign(before, 0, front);
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     text.append(before, before.size() - back);
-    ok_ = ok_ && text.size() <= kMaxRecordSource;
+    if (text.size() > kMaxRecordSource) Fail();
   }
 
   template <typename List>
   void Size(List& list, std::size_t most) {
     std::uint64_t size = 0;
     Count(size, most);
-    list.resize(ok_ ? size : 0);
+    list.resize(ok() ? size : 0);
   }
 
  private:
-  unsigned TakeByte() {
-    const ByteSpan byte = Take(1);
-    return byte.empty() ? 0 : std::to_integer<unsigned>(byte[0]);
-  }
-
-  ByteSpan Take(std::size_t size) {
-    ok_ = ok_ && size <= bytes_.size();
-    if (!ok_) return {};
-    const ByteSpan taken = bytes_.first(size);
-    bytes_ = bytes_.subspan(size);
-    return taken;
-  }
-
-  ByteSpan bytes_;
-  bool ok_ = true;
+  ByteReader reader_;
 };
 
 /// @param first  stands before the first level in place of that of the record before; null: no other does

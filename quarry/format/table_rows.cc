@@ -6,6 +6,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/codec/entropy/varint.h"
+#include "quarry/format/byte_reader.h"
 #include "quarry/geometry/morton.h"
 
 namespace quarry::format {
@@ -78,64 +79,7 @@ void PutRow(const PatchEntry& row, std::uint64_t step, std::uint64_t samples, By
   for (const LevelEntry& level : row.levels) PutPart(level, out);
 }
 
-/// Reads values from the front of a table. A missing or impossible value reads as 0, and is remembered.
-class TableReader {
- public:
-  explicit TableReader(ByteSpan bytes) : bytes_(bytes) {}
-
-  bool ok() const { return ok_; }
-  bool at_end() const { return bytes_.empty(); }
-  std::size_t left() const { return bytes_.size(); }
-  void Fail() { ok_ = false; }
-
-  unsigned Byte() {
-    const ByteSpan byte = Take(1);
-    return byte.empty() ? 0 : std::to_integer<unsigned>(byte[0]);
-  }
-
-  std::uint64_t Varint(std::uint64_t most) {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::uint64_t byte = Byte();
-      const std::uint64_t part = (byte & 127) << shift;
-      if (part >> shift != (byte & 127)) break;
-      value |= part;
-      if (byte < 128 && value <= most) return value;
-    }
-    ok_ = false;
-    return 0;
-  }
-
-  /// Reads the output of PutBits, in at most so many bytes.
-  std::uint64_t Bits(unsigned size, unsigned most) {
-    ok_ = ok_ && size <= most;
-    std::uint64_t bits = 0;
-    const ByteSpan bytes = Take(ok_ ? size : 0);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bits |= std::to_integer<std::uint64_t>(bytes[i]) << (56 - 8 * i);
-    return bits;
-  }
-
-  template <typename T>
-  T Number() {
-    const ByteSpan bytes = Take(sizeof(T));
-    return bytes.empty() ? T{} : GetLittleEndian<T>(bytes.data());
-  }
-
- private:
-  ByteSpan Take(std::size_t size) {
-    ok_ = ok_ && size <= bytes_.size();
-    if (!ok_) return {};
-    const ByteSpan taken = bytes_.first(size);
-    bytes_ = bytes_.subspan(size);
-    return taken;
-  }
-
-  ByteSpan bytes_;
-  bool ok_ = true;
-};
-
-LevelEntry TakePart(TableReader* reader) {
+LevelEntry TakePart(ByteReader* reader) {
   static const std::uint64_t kOfNothing = Checksum(ByteSpan());
   LevelEntry level;
   const unsigned widths = reader->Byte();
@@ -149,7 +93,7 @@ LevelEntry TakePart(TableReader* reader) {
 
 /// A row of a known patch, after its step.
 /// @param parts  of a patch
-void TakeRow(TableReader* reader, std::int64_t samples, std::size_t parts, PatchEntry* row) {
+void TakeRow(ByteReader* reader, std::int64_t samples, std::size_t parts, PatchEntry* row) {
   static const std::uint64_t kOfNothing = Checksum(ByteSpan());
   const unsigned bits = reader->Byte();
   if (bits > (kRowRefers | kHasValid | kNoPayload)) reader->Fail();
@@ -207,7 +151,7 @@ Status RowDecoder::TakeEqual(ByteSpan* bytes, PatchEntry* row) {
 }
 
 Status RowDecoder::TakeShort(ByteSpan* bytes, PatchEntry* row) {
-  TableReader reader(*bytes);
+  ByteReader reader(*bytes);
   const std::uint64_t code = next_code_ + reader.Varint(kEndOfCodes - 1 - next_code_);
   const Index3 position = MortonDecode(code);
   if (!IsPatch(grid_, position))
