@@ -31,6 +31,9 @@ function(quarry_add_library name)
   add_library(quarry::${name} ALIAS quarry_${name})
   target_include_directories(quarry_${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(quarry_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE} quarry_project_options)
+  # Threads that nobody waits for, as those that look at a storage that hangs, may use static objects while the program
+  # ends, so that no room destroys any.
+  target_compile_options(quarry_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Werror=exit-time-destructors>)
   _quarry_set_unity(quarry_${name} ${arg_SEPARATE})
 endfunction()
 

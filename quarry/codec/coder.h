@@ -167,11 +167,10 @@ struct CoderTraits {
   double decode_ns = 1;
 };
 
-/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone.
+/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Static objects, which are
+/// not destroyed through this class.
 class PatchCoder {
  public:
-  virtual ~PatchCoder() = default;
-
   virtual const CoderTraits& traits() const = 0;
   CoderId id() const { return traits().id; }
   std::string_view name() const { return traits().name; }
@@ -191,6 +190,8 @@ class PatchCoder {
   virtual std::unique_ptr<PatchDecoder> NewPlainDecoder(const PatchLayout& layout) const = 0;
 
  protected:
+  ~PatchCoder() = default;
+
   /// Encodes a patch of as many layers as the coder has, with a reference only where it can use one, as if it
   /// did not repeat.
   virtual Result<CodedPatch> EncodeChecked(const EncodeRequest& request) const = 0;

@@ -37,12 +37,12 @@ const PatchCoder* FindCoder(CoderId id) {
 }
 
 std::span<const PatchCoder* const> FieldCoders() {
-  static const auto coders = [] {
+  static const auto& coders = *new const auto([] {
     std::vector<const PatchCoder*> of_fields;
     std::ranges::copy_if(AllCoders(), std::back_inserter(of_fields),
                          [](const PatchCoder* coder) { return coder->traits().codes_fields; });
     return of_fields;
-  }();
+  }());
   return coders;
 }
 

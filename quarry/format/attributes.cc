@@ -172,7 +172,7 @@ std::vector<std::string> OtherAttributes(const Attributes& attributes, const Att
 bool IsSaidElsewhere(std::string_view name) {
   // Names of NetCDF and CF; then of the libraries of NetCDF, HDF5 and xarray for Zarr. `coordinates` names
   // arrays beside, which are fields or are not there.
-  static const std::set<std::string_view> kNames = {"units",
+  static const auto& kNames = *new const std::set<std::string_view>{"units",
                                                     "_FillValue",
                                                     "missing_value",
                                                     "scale_factor",

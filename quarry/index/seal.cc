@@ -51,7 +51,7 @@ class Members {
     return checksum;
   }
   const json& Array(const char* key) {
-    static const json none = json::array();
+    static const auto& none = *new const json(json::array());
     const json* const member = Find(key);
     if (member != nullptr && member->is_array()) return *member;
     good_ = false;

@@ -375,7 +375,7 @@ void TakePart(ByteSpan both, Part part, std::size_t size, std::span<std::byte> o
 
 Status MissingFilter(const std::string& path, unsigned filter, const std::string& its_name) {
   // Numbers of The HDF Group's registry.
-  static const std::map<unsigned, const char*> kNames = {
+  static const auto& kNames = *new const std::map<unsigned, const char*>{
       {307, "bzip2"}, {32000, "LZF"},       {32001, "Blosc"}, {32004, "LZ4"}, {32008, "bitshuffle"},
       {32013, "ZFP"}, {32015, "Zstandard"}, {32017, "SZ"},    {32024, "SZ3"}, {32026, "Blosc2"}};
   const auto known = kNames.find(filter);

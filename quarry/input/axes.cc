@@ -34,7 +34,7 @@ Result<IndexChoice> ParseIndexChoice(const std::string& text) {
 }
 
 bool IsNoAxis(const std::string& name) {
-  static const std::set<std::string> kOthers = {
+  static const auto& kOthers = *new const std::set<std::string>{
       "member", "members", "member_id", "nmember", "ensemble", "ensemble_member", "ens", "realization",
       "realisation", "number", "channel", "channels", "c", "component", "components", "ncomp", "mode",
       "modes", "band", "bands", "species", "nspecies", "rgb", "rgba", "polarization", "polarisation",
@@ -48,7 +48,7 @@ bool IsNoAxis(const std::string& name) {
 }
 
 bool CountsSteps(const std::string& name) {
-  static const std::set<std::string> kCounts = {"step",     "steps",     "frame",     "frames",
+  static const auto& kCounts = *new const std::set<std::string>{"step",     "steps",     "frame",     "frames",
                                                 "timestep", "timesteps", "time_step", "time_steps"};
   return kCounts.contains(internal::Lower(name));
 }

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 const Json& Member(const Json& object, const char* name) {
-  static const Json kNothing;
+  static const auto& kNothing = *new const Json;
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found == object.end() ? kNothing : *found;
 }

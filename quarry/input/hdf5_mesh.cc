@@ -13,7 +13,7 @@ namespace {
 /// @param powers  of length, mass, time, current, temperature, amount, luminous intensity
 std::string SiUnit(const std::vector<double>& powers) {
   if (powers.size() != 7) return "";
-  static const std::vector<std::pair<std::array<double, 7>, const char*>> kNamed = {
+  static const auto& kNamed = *new const std::vector<std::pair<std::array<double, 7>, const char*>>{
       {{0, 1, -2, -1, 0, 0, 0}, "T"},    {{1, 1, -3, -1, 0, 0, 0}, "V/m"}, {{2, 1, -3, -1, 0, 0, 0}, "V"},
       {{-1, 1, -2, 0, 0, 0, 0}, "Pa"},   {{1, 0, -1, 0, 0, 0, 0}, "m/s"},  {{-3, 1, 0, 0, 0, 0, 0}, "kg/m^3"},
       {{-3, 0, 1, 1, 0, 0, 0}, "C/m^3"}, {{-2, 0, 0, 1, 0, 0, 0}, "A/m^2"}};

@@ -28,7 +28,7 @@ struct Format {
 /// QUARRY_OPEN_FORMAT is the function that opens a format, or nullptr where this build lacks it
 /// (quarry/CMakeLists.txt).
 const std::vector<Format>& Formats() {
-  static const std::vector<Format> formats = {
+  static const auto& formats = *new const std::vector<Format>{
       {"raw", {}, internal::OpenRaw, nullptr},
       {"npy", {".npy"}, internal::OpenNpy, nullptr},
       {"vtk", {".vtk"}, internal::OpenLegacyVtk, nullptr},

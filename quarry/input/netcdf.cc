@@ -20,7 +20,7 @@ namespace quarry::input::internal {
 namespace {
 
 std::optional<DataType> ToDataType(nc_type type) {
-  static const std::map<nc_type, DataType> kTypes = {
+  static const auto& kTypes = *new const std::map<nc_type, DataType>{
       {NC_FLOAT, DataType::kFloat32}, {NC_DOUBLE, DataType::kFloat64}, {NC_BYTE, DataType::kInt8},
       {NC_UBYTE, DataType::kUint8},   {NC_SHORT, DataType::kInt16},    {NC_USHORT, DataType::kUint16},
       {NC_INT, DataType::kInt32},     {NC_UINT, DataType::kUint32},    {NC_INT64, DataType::kInt64},

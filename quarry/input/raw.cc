@@ -23,7 +23,7 @@ struct NameParts {
 };
 
 std::optional<NameParts> ParseName(const std::string& filename) {
-  static const std::regex pattern(
+  static const auto& pattern = *new const std::regex(
       R"((?:.*-)?([A-Za-z0-9_.]+)-\[(\d{1,10})-(\d{1,10})-(\d{1,10})\]-([A-Za-z]+\d+)\.raw)");
   std::smatch match;
   if (!std::regex_match(filename, match, pattern)) return std::nullopt;

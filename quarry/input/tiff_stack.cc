@@ -46,7 +46,7 @@ std::string LengthUnit(std::string unit) {
 
 /// The unit of time that CF knows, of the words that people write.
 std::string TimeUnitName(const std::string& unit) {
-  static const std::map<std::string, std::string> kNames = {
+  static const auto& kNames = *new const std::map<std::string, std::string>{
       {"sec", "s"}, {"seconds", "s"}, {"second", "s"}, {"msec", "ms"}, {"minutes", "min"}, {"hr", "h"}};
   const auto known = kNames.find(unit);
   return known == kNames.end() ? unit : known->second;

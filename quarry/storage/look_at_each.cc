@@ -49,10 +49,9 @@ class LateLooks {
   std::vector<Look> looks_;
 };
 
-/// Never destroyed: a late look may end after the statics of the program.
 LateLooks& Late() {
-  static auto* const late = new LateLooks;
-  return *late;
+  static auto& late = *new LateLooks;
+  return late;
 }
 
 /// The looks of one call, shared with the threads that do them.

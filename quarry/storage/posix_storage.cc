@@ -75,7 +75,7 @@ std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
 }  // namespace
 
 const std::shared_ptr<const Storage>& PosixStorage::Instance() {
-  static const std::shared_ptr<const Storage> instance = std::make_shared<const PosixStorage>();
+  static const auto& instance = *new const std::shared_ptr<const Storage>(std::make_shared<const PosixStorage>());
   return instance;
 }
 

@@ -20,7 +20,7 @@ json Number(double value) {
 
 /// The names of OME-Zarr for what people write as units; empty for others.
 std::string OmeUnit(const std::string& unit) {
-  static const std::map<std::string, std::string> kUnits = {{"m", "meter"},
+  static const auto& kUnits = *new const std::map<std::string, std::string>{{"m", "meter"},
                                                             {"km", "kilometer"},
                                                             {"dm", "decimeter"},
                                                             {"cm", "centimeter"},

@@ -48,14 +48,14 @@ int WriteSocket(BIO* bio, const char* buffer, int size) {
 long ControlSocket(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
 const BIO_METHOD* SocketMethod() {
-  static const Owned<BIO_METHOD> kMethod = [] {
+  static const BIO_METHOD* const kMethod = [] {
     Owned<BIO_METHOD> method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket"));
     BIO_meth_set_read(method.get(), ReadSocket);
     BIO_meth_set_write(method.get(), WriteSocket);
     BIO_meth_set_ctrl(method.get(), ControlSocket);
-    return method;
+    return method.release();  // never freed
   }();
-  return kMethod.get();
+  return kMethod;
 }
 
 class TlsChannel final : public Channel {

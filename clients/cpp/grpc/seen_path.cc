@@ -9,7 +9,7 @@ namespace quarry::client::internal {
 
 std::shared_ptr<SeenPath> SeenPath::To(const std::string& address, bool here) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<SeenPath>> paths;
+  static auto& paths = *new std::map<std::string, std::shared_ptr<SeenPath>>;
   const std::lock_guard lock(mutex);
   std::shared_ptr<SeenPath>& path = paths[address];
   if (!path) path = std::make_shared<SeenPath>(here);

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <memory>
 
 namespace quarry::entropy {
 namespace {
@@ -104,8 +103,8 @@ struct Tables {
   }
 
   static const Tables& Get() {
-    static const auto tables = std::make_unique<const Tables>();
-    return *tables;
+    static const auto& tables = *new const Tables;
+    return tables;
   }
 };
 

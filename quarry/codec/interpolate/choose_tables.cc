@@ -111,7 +111,7 @@ class NamedCosts {
   using Costs = std::array<std::uint32_t, entropy::kSymbols>;
 
   static const Costs& Of(entropy::TableName name) {
-    static const NamedCosts costs;
+    static const auto& costs = *new const NamedCosts;
     return costs.costs_[name];
   }
 
