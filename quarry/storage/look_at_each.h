@@ -37,7 +37,7 @@ Result<std::vector<std::shared_ptr<void>>> LookAtEach(std::vector<Location> plac
 /// @returns in the order of the places; nothing for those that are late
 /// @errors kCancelled; kResourceExhausted: no memory, or no thread
 template <typename T>
-Result<std::vector<std::optional<T>>> LookAtEach(std::vector<Location> places,
+Result<std::vector<std::optional<T>>> LookAtEach(std::vector<Location>&& places,
                                                  std::function<T(std::size_t, const LookEnded&)> look,
                                                  Patience* patience) {
   QUARRY_ASSIGN_OR_RETURN(
