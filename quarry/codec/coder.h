@@ -163,8 +163,8 @@ struct CoderTraits {
   /// coder, whose payloads must not begin with a byte of quarry::repeats.
   bool can_repeat = false;
   /// [ns] for each byte of samples, of one thread: for estimates, see docs/decisions/encoding-choice.md.
-  double encode_ns = 3;
-  double decode_ns = 1;
+  double encode_ns = 1.5;
+  double decode_ns = 0.6;
 };
 
 /// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Static objects, which are

@@ -24,7 +24,7 @@ constexpr double kSlower = 8;
 constexpr double kOfSlow = 0.25;
 /// [s] for each byte that a server decodes, beside its coder: the patch goes into fresh memory, and stays
 /// there.
-constexpr double kKeep = 1e-9;
+constexpr double kKeep = 0.2e-9;
 /// [bytes] of samples or payload that are under way while the next ones are computed.
 constexpr double kMessage = 1 << 20;
 /// [bytes] of a tile beside its samples: its place, coder and checksum.

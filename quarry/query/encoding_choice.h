@@ -15,6 +15,8 @@ std::uint64_t CodedBytes(const ReadPlan& plan);
 
 /// [bytes/s] The rate at which two programs of one machine copy an answer through gRPC. No path is faster.
 inline constexpr double kFastest = 2.5e9;
+/// [bytes/s] The same with TLS, which each end computes.
+inline constexpr double kFastestWithTls = 0.9e9;
 
 /// Both ends of an answer, and the path between them.
 struct Ends {

@@ -13,6 +13,7 @@
 #include "quarry/base/file.h"
 #include "quarry/base/processors.h"
 #include "quarry/base/split.h"
+#include "quarry/query/encoding_choice.h"
 
 namespace quarry::client::internal {
 namespace {
@@ -135,6 +136,12 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
+/// [bytes/s] of a path within this machine; 0 for an address of another.
+double RateIfNear(const ServerAddress& server) {
+  if (!IsOnThisMachine(server.address)) return 0;
+  return server.tls ? query::kFastestWithTls : query::kFastest;
+}
+
 }  // namespace
 
 Status FromGrpc(const grpc::Status& status, const ServerAddress& server) {
@@ -168,7 +175,7 @@ Connection::Connection(ServerAddress server, Options options, std::shared_ptr<gr
     : server_(std::move(server)),
       options_(std::move(options)),
       channel_(std::move(channel)),
-      path_(SeenPath::To(server_.address, IsOnThisMachine(server_.address))),
+      path_(SeenPath::To(server_.address, RateIfNear(server_))),
       stub_(channel_) {}
 
 std::unique_ptr<grpc::ClientContext> Connection::NewContext() const {

@@ -7,12 +7,12 @@
 
 namespace quarry::client::internal {
 
-std::shared_ptr<SeenPath> SeenPath::To(const std::string& address, bool here) {
+std::shared_ptr<SeenPath> SeenPath::To(const std::string& address, double rate_if_near) {
   static std::mutex mutex;
   static auto& paths = *new std::map<std::string, std::shared_ptr<SeenPath>>;
   const std::lock_guard lock(mutex);
   std::shared_ptr<SeenPath>& path = paths[address];
-  if (!path) path = std::make_shared<SeenPath>(here);
+  if (!path) path = std::make_shared<SeenPath>(rate_if_near);
   return path;
 }
 
@@ -24,7 +24,7 @@ std::optional<query::Path> SeenPath::path() const {
 /// With the rate of a machine, if both address and round trip say that the server is on it.
 query::Path SeenPath::Known() const {
   query::Path path = path_;
-  if (here_ && path.rate == 0 && query::IsNear(path)) path.rate = query::kFastest;
+  if (path.rate == 0 && query::IsNear(path)) path.rate = rate_if_near_;
   return path;
 }
 

@@ -17,10 +17,10 @@ class SeenPath {
  public:
   /// The path to an address. All connections to it share one, as gRPC lets them share a TCP connection: a
   /// second one connects in no time.
-  /// @param here  whether the address is of this machine
-  static std::shared_ptr<SeenPath> To(const std::string& address, bool here);
+  /// @param rate_if_near  [bytes/s] known where the round trip is that of a machine; 0: not known
+  static std::shared_ptr<SeenPath> To(const std::string& address, double rate_if_near);
 
-  explicit SeenPath(bool here) : here_(here) {}
+  explicit SeenPath(double rate_if_near) : rate_if_near_(rate_if_near) {}
 
   /// Held by whoever connects: a handshake that began before is no measure of the path.
   std::timed_mutex& connecting() { return connecting_; }
@@ -36,7 +36,7 @@ class SeenPath {
  private:
   query::Path Known() const;
 
-  const bool here_;
+  const double rate_if_near_;
   std::timed_mutex connecting_;
   mutable std::mutex mutex_;
   query::Path path_;

@@ -27,8 +27,8 @@ class LosslessCoder final : public PatchCoder {
                                        .name = "lossless",
                                        .is_lossless = true,
                                        .can_repeat = true,
-                                       .encode_ns = 18,
-                                       .decode_ns = 1.7};
+                                       .encode_ns = 6,
+                                       .decode_ns = 0.8};
 };
 
 }  // namespace quarry

@@ -31,8 +31,8 @@ class WaveletZfpCoder final : public PatchCoder {
                                        .name = "wavelet-zfp",
                                        .bounds_every_level = false,
                                        .can_repeat = true,
-                                       .encode_ns = 6,
-                                       .decode_ns = 4};
+                                       .encode_ns = 10,
+                                       .decode_ns = 3};
 };
 
 }  // namespace quarry

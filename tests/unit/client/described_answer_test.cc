@@ -1,5 +1,6 @@
 // Readers that learn from an answer which field it is of.
 #include "clients/cpp/grpc/seen_path.h"
+#include "quarry/query/encoding_choice.h"
 #include "tests/unit/client/hostile_server.h"
 
 namespace quarry::client {
@@ -166,7 +167,7 @@ TEST_F(HostileServerTest, AServerThatIsNotThereIsNotAskedForLong) {
 TEST_F(HostileServerTest, AnAnswerGoesOnInTheEncodingThatTheServerChose) {
   std::vector<pb::ReadRequest> asked;
   // The server chooses for a path that is far and slow; this one is near, however busy the machine is.
-  const auto seen = internal::SeenPath::To(fmt::format("127.0.0.1:{}", port_), true);
+  const auto seen = internal::SeenPath::To(fmt::format("127.0.0.1:{}", port_), query::kFastest);
   seen->Answered(1e-4);
   spoiler_->question = [&](pb::ReadRequest* request) {
     asked.push_back(*request);

@@ -8,7 +8,7 @@ namespace quarry::client::internal {
 namespace {
 
 TEST(SeenPath, HasTheShortestRoundTripAndNoRateAtFirst) {
-  SeenPath path(/*here=*/false);
+  SeenPath path(/*rate_if_near=*/0);
   EXPECT_FALSE(path.path().has_value());
 
   for (const double seconds : {0.05, 0.02, 0.3}) path.Answered(seconds);
@@ -18,19 +18,19 @@ TEST(SeenPath, HasTheShortestRoundTripAndNoRateAtFirst) {
 }
 
 TEST(SeenPath, IsInThisMachineOnlyIfAddressAndRoundTripSaySo) {
-  const auto rate = [](bool here, double seconds) {
-    SeenPath path(here);
+  const auto rate = [](double rate_if_near, double seconds) {
+    SeenPath path(rate_if_near);
     path.Answered(seconds);
     return path.path()->rate;
   };
 
-  EXPECT_EQ(rate(true, 2e-4), query::kFastest);
-  EXPECT_EQ(rate(true, 0.02), 0) << "a tunnel";
-  EXPECT_EQ(rate(false, 2e-4), 0) << "another machine of the rack";
+  EXPECT_EQ(rate(2e9, 2e-4), 2e9);
+  EXPECT_EQ(rate(2e9, 0.02), 0) << "a tunnel";
+  EXPECT_EQ(rate(0, 2e-4), 0) << "another machine of the rack";
 }
 
 TEST(SeenPath, LearnsItsRateFromAnswers) {
-  SeenPath path(/*here=*/false);
+  SeenPath path(/*rate_if_near=*/0);
   path.Answered(0.02);
   // As usual: 62.5 MB/s. Nothing is learned, so the rate still follows the round trip.
   const query::EncodingChoice patches{
@@ -48,10 +48,10 @@ TEST(SeenPath, LearnsItsRateFromAnswers) {
 }
 
 TEST(SeenPath, IsSharedByTheConnectionsToAnAddress) {
-  const auto first = SeenPath::To("10.1.2.3:1", false);
+  const auto first = SeenPath::To("10.1.2.3:1", 0);
   first->Answered(0.02);
-  EXPECT_EQ(SeenPath::To("10.1.2.3:1", false)->path()->round_trip, 0.02);
-  EXPECT_FALSE(SeenPath::To("10.1.2.3:2", false)->path().has_value());
+  EXPECT_EQ(SeenPath::To("10.1.2.3:1", 0)->path()->round_trip, 0.02);
+  EXPECT_FALSE(SeenPath::To("10.1.2.3:2", 0)->path().has_value());
 }
 
 }  // namespace
