@@ -16,8 +16,8 @@ namespace quarry::server {
 namespace {
 
 /// [s] From an answer from memory to a whole dataset.
-const auto& kSeconds = *new const prometheus::Histogram::BucketBoundaries{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-                                                          0.5,   1,      2.5,   5,    10,    30,   60,  300};
+const auto& kSeconds = *new const prometheus::Histogram::BucketBoundaries{
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
 
 prometheus::MetricFamily Gauge(const char* name, const char* help, std::uint64_t value) {
   prometheus::MetricFamily family{name, help, prometheus::MetricType::Gauge, {}};

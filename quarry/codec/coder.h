@@ -167,8 +167,8 @@ struct CoderTraits {
   double decode_ns = 0.6;
 };
 
-/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Static objects, which are
-/// not destroyed through this class.
+/// A coding method. Stateless and thread-safe; the bytes depend on the arguments alone. Static objects, which
+/// are not destroyed through this class.
 class PatchCoder {
  public:
   virtual const CoderTraits& traits() const = 0;

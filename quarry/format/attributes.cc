@@ -173,23 +173,23 @@ bool IsSaidElsewhere(std::string_view name) {
   // Names of NetCDF and CF; then of the libraries of NetCDF, HDF5 and xarray for Zarr. `coordinates` names
   // arrays beside, which are fields or are not there.
   static const auto& kNames = *new const std::set<std::string_view>{"units",
-                                                    "_FillValue",
-                                                    "missing_value",
-                                                    "scale_factor",
-                                                    "add_offset",
-                                                    "_Unsigned",
-                                                    "coordinates",
-                                                    "_ChunkSizes",
-                                                    "_Encoding",
-                                                    "_NCProperties",
-                                                    "_Netcdf4Dimid",
-                                                    "_nc3_strict",
-                                                    "DIMENSION_LIST",
-                                                    "_Netcdf4Coordinates",
-                                                    "_ARRAY_DIMENSIONS",
-                                                    "REFERENCE_LIST",
-                                                    "CLASS",
-                                                    "NAME"};
+                                                                    "_FillValue",
+                                                                    "missing_value",
+                                                                    "scale_factor",
+                                                                    "add_offset",
+                                                                    "_Unsigned",
+                                                                    "coordinates",
+                                                                    "_ChunkSizes",
+                                                                    "_Encoding",
+                                                                    "_NCProperties",
+                                                                    "_Netcdf4Dimid",
+                                                                    "_nc3_strict",
+                                                                    "DIMENSION_LIST",
+                                                                    "_Netcdf4Coordinates",
+                                                                    "_ARRAY_DIMENSIONS",
+                                                                    "REFERENCE_LIST",
+                                                                    "CLASS",
+                                                                    "NAME"};
   return kNames.contains(name);
 }
 

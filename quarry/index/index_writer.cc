@@ -299,8 +299,8 @@ void RemoveLeftovers(const fs::path& folder, const Seal& seal) {
   for (const SealedPiece& piece : seal.pieces) sealed.insert(piece.file_name());
   for (const FolderEntry& entry : *entries) {
     // The whole name must be one of ours: the user chooses the folder, and it may hold other files.
-    static const auto& ours = *new const std::regex(
-        R"(patches-[0-9a-f]{16}\.mdb|working-\d+(-old)?\.mdb|seal\.json\.partial-\d+)");
+    static const auto& ours =
+        *new const std::regex(R"(patches-[0-9a-f]{16}\.mdb|working-\d+(-old)?\.mdb|seal\.json\.partial-\d+)");
     std::error_code ignored;
     if (std::regex_match(entry.name, ours) && !sealed.contains(entry.name))
       fs::remove(folder / entry.name, ignored);

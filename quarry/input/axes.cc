@@ -48,8 +48,8 @@ bool IsNoAxis(const std::string& name) {
 }
 
 bool CountsSteps(const std::string& name) {
-  static const auto& kCounts = *new const std::set<std::string>{"step",     "steps",     "frame",     "frames",
-                                                "timestep", "timesteps", "time_step", "time_steps"};
+  static const auto& kCounts = *new const std::set<std::string>{
+      "step", "steps", "frame", "frames", "timestep", "timesteps", "time_step", "time_steps"};
   return kCounts.contains(internal::Lower(name));
 }
 

@@ -75,7 +75,8 @@ std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
 }  // namespace
 
 const std::shared_ptr<const Storage>& PosixStorage::Instance() {
-  static const auto& instance = *new const std::shared_ptr<const Storage>(std::make_shared<const PosixStorage>());
+  static const auto& instance =
+      *new const std::shared_ptr<const Storage>(std::make_shared<const PosixStorage>());
   return instance;
 }
 

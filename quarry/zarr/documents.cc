@@ -21,20 +21,20 @@ json Number(double value) {
 /// The names of OME-Zarr for what people write as units; empty for others.
 std::string OmeUnit(const std::string& unit) {
   static const auto& kUnits = *new const std::map<std::string, std::string>{{"m", "meter"},
-                                                            {"km", "kilometer"},
-                                                            {"dm", "decimeter"},
-                                                            {"cm", "centimeter"},
-                                                            {"mm", "millimeter"},
-                                                            {"um", "micrometer"},
-                                                            {"\u00b5m", "micrometer"},
-                                                            {"\u03bcm", "micrometer"},
-                                                            {"nm", "nanometer"},
-                                                            {"pm", "picometer"},
-                                                            {"fm", "femtometer"},
-                                                            {"\u00c5", "angstrom"},
-                                                            {"pc", "parsec"},
-                                                            {"ft", "foot"},
-                                                            {"in", "inch"}};
+                                                                            {"km", "kilometer"},
+                                                                            {"dm", "decimeter"},
+                                                                            {"cm", "centimeter"},
+                                                                            {"mm", "millimeter"},
+                                                                            {"um", "micrometer"},
+                                                                            {"\u00b5m", "micrometer"},
+                                                                            {"\u03bcm", "micrometer"},
+                                                                            {"nm", "nanometer"},
+                                                                            {"pm", "picometer"},
+                                                                            {"fm", "femtometer"},
+                                                                            {"\u00c5", "angstrom"},
+                                                                            {"pc", "parsec"},
+                                                                            {"ft", "foot"},
+                                                                            {"in", "inch"}};
   if (const auto found = kUnits.find(unit); found != kUnits.end()) return found->second;
   for (const auto& [shorter, name] : kUnits)
     if (unit == name || unit == name + "s") return name;

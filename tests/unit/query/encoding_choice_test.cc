@@ -151,8 +151,8 @@ TEST(ChooseEncoding, SendsSamplesOfAPlaneInsideAMachine) {
   const EncodingChoice choice = ChooseEncoding(PlanOf(kPlane, 1e-4), {.path = kHere, .threads = 2});
 
   EXPECT_EQ(choice.encoding, AnswerEncoding::kSamples);
-  // Two threads decode 37.7 MB: in 15.1 ms at the server, which keeps them, in 11.3 at the client, after 7.8 MB
-  // of payload were copied in 3.1.
+  // Two threads decode 37.7 MB: in 15.1 ms at the server, which keeps them, in 11.3 at the client, after 7.8
+  // MB of payload were copied in 3.1.
   EXPECT_NEAR(SecondsOf(choice, AnswerEncoding::kSamples), 0.0154, 1e-4);
   EXPECT_NEAR(SecondsOf(choice, AnswerEncoding::kPatches), 0.0145, 1e-4);
   // 3.5 ms for coding 0.59 MB without loss at 6 ns a byte.
