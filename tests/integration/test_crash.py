@@ -20,6 +20,7 @@ class Crash(qt.QuarryTest):
         self.root = self.tmp / "data"
         self.root.mkdir()
         self.path = self.root / "a.quarry"
+        self.layout = LAYOUT
         self.inputs = {}
         for name in "fgh":
             self.inputs[name] = self.tmp / f"{name}.raw"
@@ -27,7 +28,7 @@ class Crash(qt.QuarryTest):
 
     def writing(self, name, *options, field="f", path=None):
         return ("quarry-write-single", self.inputs[name], "--dims", "x".join(map(str, DIMS)), "--type", "float32",
-                "--field", field, *LAYOUT, "--output", path or self.path, *options)
+                "--field", field, *self.layout, "--output", path or self.path, *options)
 
     def samples(self, path, step, field="f"):
         output = self.tmp / "samples.npy"
@@ -101,6 +102,11 @@ class Crash(qt.QuarryTest):
         return self.faults(self.writing("g", "--append", "--step", 1), check, **options)
 
     def test_an_append(self):
+        self.assertEqual(list(self.faults_of_append()), [])
+
+    def test_an_append_of_tables_in_blocks(self):
+        """1,500 patches in a subfile, of which 1,024 are in a block."""
+        self.layout = ("--tolerance", "1e-3", "--patch", "2", "--files", "2")
         self.assertEqual(list(self.faults_of_append()), [])
 
     def test_a_missing_fsync_is_found(self):
