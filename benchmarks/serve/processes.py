@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -56,26 +57,34 @@ class Conversation:
 
 
 class Server:
-    """A program that prints "listening on ADDRESS" when it is ready, and ends at SIGTERM. `metrics`: the address that it
-    prints before, after "metrics on"."""
+    """A program that prints "listening on ADDRESS" when it is ready, and ends at SIGTERM. `metrics` and `http`: the
+    addresses that it prints before, after "metrics on" and "http on"."""
 
-    metrics = None
+    metrics = ""
+    http = ""
 
-    def __init__(self, command):
+    def __init__(self, command: Sequence[str | Path]) -> None:
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if line.startswith("metrics on "):
                 self.metrics = line.split()[-1]
+            if line.startswith("http on "):
+                self.http = line.split()[-1]
             found = re.match(r"listening on (\S+)", line)
             if found:
                 self.address = found[1]
                 return
         raise Failed(f"{command[0]} ended with {self.process.wait()}")
 
-    def __enter__(self):
+    def peak(self) -> int:
+        """[bytes] Peak resident memory so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(dict(re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE))["VmHWM"]) << 10
+
+    def __enter__(self) -> "Server":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.process.terminate()
         self.process.wait()
         self.process.stdout.close()

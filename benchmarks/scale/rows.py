@@ -1,0 +1,334 @@
+"""The rows: what is counted, how it may grow, and the figure that it has to reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from counting import HERE, Command, Cost, Trace, cost_of, peaks_of, run
+from made import PATCH, Maker, edge_of
+
+sys.path += [str(HERE.parent / "serve"), str(HERE.parents[1] / "tests/integration")]
+from processes import Server  # noqa: E402
+
+RANKS = 4
+SERVED = ("--listen", "127.0.0.1:0", "--log-level", "error")
+PATCHES_PER_RANK = 100
+Counts = dict[str, float]
+
+
+class MissingError(Exception):
+    """A row cannot be measured here; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Allowances of programs, as --memory takes them: so little that the sizes are beyond them."""
+
+    server: str
+    rank: str
+
+
+@dataclasses.dataclass
+class Bench:
+    """What measures: programs, the package and room for files."""
+
+    programs: Path
+    python: Path | None
+    memory: Memory
+    folder: Path
+    made: Maker
+
+    @property
+    def logs(self) -> Path:
+        """For strace."""
+        return self.folder / "logs"
+
+    @property
+    def output(self) -> Path:
+        """For answers."""
+        return self.folder / "answer.raw"
+
+    def package(self, script: str, *words: str | Path) -> Command:
+        """The command line of a script that uses the package."""
+        if self.python is None:
+            raise MissingError("the Python package is not built: scripts/build.sh python")
+        package = self.programs.parent / "python"
+        prelude = f"import sys; sys.path.insert(0, {str(package)!r}); "
+        return [self.python, "-c", prelude + script, *words]
+
+    def served(self, root: Path, ask: Callable[[Server], None]) -> Cost:
+        """Calls of a server on its datasets, from its start to its answer."""
+        trace = Trace(self.logs, root)
+        command: Command = [self.programs / "quarry-server", root, *SERVED]
+        with Server(trace.command(command, stays=True)) as server:
+            ask(server)
+            return trace.cost()
+
+    def get(self, target: str | Path, *options: str) -> Command:
+        """The command line of a read."""
+        return [self.programs / "quarry", "get", target, *options, "--output", self.output]
+
+
+def last_step(bench: Bench, count: int) -> tuple[Path, tuple[str, str]]:
+    """A dataset of steps, and the options for the last one."""
+    return bench.made.steps(count), ("--step", str(count - 1))
+
+
+def python_open(bench: Bench, count: int) -> Counts:
+    """Opens a dataset in Python, and reads its last step."""
+    dataset = bench.made.steps(count)
+    command = bench.package("import quarry; assert quarry.open(sys.argv[1])['f'][-1].shape == (16, 16, 16)", dataset)
+    cost = cost_of(command, bench.logs, dataset)
+    return {"files opened": cost.opens, "bytes read": cost.read, "bytes of lists": cost.listed}
+
+
+def xarray_open(bench: Bench, count: int) -> Counts:
+    """Opens a dataset with xarray, and reads no sample."""
+    dataset = bench.made.steps(count)
+    command = bench.package("import xarray; from quarry._xarray import QuarryBackendEntrypoint as engine; "
+                            "assert xarray.open_dataset(sys.argv[1], engine=engine).sizes['step'] == int(sys.argv[2])",
+                            dataset, str(count))
+    cost = cost_of(command, bench.logs, dataset)
+    return {"files opened": cost.opens, "bytes read": cost.read, "bytes of lists": cost.listed}
+
+
+def first_question(bench: Bench, count: int) -> Counts:
+    """Asks a new server for the last step."""
+    dataset, step = last_step(bench, count)
+    cost = bench.served(dataset.parent, lambda server: ask_server(bench, server, *step))
+    return {"calls": cost.calls, "bytes read": cost.read, "bytes of lists": cost.listed}
+
+
+def ask_server(bench: Bench, server: Server, *options: str) -> None:
+    """One read of a server's dataset."""
+    run(bench.get(f"grpc://{server.address}/run", *options))
+
+
+def watch(bench: Bench, count: int) -> Counts:
+    """Follows a directory from its first step to its last."""
+    dataset = bench.made.steps(count)
+    command: Command = [bench.programs / "quarry", "watch", dataset, "--count", str(count)]
+    cost = cost_of(command, bench.logs, dataset)
+    return {"calls": cost.calls, "bytes read": cost.read, "bytes of lists": cost.listed}
+
+
+def index_step(bench: Bench, count: int) -> Counts:
+    """Adds one step more to an index."""
+    dataset = bench.made.steps(count)
+    copy = bench.folder / "indexed" / "run.quarry"
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    run(["cp", "-al", dataset.parent, copy.parent])  # files of a dataset are replaced, never changed
+    command = [bench.programs / "quarry-index", copy]
+    run(command)
+    bench.made.append(copy)
+    cost = cost_of(command, bench.logs, copy)
+    again = cost_of(command, bench.logs, copy)
+    shutil.rmtree(copy.parent)
+    return {"calls": cost.calls, "bytes read": cost.read, "bytes written": cost.written, "bytes of lists": cost.listed,
+            "calls, nothing new": again.calls}
+
+
+def one_patch(bench: Bench, patches: int) -> Counts:
+    """Reads one patch of many in one subfile, from a directory without an index."""
+    edge = edge_of(patches)
+    dataset = bench.made.patches(edge)
+    middle = edge // PATCH // 2 * PATCH
+    box = ("--box", ",".join([f"{middle}:{middle + PATCH}"] * 3))
+    payload = json.loads(run([bench.programs / "quarry", "plan", dataset, "--json", *box]))["bytes"]
+    cost = cost_of(bench.get(dataset, *box), bench.logs, dataset)
+    return {"bytes read without payload": cost.read - payload, "calls": cost.calls}
+
+
+def overview(bench: Bench, patches: int) -> Counts:
+    """Asks a server with little memory for the coarsest level of many patches, without an index."""
+    dataset = bench.made.patches(edge_of(patches))
+    command: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
+    with Server(command) as server:
+        ask_server(bench, server, "--level", str(int(math.log2(PATCH))))
+        return {"peak memory": server.peak()}
+
+
+def index_memory(bench: Bench, patches: int) -> Counts:
+    """Makes the index of many patches."""
+    dataset = bench.made.patches(edge_of(patches))
+    (peak,) = peaks_of([bench.programs / "quarry-index", dataset], bench.folder / "peaks")
+    shutil.rmtree(dataset / "index")
+    return {"peak memory": peak}
+
+
+def writer_memory(bench: Bench, patches: int) -> Counts:
+    """Converts zeros to many patches, on ranks with little memory."""
+    edge = edge_of(patches)
+    field, output = bench.made.zeros(edge), bench.folder / "written.quarry"
+    command: Command = [bench.programs / "quarry-write", field, *bench.made.cube(edge), "--memory", bench.memory.rank,
+                        "--output", output]
+    peaks = peaks_of(command, bench.folder / "peaks", ["mpirun", "-n", str(RANKS)])
+    shutil.rmtree(output)
+    return {"peak memory of the largest rank": max(peaks)}
+
+
+def rank_tables(bench: Bench, ranks: int) -> Counts:
+    """Predicts what each rank holds about the patches of a field, with as many patches a rank at each size."""
+    edge = 64 * round((ranks * PATCHES_PER_RANK) ** (1 / 3))
+    told = json.loads(run([bench.programs / "quarry-plan", "predict", "--dims", f"{edge}x{edge}x{edge}", "--patch",
+                           "64", "--ranks", str(ranks), "--json"]))["tables"]
+    return {"bytes": told["most_bytes"], "messages": told["most_messages"],
+            "bytes of messages": told["most_message_bytes"]}
+
+
+def list_datasets(bench: Bench, count: int) -> Counts:
+    """Asks a server for the list of its datasets, page by page, and for the second page again."""
+    try:
+        web: Any = importlib.import_module("grpc_web")
+    except ImportError as error:
+        raise MissingError(str(error)) from error
+    root = bench.made.datasets(count)
+    trace = Trace(bench.logs, root)
+    command: Command = [bench.programs / "quarry-server", root, *SERVED, "--http", "127.0.0.1:0"]
+    with Server(trace.command(command, stays=True)) as server, web.Client(server.http) as client:
+        size = min(count // 2, 1000)
+        tokens, found = [b""], 0
+        while tokens[-1] or not found:
+            answer = page(web, client, size, tokens[-1])
+            found += len(answer[1])
+            tokens += answer.get(2, [b""])
+        if found != count:
+            raise AssertionError(f"{found} datasets of {count}")
+        once = trace.cost()
+        page(web, client, size, tokens[1])
+        return {"calls of stat": once.looks, "calls of stat, page again": (trace.cost() - once).looks}
+
+
+def page(web: Any, client: Any, size: int, token: bytes = b"") -> dict[int, list[bytes]]:
+    """A page of the list: summaries of datasets are field 1, the token of the next page is field 2."""
+    answer = client.call("ListDatasets", web.field(1, size) + web.field(2, token))
+    fields: dict[int, list[bytes]] = web.parse(answer.messages[0])
+    return fields
+
+
+def one_field(bench: Bench, count: int) -> Counts:
+    """Reads one field of a step with many."""
+    dataset = bench.made.fields(count)
+    cost = cost_of(bench.get(dataset, "--field", "f000000"), bench.logs, dataset)
+    return {"bytes read": cost.read, "calls": cost.calls}
+
+
+def step_on_disk(bench: Bench, count: int) -> Counts:
+    """The blocks of a dataset's files and folders, a step, and the bytes of its files."""
+    dataset = bench.made.steps(count)
+    found = [path.lstat() for path in dataset.rglob("*")]
+    files = [path.lstat().st_size for path in dataset.rglob("*") if path.is_file()]
+    return {"bytes on disk, a step": 512 * sum(stat.st_blocks for stat in found) / count,
+            "bytes of files, a step": sum(files) / count, "files and folders, a step": len(found) / count}
+
+
+WRITE = """
+import numpy, quarry
+steps = numpy.zeros((int(sys.argv[2]), 8, 8, 8), 'f4') + numpy.arange(int(sys.argv[2]), dtype='f4').reshape(-1, 1, 1, 1)
+quarry.write(sys.argv[1], {'f': steps, 'g': steps}, tolerance=1e-3, keyframe=8)
+"""
+
+
+def keyframes(bench: Bench, count: int) -> Counts:
+    """Writes steps of two fields that refer to earlier steps, from memory."""
+    output = bench.folder / "keyframes" / "run.quarry"
+    shutil.rmtree(output.parent, ignore_errors=True)
+    output.parent.mkdir()
+    cost = cost_of(bench.package(WRITE.strip(), output, str(count)), bench.logs, output)
+    shutil.rmtree(output.parent)
+    return {"calls, a step": cost.calls / count, "bytes of lists, a step": cost.listed / count}
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """How a number may grow, and how large it may become."""
+
+    slope: float | None = None
+    """Of its logarithm over that of the size, at most."""
+    each: float | None = None
+    """Instead of a slope: growth with one more of the size, for numbers that begin far from zero, as memory."""
+    reach: float | None = None
+    at: int = 0
+    """The size that `reach` is for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Something that is counted at two sizes."""
+
+    name: str
+    over: str
+    """The size that grows: steps, patches, fields, datasets or ranks."""
+    measure: Callable[[Bench, int], Counts]
+    limits: dict[str, Limit]
+    package: bool = False
+    """Whether it needs the Python package."""
+
+    @property
+    def title(self) -> str:
+        """For the table."""
+        return (self.measure.__doc__ or self.name).split(".")[0]
+
+
+FLAT = 0.03
+"""Slope of a number that does not grow: numbers of steps get longer, and a page may begin elsewhere."""
+LOGARITHM = 0.35
+"""Slope of the logarithm of 200 between 200 and 400; less between larger sizes."""
+LINEAR = 1.02
+
+ROWS = (
+    # The files of the dataset and of one step, whatever their number. A folder of steps can only be listed whole.
+    Row("python-open", "steps", python_open,
+        {"files opened": Limit(FLAT, reach=10, at=10**5), "bytes read": Limit(FLAT, reach=1e6, at=10**5),
+         "bytes of lists": Limit(LINEAR)}, package=True),
+    # Coordinates need the time of each step: a record of the catalogue, whose files double in size.
+    Row("xarray-open", "steps", xarray_open,
+        {"files opened": Limit(LOGARITHM), "bytes read": Limit(LINEAR, reach=12e6, at=10**5),
+         "bytes of lists": Limit(LINEAR)}, package=True),
+    Row("first-question", "steps", first_question,
+        {"calls": Limit(FLAT), "bytes read": Limit(FLAT), "bytes of lists": Limit(LINEAR)}),
+    # Each step is told once, and the catalogue has them all.
+    Row("watch", "steps", watch,
+        {"calls": Limit(LOGARITHM), "bytes read": Limit(LINEAR), "bytes of lists": Limit(LINEAR)}),
+    # What is read and written is the piece of the new step, and the seal, which has at most 64 lines. Which steps are
+    # new is found by a look at each.
+    Row("index-step", "steps", index_step,
+        {"calls": Limit(LINEAR), "bytes read": Limit(LOGARITHM, reach=1e5, at=10**5),
+         "bytes written": Limit(LOGARITHM, reach=1e5, at=10**5), "bytes of lists": Limit(LINEAR),
+         "calls, nothing new": Limit(LINEAR)}),
+    # The goal is 1 KB, with the files of many steps in one.
+    Row("step-on-disk", "steps", step_on_disk,
+        {"bytes on disk, a step": Limit(FLAT, reach=1000, at=10**4), "bytes of files, a step": Limit(FLAT),
+         "files and folders, a step": Limit(FLAT)}),
+    # The earlier step with the field is looked for in a list of all steps.
+    Row("keyframes", "steps", keyframes,
+        {"calls, a step": Limit(FLAT), "bytes of lists, a step": Limit(LINEAR)}, package=True),
+    # A block of 1024 rows, and the entries that lead to it: one of 32 bytes for each block, at most 1024 of them in a
+    # list. So they grow up to 10^6 patches, and then no more.
+    Row("one-patch", "patches", one_patch,
+        {"bytes read without payload": Limit(0.2, reach=3e5, at=10**7), "calls": Limit(0.1)}),
+    # Sums over runs of 8192 patches, and entries of tables. A plan at once takes 340 bytes a patch, reading it 1700.
+    Row("overview", "patches", overview, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)}),
+    # LMDB maps the piece that it writes.
+    Row("index-memory", "patches", index_memory, {"peak memory": Limit(each=350)}),
+    # 24 bytes for each patch of the rank, 16 in letters. Rows of all patches would be 1400.
+    Row("writer-memory", "patches", writer_memory,
+        {"peak memory of the largest rank": Limit(each=150, reach=150 << 20, at=10**6)}),
+    # The record of a step has all fields; the goal is a part for each.
+    Row("one-field", "fields", one_field, {"bytes read": Limit(LINEAR), "calls": Limit(FLAT)}),
+    # Each dataset is looked at and opened once, and a list is kept for its further pages.
+    Row("list", "datasets", list_datasets,
+        {"calls of stat": Limit(LINEAR, reach=30_000, at=10**4),
+         "calls of stat, page again": Limit(0, reach=0, at=10**4)}),
+    # 32 bytes for each rank are the only growth. There are as many patches a rank at each size.
+    Row("rank-tables", "ranks", rank_tables,
+        {"bytes": Limit(LINEAR, reach=20e6, at=10**5), "messages": Limit(LINEAR), "bytes of messages": Limit(LINEAR)}),
+)
