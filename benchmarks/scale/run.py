@@ -78,7 +78,7 @@ class Number:
     @property
     def unit(self) -> str:
         """Of the growth."""
-        return "" if self.limit.slope is not None else " bytes each"
+        return "" if self.limit.slope is not None else " each"
 
     @property
     def verdict(self) -> str:
@@ -91,7 +91,7 @@ class Number:
 
     def complaint(self) -> str:
         """One line about a number that does not hold."""
-        what = f"a slope of {self.growth:.2f}" if self.limit.slope is not None else f"{self.growth:.0f}{self.unit}"
+        what = f"a slope of {self.growth:.2f}" if self.limit.slope is not None else text(self.growth) + self.unit
         return (f"{self.row}: {self.what}: {text(self.values[0])} at {self.sizes[0]:,} {self.over}, "
                 f"{text(self.values[1])} at {self.sizes[1]:,}: {what}, at most {self.most:g} is allowed")
 
@@ -111,7 +111,7 @@ def measure(row: Row, bench: Bench, sizes: tuple[int, int]) -> list[Number]:
 
 def text(value: float) -> str:
     """A count, or a mean of counts."""
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def tables(numbers: list[Number]) -> str:

@@ -16,6 +16,7 @@
 #include "quarry/index/piece_writer.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
+#include "quarry/index/step_marks.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::index {
@@ -103,8 +104,15 @@ class Updater {
  public:
   using OnProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-  Updater(const Dataset& dataset, const fs::path& folder, const OnProgress& progress, OldPieces* old)
-      : dataset_(dataset), folder_(folder), progress_(progress), old_(*old) {}
+  /// @param marks  of the dataset's steps
+  Updater(const Dataset& dataset, const fs::path& folder, const OnProgress& progress, StepMarks* marks,
+          OldPieces* old)
+      : dataset_(dataset),
+        folder_(folder),
+        progress_(progress),
+        steps_(dataset.steps()),
+        marks_(*marks),
+        old_(*old) {}
 
   /// Makes the pieces that the new index needs, as files that no seal names yet. May drop old pieces: if so,
   /// the call must be repeated with another Updater.
@@ -124,7 +132,8 @@ class Updater {
         old_.CloseAll();
         continue;
       }
-      seal.pieces[sources_[piece.begin]].ranges.push_back(RangeOf(piece.begin, piece.end));
+      QUARRY_ASSIGN_OR_RETURN(const SealedRange range, RangeOf(piece.begin, piece.end));
+      seal.pieces[sources_[piece.begin]].ranges.push_back(range);
       done_ += piece.end - piece.begin;
     }
     std::erase_if(seal.pieces, [](const SealedPiece& piece) { return piece.ranges.empty(); });
@@ -138,11 +147,7 @@ class Updater {
  private:
   /// Finds out which steps the old index has, without reading those whose marks are as they were.
   Status FindSources() {
-    report_.steps = dataset_.steps().size();
-    for (const std::uint64_t step : dataset_.steps()) {
-      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t mark, MarkOfStep(dataset_.root(), step));
-      steps_.push_back({step, mark});
-    }
+    report_.steps = steps_.size();
     sources_.assign(steps_.size(), kTables);
     for (std::size_t p = 0; p < old_.seal().pieces.size(); ++p) {
       for (const SealedRange& range : old_.seal().pieces[p].ranges)
@@ -152,15 +157,20 @@ class Updater {
   }
 
   Status FindSourcesIn(std::size_t number, const SealedRange& range) {
-    const auto begin = std::ranges::lower_bound(steps_, range.first, {}, &MarkedStep::step);
-    const auto end = std::ranges::upper_bound(steps_, range.last, {}, &MarkedStep::step);
+    const auto begin = std::ranges::lower_bound(steps_, range.first);
+    const auto end = std::ranges::upper_bound(steps_, range.last);
     const auto first = static_cast<std::size_t>(begin - steps_.begin());
-    const std::span<const MarkedStep> there(begin, end);
-    std::uint64_t kept = there.size();
-    if (there.size() == range.steps && MarksOf(there) == range.marks) {
-      std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), there.size(), number);
-    } else if (!there.empty()) {
-      QUARRY_ASSIGN_OR_RETURN(kept, CompareSteps(number, there, first));
+    const auto last = static_cast<std::size_t>(end - steps_.begin());
+    std::uint64_t kept = last - first;
+    bool are_same = kept == range.steps;
+    if (are_same) {
+      QUARRY_ASSIGN_OR_RETURN(const std::uint64_t marks, marks_.OfRange(first, last));
+      are_same = marks == range.marks;
+    }
+    if (are_same) {
+      std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), last - first, number);
+    } else if (kept > 0) {
+      QUARRY_ASSIGN_OR_RETURN(kept, CompareSteps(number, first, last));
       if (old_.IsDropped(number)) return Status::Ok();
     }
     report_.steps_removed += range.steps - std::min(kept, range.steps);
@@ -168,24 +178,26 @@ class Updater {
   }
 
   /// Compares steps one by one with a piece, which may be dropped.
-  /// @param first  place of the first of them
+  /// @param first,last  places of the first of them, and behind the last
   /// @returns how many are as they were
-  Result<std::uint64_t> CompareSteps(std::size_t number, std::span<const MarkedStep> steps,
-                                     std::size_t first) {
+  Result<std::uint64_t> CompareSteps(std::size_t number, std::size_t first, std::size_t last) {
     std::uint64_t kept = 0;
     const auto compare = [&]() -> Status {
       QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const Piece> piece, old_.Open(number));
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        QUARRY_ASSIGN_OR_RETURN(const std::optional<StepRecord> record, RecordOf(*piece, steps[i].step));
+      for (std::size_t i = first; i < last; ++i) {
+        QUARRY_ASSIGN_OR_RETURN(const std::optional<StepRecord> record, RecordOf(*piece, steps_[i]));
         if (!record) continue;
-        bool is_same = record->mark == steps[i].mark;
+        const Result<MarkedStep> step = marks_.Of(i);
+        if (!step.ok()) failed_ = step.status();
+        QUARRY_RETURN_IF_ERROR(failed_);
+        bool is_same = record->mark == step->mark;
         if (!is_same) {
-          const Result<std::uint64_t> checksum = StepManifestChecksum(dataset_.root(), steps[i].step);
+          const Result<std::uint64_t> checksum = StepManifestChecksum(dataset_.root(), steps_[i]);
           if (!checksum.ok()) failed_ = checksum.status();
           QUARRY_RETURN_IF_ERROR(failed_);
           is_same = record->checksum == *checksum;
         }
-        if (is_same) sources_[first + i] = number;
+        if (is_same) sources_[i] = number;
         kept += is_same ? 1 : 0;
       }
       return Status::Ok();
@@ -196,7 +208,7 @@ class Updater {
     if (compared.code() != StatusCode::kDataLoss) QUARRY_RETURN_IF_ERROR(compared);
     if (compared.ok()) return kept;
     old_.Drop(number, compared);
-    std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), steps.size(), kTables);
+    std::fill_n(sources_.begin() + static_cast<std::ptrdiff_t>(first), last - first, kTables);
     return std::uint64_t{0};
   }
 
@@ -214,9 +226,9 @@ class Updater {
     return sizes;
   }
 
-  SealedRange RangeOf(std::size_t begin, std::size_t end) const {
-    const std::span<const MarkedStep> steps = std::span(steps_).subspan(begin, end - begin);
-    return {steps.front().step, steps.back().step, steps.size(), MarksOf(steps)};
+  Result<SealedRange> RangeOf(std::size_t begin, std::size_t end) {
+    QUARRY_ASSIGN_OR_RETURN(const std::uint64_t marks, marks_.OfRange(begin, end));
+    return SealedRange{steps_[begin], steps_[end - 1], end - begin, marks};
   }
 
   /// Writes the steps of a planned piece to one piece, or several where there is too much for one.
@@ -230,7 +242,8 @@ class Updater {
       QUARRY_ASSIGN_OR_RETURN(SealedPiece piece, SealFile(working.path()));
       QUARRY_RETURN_IF_ERROR(Rename(working.path(), folder_ / piece.file_name()));
       piece.steps = *end - begin;
-      piece.ranges = {RangeOf(begin, *end)};
+      QUARRY_ASSIGN_OR_RETURN(const SealedRange range, RangeOf(begin, *end));
+      piece.ranges = {range};
       seal->pieces.push_back(std::move(piece));
       begin = *end;
     }
@@ -256,11 +269,12 @@ class Updater {
 
   Status AddStep(PieceWriter* writer, std::size_t step) {
     const std::size_t source = sources_[step];
-    if (source == kTables) return writer->LoadStep(steps_[step]);
+    QUARRY_ASSIGN_OR_RETURN(const MarkedStep marked, marks_.Of(step));
+    if (source == kTables) return writer->LoadStep(marked);
     Result<std::shared_ptr<const Piece>> piece = old_.Open(source);
     if (piece.status().code() == StatusCode::kDataLoss) old_.Drop(source, piece.status());
     QUARRY_RETURN_IF_ERROR(piece.status());
-    return writer->CopyStep(*piece, steps_[step]);
+    return writer->CopyStep(*piece, marked);
   }
 
   /// An estimate: steps that are still to be loaded have as many bytes as those that were, in the mean.
@@ -273,8 +287,9 @@ class Updater {
   const Dataset& dataset_;
   const fs::path& folder_;
   const OnProgress& progress_;
+  const std::vector<std::uint64_t>& steps_;
+  StepMarks& marks_;
   OldPieces& old_;
-  std::vector<MarkedStep> steps_;
   std::vector<std::size_t> sources_;  ///< one for each step, see PlanPieces
   std::uint64_t to_load_ = 0;         ///< steps that are not in the old index
   std::uint64_t done_ = 0;            ///< steps that are in a piece
@@ -330,9 +345,10 @@ Result<IndexReport> UpdateIndex(const Dataset& dataset, const fs::path& folder, 
   QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(folder, locking));
   std::string because;
   OldPieces old = OpenOld(folder, rebuild, &because);
+  QUARRY_ASSIGN_OR_RETURN(StepMarks marks, StepMarks::Take(dataset));
   while (true) {
     const std::size_t dropped = old.dropped();
-    Updater updater(dataset, folder, progress, &old);
+    Updater updater(dataset, folder, progress, &marks, &old);
     const Result<Seal> seal = updater.Update();
     if (!seal.ok() && old.dropped() > dropped) continue;  // its steps are in tables
     QUARRY_RETURN_IF_ERROR(seal.status());

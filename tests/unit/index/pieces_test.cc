@@ -5,6 +5,7 @@
 #include <future>
 #include <latch>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "quarry/format/description_rules.h"
@@ -13,6 +14,7 @@
 #include "quarry/index/piece_writer.h"
 #include "quarry/index/records.h"
 #include "quarry/index/seal.h"
+#include "quarry/index/step_marks.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
 
@@ -20,6 +22,7 @@ namespace quarry::index {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::DatasetRecipe;
 using testing::MakeDataset;
 using testing::Operation;
 
@@ -93,6 +96,7 @@ TEST_F(PiecesTest, NothingIsReadOfStepsThatAreAsTheyWere) {
   EXPECT_EQ(Update({counted, path().string()}).steps_added, 1u);
   std::set<std::string> opened;
   for (const testing::StorageCall& call : counted->Calls(Operation::kOpen)) opened.insert(call.path);
+  for (const testing::StorageCall& call : counted->Calls(Operation::kStat)) opened.insert(call.path);
   for (std::uint64_t step = 0; step < 6; ++step) {
     EXPECT_FALSE(opened.contains((path() / fmt::format("steps/{:06}/step.json", step)).string())) << step;
   }
@@ -157,6 +161,9 @@ TEST_F(PiecesTest, TheIndexOfACopyIsKept) {
   fs::copy(path() / "steps", path() / "copy", fs::copy_options::recursive);
   fs::remove_all(path() / "steps");
   fs::rename(path() / "copy", path() / "steps");  // other files with the same contents
+  Update();
+  EXPECT_EQ(Sealed(), before) << "the catalogue has the same marks";
+  fs::remove(path() / "head");
   IndexReport report = Update();
   EXPECT_EQ(report.steps_added, 0u);
   EXPECT_EQ(report.steps_removed, 0u);
@@ -167,6 +174,80 @@ TEST_F(PiecesTest, TheIndexOfACopyIsKept) {
   for (const testing::StorageCall& call : counted->Calls(Operation::kOpen))
     EXPECT_EQ(call.path.find("step.json"), std::string::npos) << call.path;
   ExpectVerified();
+}
+
+// 256 records are in the head of the catalogue, then they move to a page.
+TEST_F(PiecesTest, StepsInPagesOfTheCatalogueAreKnownByThem) {
+  fs::remove_all(path());
+  DatasetRecipe recipe{.dims = {4, 4, 4}, .patch = {4, 4, 4}, .levels = 1, .files = 1};
+  recipe.steps.resize(255);
+  std::iota(recipe.steps.begin(), recipe.steps.end(), 0);
+  MakeDataset(path(), recipe);
+  EXPECT_EQ(Update().steps_added, 255u);
+  recipe.steps = {255};
+  MakeDataset(path(), recipe);
+  ASSERT_EQ(Open()->catalogue().head().pages.size(), 1u);
+  const auto counted = std::make_shared<testing::FaultyStorage>(Location(path()).storage);
+  const auto pages_read = [&] {
+    counted->ForgetCalls();
+    Update({counted, path().string()});
+    return std::ranges::count_if(counted->Calls(Operation::kOpen), [](const testing::StorageCall& call) {
+      return call.path.find("/catalogue/") != std::string::npos;
+    });
+  };
+
+  EXPECT_EQ(pages_read(), 1) << "records have moved";
+  EXPECT_EQ(pages_read(), 0);
+  for (const testing::StorageCall& call : counted->Calls(Operation::kStat))
+    EXPECT_EQ(call.path.find("step.json"), std::string::npos) << call.path;
+
+  recipe.field = "speed";
+  recipe.steps = {100};
+  MakeDataset(path(), recipe);
+  const IndexReport report = Update();
+  EXPECT_EQ(report.steps_added, 1u);
+  EXPECT_EQ(report.steps_removed, 1u);
+  ExpectVerified();
+}
+
+TEST_F(PiecesTest, StepsAreLookedAtWhereTheCatalogueMayBeOld) {
+  fs::copy_file(path() / "head", path() / "old");
+  Update();
+  fs::remove(path() / "steps" / format::kCurrentFile);
+  EXPECT_EQ(Update().steps_added, 0u);
+  MakeDataset(path(), {.steps = {3}, .field = "speed"});
+  fs::rename(path() / "old", path() / "head");
+  fs::remove(path() / "steps" / format::kCurrentFile);
+
+  EXPECT_EQ(Update().steps_added, 1u);
+  ExpectVerified();
+}
+
+format::PageRef PageFrom(std::uint64_t name, std::uint64_t first, std::uint64_t last, std::uint64_t records) {
+  return {.name = name, .bytes = 1, .first = first, .last = last, .records = records};
+}
+
+TEST(PagesOf, NamesThePageThatAloneHasAStep) {
+  using Pages = std::vector<std::optional<std::uint64_t>>;
+  const auto none = std::nullopt;
+  const std::vector<std::uint64_t> steps = {2, 4, 6, 8, 10};
+  const auto pages_of = [&](std::vector<format::PageRef> pages) {
+    return PagesOf(steps, {5, std::move(pages), {}});
+  };
+  EXPECT_EQ(pages_of({}), Pages(5, none));
+  EXPECT_EQ(pages_of({PageFrom(7, 2, 4, 2), PageFrom(9, 6, 10, 3)}), (Pages{7, 7, 9, 9, 9}));
+  // A later page has newer records, whatever its neighbours.
+  EXPECT_EQ(pages_of({PageFrom(7, 2, 8, 4), PageFrom(9, 6, 10, 3)}), (Pages{7, 7, none, none, 9}));
+  // One page lacks a step, or has one that is gone.
+  EXPECT_EQ(pages_of({PageFrom(7, 2, 8, 3), PageFrom(9, 10, 10, 1)}), (Pages{none, none, none, none, 9}));
+  EXPECT_EQ(pages_of({PageFrom(7, 2, 4, 3)}), Pages(5, none));
+  // Steps that are not there, and ranges that end before they begin.
+  EXPECT_EQ(pages_of({PageFrom(7, 0, 1, 2), PageFrom(8, 11, UINT64_MAX, 1), PageFrom(9, 8, 4, 0),
+                      PageFrom(5, 2, 2, 1)}),
+            (Pages{5, none, none, none, none}));
+  format::StepRecord newest;
+  newest.summary.step = 4;
+  EXPECT_EQ(PagesOf(steps, {5, {PageFrom(7, 2, 10, 5)}, {newest}}), (Pages{7, none, 7, 7, 7}));
 }
 
 TEST_F(PiecesTest, DamageInOnePieceIsThatOfItsSteps) {
