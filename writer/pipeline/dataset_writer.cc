@@ -80,6 +80,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const 
     const bool append = mode == OpenMode::kAppend || (mode == OpenMode::kResume && fs::exists(path, ignored));
     QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(path, append, options.break_lock));
     writer->publisher_ = std::make_unique<Publisher>(std::move(publisher));
+    writer->published_.emplace(path);
     const std::optional<DatasetDescription>& found = writer->publisher_->existing();
     return found ? format::EncodeManifest(*found) : std::string();
   };
@@ -217,7 +218,8 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
   const auto choose = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(
         const std::vector<std::uint64_t> references,
-        ChooseReferences(path_, step, field, planned != plan_.end() ? &planned->second : nullptr));
+        ChooseReferences(path_, step, field, planned != plan_.end() ? &planned->second : nullptr,
+                         &*published_));
     return fmt::format("{}", fmt::join(references, " "));
   };
   QUARRY_ASSIGN_OR_RETURN(const std::string chosen, TextOfRoot(comm_, choose));
@@ -240,7 +242,13 @@ Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time
   written_.clear();
   Status status = OnRoot(comm_, [&]() -> Status {
     QUARRY_RETURN_IF_ERROR(CheckTime(time));
-    return publisher_->PublishStep(dataset_, description);
+    Status published = publisher_->PublishStep(dataset_, description);
+    if (published.ok()) {
+      published_->Add(step);
+    } else {
+      published_.emplace(path_);  // it may be visible all the same
+    }
+    return published;
   });
   if (!status.ok()) Abandon();
   return status;

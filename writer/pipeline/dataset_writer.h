@@ -123,6 +123,7 @@ class DatasetWriter {
   int threads_ = 1;
   std::string path_;
   std::unique_ptr<Publisher> publisher_;  ///< on rank 0
+  std::optional<StepNumbers> published_;  ///< on rank 0
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;
   std::vector<GridPlan> grids_;

@@ -18,8 +18,7 @@ std::uint64_t BytesOf(const DecodedPatch& patch) {
   return bytes;
 }
 
-/// Published steps, each read from its step.json once. Nothing is listed: that takes the longer the more
-/// steps there are.
+/// Published steps, each read from its step.json once. Nothing is listed.
 class Steps {
  public:
   Steps(Location root, DatasetDescription dataset) : root_(std::move(root)), dataset_(std::move(dataset)) {}
@@ -64,10 +63,10 @@ Status AddNeeded(Steps* steps, const FieldDescription& field, std::uint64_t step
 }
 
 /// The last step before one that has the field.
-Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, std::uint64_t step,
+Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, StepNumbers* published, std::uint64_t step,
                                               const FieldDescription& field) {
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> all, quarry::ListSteps(steps->root()));
-  for (auto it = std::lower_bound(all.begin(), all.end(), step); it != all.begin();) {
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t>* all, published->All());
+  for (auto it = std::lower_bound(all->begin(), all->end(), step); it != all->begin();) {
     QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps->Find(*--it, field));
     if (record != nullptr) return std::vector<std::uint64_t>{*it};
   }
@@ -76,9 +75,23 @@ Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, std::uint64_t step,
 
 }  // namespace
 
+Result<const std::vector<std::uint64_t>*> StepNumbers::All() {
+  if (!steps_) {
+    QUARRY_ASSIGN_OR_RETURN(steps_, quarry::ListSteps(dataset_));
+  }
+  return &*steps_;
+}
+
+void StepNumbers::Add(std::uint64_t step) {
+  if (!steps_) return;
+  const auto place = std::ranges::lower_bound(*steps_, step);
+  if (place == steps_->end() || *place != step) steps_->insert(place, step);
+}
+
 Result<std::vector<std::uint64_t>> ChooseReferences(const Location& root, std::uint64_t step,
                                                     const FieldDescription& field,
-                                                    const std::vector<std::uint64_t>* planned) {
+                                                    const std::vector<std::uint64_t>* planned,
+                                                    StepNumbers* published) {
   const Location manifest = root / "dataset.json";
   const Result<std::string> text = manifest.ReadText(format::kManifestLimit);
   if (text.status().code() == StatusCode::kNotFound) return std::vector<std::uint64_t>();
@@ -90,7 +103,7 @@ Result<std::vector<std::uint64_t>> ChooseReferences(const Location& root, std::u
   if (planned != nullptr) {
     chosen = *planned;
   } else {
-    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(&steps, step, field));
+    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(&steps, published, step, field));
   }
   // The plan is for all fields of a run: one that not all of these steps have refers to the others.
   std::vector<std::uint64_t> there;

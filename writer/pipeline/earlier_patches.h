@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,16 +16,35 @@
 /// References for patches of a new step: the same patches of steps that are published, as readers have them.
 namespace quarry::writer {
 
+/// The published steps of a dataset while a run writes it, which has the lock: listed once, as that takes the
+/// longer the more there are.
+class StepNumbers {
+ public:
+  explicit StepNumbers(Location dataset) : dataset_(std::move(dataset)) {}
+
+  /// Ascending. Steps that are removed meanwhile may be among them.
+  /// @errors those of the storage
+  Result<const std::vector<std::uint64_t>*> All();
+  /// Adds a step that this run has published.
+  void Add(std::uint64_t step);
+
+ private:
+  const Location dataset_;
+  std::optional<std::vector<std::uint64_t>> steps_;
+};
+
 /// The steps to which a field of a new step may refer: those that were planned, if they have the field;
 /// otherwise the last one before it that has, unless it is time for a keyframe, since the new step would need
 /// as many others as that allows. It depends on the published steps alone, so that a run that goes on where
 /// another ended writes the same bytes.
 /// @param dataset  may not exist yet
 /// @param planned  nothing: the step is on its own
+/// @param published  of the dataset; needed where nothing is planned
 /// @errors kDataLoss
 Result<std::vector<std::uint64_t>> ChooseReferences(const Location& dataset, std::uint64_t step,
                                                     const FieldDescription& field,
-                                                    const std::vector<std::uint64_t>* planned);
+                                                    const std::vector<std::uint64_t>* planned,
+                                                    StepNumbers* published);
 
 /// The patches of one field that this rank encodes, of the steps to which others will refer. They are kept
 /// while there is room; others are read and decoded.
