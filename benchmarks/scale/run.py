@@ -192,15 +192,27 @@ def measure_all(args: argparse.Namespace, folder: Path) -> tuple[list[Number], l
     return numbers, missing
 
 
+def from_json(entry: dict[str, Any]) -> Number | None:
+    """A number of an earlier run, with the limit of now; none: it is not counted any more."""
+    limits = {row.name: row.limits for row in ROWS}.get(entry["row"], {})
+    if entry["what"] not in limits:
+        return None
+    (small, large), (before, after) = entry["sizes"], entry["values"]
+    return Number(entry["row"], entry["over"], entry["what"], (small, large), (before, after), limits[entry["what"]])
+
+
 def save(args: argparse.Namespace, numbers: list[Number]) -> None:
-    """Replaces the rows that were measured."""
+    """Replaces the rows that were measured; the table has all."""
     file = args.out / "results.json"
     measured = {number.row for number in numbers}
-    kept = [entry for entry in json.loads(file.read_text())["numbers"] if entry["row"] not in measured] \
-        if file.exists() else []
+    earlier = json.loads(file.read_text())["numbers"] if file.exists() else []
     source = {"source": source_version(), "date": datetime.date.today().isoformat()}
-    file.write_text(json.dumps({"numbers": kept + [as_json(number) | source for number in numbers]}, indent=1) + "\n")
-    (args.out / "table.md").write_text(tables(numbers))
+    entries = [entry for entry in earlier if entry["row"] not in measured]
+    entries += [as_json(number) | source for number in numbers]
+    file.write_text(json.dumps({"numbers": entries}, indent=1) + "\n")
+    order = [row.name for row in ROWS]
+    shown = [number for number in map(from_json, entries) if number is not None]
+    (args.out / "table.md").write_text(tables(sorted(shown, key=lambda number: order.index(number.row))))
 
 
 def main() -> int:

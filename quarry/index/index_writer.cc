@@ -377,6 +377,23 @@ Status CompareEntries(const std::vector<query::LocatedPatch>& indexed,
   return Status::Ok();
 }
 
+using Find = std::function<Result<std::vector<query::LocatedPatch>>(const query::PatchRange&)>;
+
+/// The same for all patches of a grid, run by run: memory does not grow with their number.
+/// @param damage  that the index tells while it is asked; then it answers with the tables
+Status CompareAll(const PatchGrid& grid, const Find& index, const Find& tables, const Status& damage,
+                  const Location& folder, const std::string& what) {
+  const Box everywhere{{0, 0, 0}, grid.patches()};
+  const std::vector<MortonRun> runs = CutCodes(everywhere, query::kRunPatches);
+  for (const MortonRun& run : runs) {
+    QUARRY_ASSIGN_OR_RETURN(const auto indexed, index({everywhere, run}));
+    QUARRY_RETURN_IF_ERROR(damage);
+    QUARRY_ASSIGN_OR_RETURN(const auto expected, tables({everywhere, run}));
+    QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
+  }
+  return Status::Ok();
+}
+
 /// @param checked  of the boxes of the owner's subfiles
 Status CompareBoxes(const Status& checked, const Location& folder, const std::string& what) {
   if (checked.ok()) return checked;
@@ -404,12 +421,11 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
     for (const FieldStepDescription& field : description->fields) {
       QUARRY_ASSIGN_OR_RETURN(const std::size_t number, NumberOfField(dataset, step, field));
       QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset.description().GridOf(number)));
-      const Box everywhere{{0, 0, 0}, grid.patches()};
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed, locator->Find(step, number, everywhere));
-      QUARRY_RETURN_IF_ERROR(damage);
-      QUARRY_ASSIGN_OR_RETURN(const auto expected, dataset.tables().Find(step, number, everywhere));
       const std::string what = fmt::format("field \"{}\", step {},", field.name, step);
-      QUARRY_RETURN_IF_ERROR(CompareEntries(indexed, expected, folder, what));
+      QUARRY_RETURN_IF_ERROR(CompareAll(
+          grid, [&](const query::PatchRange& range) { return locator->Find(step, number, range); },
+          [&](const query::PatchRange& range) { return dataset.tables().Find(step, number, range); }, damage,
+          folder, what));
       QUARRY_RETURN_IF_ERROR(CompareBoxes(locator->CheckBoxes(step, number), folder, what));
       if (!field.mask || !masks.emplace(*locator->PieceNumber(step), field.mask->name).second) continue;
       QUARRY_ASSIGN_OR_RETURN(const bool has_mask, locator->HasMask(step, *field.mask));
@@ -419,10 +435,10 @@ Status VerifyIndex(const Dataset& dataset, const Location& folder) {
             "the index \"{}\" lacks the mask of {} or has another; run quarry-index with --rebuild", folder,
             what);
       }
-      QUARRY_ASSIGN_OR_RETURN(const auto indexed_mask, locator->FindMask(step, number, everywhere));
-      QUARRY_RETURN_IF_ERROR(damage);
-      QUARRY_ASSIGN_OR_RETURN(const auto expected_mask, dataset.tables().FindMask(step, number, everywhere));
-      QUARRY_RETURN_IF_ERROR(CompareEntries(indexed_mask, expected_mask, folder, "the mask of " + what));
+      QUARRY_RETURN_IF_ERROR(CompareAll(
+          grid, [&](const query::PatchRange& range) { return locator->FindMask(step, number, range); },
+          [&](const query::PatchRange& range) { return dataset.tables().FindMask(step, number, range); },
+          damage, folder, "the mask of " + what));
       QUARRY_RETURN_IF_ERROR(
           CompareBoxes(locator->CheckMaskBoxes(step, *field.mask), folder, "the mask of " + what));
     }
