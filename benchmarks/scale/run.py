@@ -115,13 +115,13 @@ def text(value: float) -> str:
 
 
 def tables(numbers: list[Number]) -> str:
-    """One table for each size that grows."""
+    """One table for each pair of sizes."""
     parts = []
-    for over in dict.fromkeys(number.over for number in numbers):
+    for over, sizes in dict.fromkeys((number.over, number.sizes) for number in numbers):
         lines = []
         last = ""
         for number in numbers:
-            if number.over != over:
+            if (number.over, number.sizes) != (over, sizes):
                 continue
             reach = "" if number.limit.reach is None else f"{text(number.limit.reach)} at {number.limit.at:,}"
             row = next(row for row in ROWS if row.name == number.row)
@@ -129,7 +129,6 @@ def tables(numbers: list[Number]) -> str:
                           *map(text, number.values), text(number.growth) + number.unit if number.unit else
                           f"{number.growth:.2f}", f"{number.most:g}", reach, number.verdict])
             last = row.name
-        sizes = next(number.sizes for number in numbers if number.over == over)
         parts.append(table(["", "number", *(f"{size:,} {over}" for size in sizes), "growth", "allowed", "to reach", ""],
                            lines))
     return "\n".join(parts)
