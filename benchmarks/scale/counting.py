@@ -45,7 +45,7 @@ class Cost:
     """[bytes] Entries of folders."""
 
     def __sub__(self, earlier: Cost) -> Cost:
-        """What came later."""
+        """The calls since then."""
         return Cost(*(a - b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(earlier), strict=True)))
 
 

@@ -110,7 +110,7 @@ class Maker:
         return ["--dims", f"{edge}x{edge}x{edge}", *SMALL[2:], "--field", "f", "--patch", str(PATCH), "--files", "1"]
 
     def patches(self, edge: int) -> Path:
-        """A dataset of noise in many patches: each has a payload, and a row with numbers of its own."""
+        """A dataset of noise in many patches, without an index: each has a payload, and numbers of its own."""
         def make(folder: Path) -> None:
             numbers = random.Random(1)
             plane = array.array("f", (numbers.random() for _ in range(edge**2))).tobytes()
@@ -120,4 +120,6 @@ class Maker:
             self._write(folder, "f.raw", *self.cube(edge))
             (folder / "f.raw").unlink()
 
-        return self._once(f"patches-{edge}", make) / "run.quarry"
+        dataset = self._once(f"patches-{edge}", make) / "run.quarry"
+        shutil.rmtree(dataset / "index", ignore_errors=True)
+        return dataset

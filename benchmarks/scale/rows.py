@@ -38,7 +38,7 @@ class Memory:
 
 @dataclasses.dataclass
 class Bench:
-    """What measures: programs, the package and room for files."""
+    """Programs, the package, and room for files."""
 
     programs: Path
     python: Path | None
@@ -153,6 +153,16 @@ def overview(bench: Bench, patches: int) -> Counts:
     command: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
     with Server(command) as server:
         ask_server(bench, server, "--level", str(int(math.log2(PATCH))))
+        return {"peak memory": server.peak()}
+
+
+def statistics(bench: Bench, patches: int) -> Counts:
+    """Asks a server with little memory for statistics of the coarsest level of many patches, without an index."""
+    dataset = bench.made.patches(edge_of(patches))
+    command: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
+    with Server(command) as server:
+        run([bench.programs / "quarry", "stats", f"grpc://{server.address}/run", "--level",
+             str(int(math.log2(PATCH))), "--percentiles", "50"])
         return {"peak memory": server.peak()}
 
 
@@ -300,8 +310,8 @@ ROWS = (
     # Each step is told once, and the catalogue has them all.
     Row("watch", "steps", watch,
         {"calls": Limit(each=PAGES), "bytes read": Limit(LINEAR), "bytes of lists": Limit(LINEAR)}),
-    # What is read and written is the piece of the new step, the head of the catalogue, which names the pages, and the
-    # seal, which has at most 64 lines.
+    # It reads and writes the piece of the new step, the head of the catalogue, which names the pages, and the seal,
+    # which has at most 64 lines.
     Row("index-step", "steps", index_step,
         {"calls": Limit(each=PAGES), "bytes read": Limit(each=1, reach=1e5, at=10**5),
          "bytes written": Limit(each=1, reach=1e5, at=10**5), "bytes of lists": Limit(LINEAR),
@@ -319,6 +329,8 @@ ROWS = (
         {"bytes read without payload": Limit(0.2, reach=3e5, at=10**7), "calls": Limit(0.1)}),
     # Sums over runs of 8192 patches, and entries of tables. A plan at once takes 340 bytes a patch, reading it 1700.
     Row("overview", "patches", overview, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)}),
+    # As an overview.
+    Row("statistics", "patches", statistics, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)}),
     # LMDB has the pages of a transaction in memory, up to 64 MiB. A check maps the piece, 172 bytes a patch that the
     # kernel can drop, and keeps blocks of tables, up to 128 MiB. Lists of all patches would be 490 bytes a patch more.
     Row("index-memory", "patches", index_memory,

@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 from common import ROOT, say, source_version, table  # noqa: E402
-from counting import can_count  # noqa: E402
+from counting import ProgramError, can_count  # noqa: E402
 from made import Maker, edge_of, patches_of  # noqa: E402
 from rows import ROWS, Bench, Counts, Limit, Memory, MissingError, Row  # noqa: E402
 
@@ -37,7 +37,7 @@ SMALL: Sizes = {"steps": (200, 400), "patches": (50_000, 200_000), "fields": (20
                 "ranks": (100, 1000)}
 LONG: Sizes = {"steps": (10_000, 100_000), "patches": (100_000, 1_000_000), "fields": (100, 1000),
                "datasets": (1000, 10_000), "ranks": (10_000, 100_000)}
-SMALL_MEMORY, LONG_MEMORY = Memory("24MiB", "4MiB"), Memory("64MiB", "64MiB")
+SMALL_MEMORY, LONG_MEMORY = Memory("32MiB", "4MiB"), Memory("64MiB", "64MiB")
 SKIPPED = 77
 """ctest shows a test that ends with this as skipped."""
 
@@ -77,7 +77,7 @@ class Number:
 
     @property
     def unit(self) -> str:
-        """Of the growth."""
+        """The unit of the growth."""
         return "" if self.limit.slope is not None else " each"
 
     @property
@@ -220,6 +220,15 @@ def main() -> int:
     if not can_count():
         print("run.py: strace is not installed, or may not trace", file=sys.stderr)
         return 1 if os.environ.get("QUARRY_REQUIRE_DATA") == "1" else SKIPPED
+    try:
+        return count(args)
+    except ProgramError as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 1
+
+
+def count(args: argparse.Namespace) -> int:
+    """Counts, and tells the tables and what is wrong."""
     if args.small:
         with tempfile.TemporaryDirectory(prefix="quarry-scale-", ignore_cleanup_errors=True) as folder:
             numbers, missing = measure_all(args, Path(folder))

@@ -12,9 +12,12 @@ constexpr std::size_t kAtOnceBytes = 16 << 10;
 
 class StatisticsSink final : public PatchSink {
  public:
-  StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request, ReadEngine* engine,
-                 std::uint64_t client)
-      : plan_(plan), accumulator_(plan, request), pool_(&engine->pool), client_(client) {}
+  StatisticsSink(const query::ReadPlan& plan, const query::StatisticsRequest& request,
+                 const query::ForEachPart& parts, ReadEngine* engine, std::uint64_t client)
+      : part_(&plan), accumulator_(plan, request, parts), pool_(&engine->pool), client_(client) {}
+
+  /// @param part  of the plan, whose patches come next
+  void BeginPart(const query::ReadPlan& part) { part_ = &part; }
 
   Status Patch(int level, std::size_t index, const StoredPatch& decoded) override {
     const std::size_t bytes = decoded->samples().size();
@@ -30,19 +33,19 @@ class StatisticsSink final : public PatchSink {
 
  private:
   void Add(int level, std::size_t index, const StoredPatch& decoded) {
-    const query::PlannedPatch& patch = plan_.patches[index];
-    const query::PatchPart part = query::PartOf(plan_.query, level, patch.samples);
+    const query::PlannedPatch& patch = part_->patches[index];
+    const query::PatchPart part = query::PartOf(part_->query, level, patch.samples);
     if (part.whole()) {
       return accumulator_.Add(patch, decoded->samples(), decoded->validity());
     }
-    const Bytes samples = query::CutOut(part, decoded->samples(), SizeOf(plan_.type));
+    const Bytes samples = query::CutOut(part, decoded->samples(), SizeOf(part_->type));
     Bytes validity;  // stays empty if every sample is valid
     if (!decoded->validity().empty()) validity = query::CutOut(part, std::as_bytes(decoded->validity()), 1);
     accumulator_.Add(patch, samples,
                      {reinterpret_cast<const std::uint8_t*>(validity.data()), validity.size()});
   }
 
-  const query::ReadPlan& plan_;
+  const query::ReadPlan* part_;
   query::StatisticsAccumulator accumulator_;
   DecodePool* const pool_;
   const std::uint64_t client_;
@@ -52,11 +55,31 @@ class StatisticsSink final : public PatchSink {
 
 Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query::ReadPlan& plan,
                                             const query::StatisticsRequest& request, ReadEngine* engine,
-                                            const Requester& requester) {
+                                            const Requester& requester, const query::PatchLocator* locator) {
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
-  QUARRY_RETURN_IF_ERROR(query::CheckHistogram(plan, request));
-  StatisticsSink sink(plan, request, engine, requester.client);
-  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan, engine, requester, &sink));
+  Status failed;  // the first error of a walk over the runs, which ends it
+  const query::ForEachPart parts = [&](const std::function<void(const query::ReadPlan&)>& look) {
+    if (plan.runs.empty()) return look(plan);
+    for (auto run = plan.runs.begin(); failed.ok() && run != plan.runs.end(); ++run) {
+      if (requester.cancelled()) {
+        failed = {StatusCode::kCancelled, "the statistics were cancelled"};
+        return;
+      }
+      const Result<query::ReadPlan> part = dataset.PlanRun(plan, *run, locator);
+      if (!part.ok()) failed = part.status();
+      if (part.ok()) look(*part);
+    }
+  };
+  const Status checked = query::CheckHistogram(plan, request, parts);
+  QUARRY_RETURN_IF_ERROR(failed);
+  QUARRY_RETURN_IF_ERROR(checked);
+  StatisticsSink sink(plan, request, parts, engine, requester.client);
+  QUARRY_RETURN_IF_ERROR(failed);
+  parts([&](const query::ReadPlan& part) {
+    sink.BeginPart(part);
+    failed = ExecutePatches(dataset, part, engine, requester, &sink);
+  });
+  QUARRY_RETURN_IF_ERROR(failed);
   return sink.Finish();
 }
 

@@ -44,19 +44,21 @@ Bounds RangeOf(const ReadPlan& plan, const PlannedPatch& patch) {
   return {LowerEnd(row.min, error), UpperEnd(row.max, error)};
 }
 
-FineBins::FineBins(const ReadPlan& plan) {
+FineBins::FineBins(const ReadPlan& plan, const ForEachPart& parts) {
   Bounds range{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
-  for (const PlannedPatch& patch : plan.patches) {
-    if (patch.entry.patch.valid == 0) continue;
-    const Bounds of_patch = RangeOf(plan, patch);
-    range = {std::min(range.low, of_patch.low), std::max(range.high, of_patch.high)};
-  }
+  parts([&](const ReadPlan& part) {
+    for (const PlannedPatch& patch : part.patches) {
+      if (patch.entry.patch.valid == 0) continue;
+      const Bounds of_patch = RangeOf(part, patch);
+      range = {std::min(range.low, of_patch.low), std::max(range.high, of_patch.high)};
+    }
+  });
   if (!(range.low <= range.high)) range = {0, 0};
-  DispatchType(plan.type, [&]<typename T>(T) { Divide<T>(plan, range); });
+  DispatchType(plan.type, [&]<typename T>(T) { Divide<T>(parts, range); });
 }
 
 template <typename T>
-void FineBins::Divide(const ReadPlan& plan, const Bounds& range) {
+void FineBins::Divide(const ForEachPart& parts, const Bounds& range) {
   Places& to = places_;
   to.low = KeyNear<T>(range.low);
   to.high = KeyNear<T>(range.high);
@@ -66,7 +68,7 @@ void FineBins::Divide(const ReadPlan& plan, const Bounds& range) {
   cells_.resize((to.high >> to.shift) - to.first_cell + 1);
   to.cells = cells_.data();
 
-  const std::vector<double> by_patches = SharesOfPatches<T>(plan);
+  const std::vector<double> by_patches = SharesOfPatches<T>(parts);
   const double width = ValueOfKey<T>(to.high) / 2 - ValueOfKey<T>(to.low) / 2;  // whole, it may overflow
   const double keys = static_cast<double>(to.high - to.low) + 1;
   const std::uint64_t in_cell = std::uint64_t{1} << to.shift;
@@ -87,20 +89,22 @@ void FineBins::Divide(const ReadPlan& plan, const Bounds& range) {
 }
 
 template <typename T>
-std::vector<double> FineBins::SharesOfPatches(const ReadPlan& plan) const {
+std::vector<double> FineBins::SharesOfPatches(const ForEachPart& parts) const {
   std::vector<double> shares(cells_.size() + 1);  // at first, differences between neighbours
   double samples = 0;
-  for (const PlannedPatch& patch : plan.patches) {
-    if (patch.entry.patch.valid == 0) continue;
-    const Bounds range = RangeOf(plan, patch);
-    const std::size_t first = places_.CellOf(KeyNear<T>(range.low));
-    const std::size_t last = places_.CellOf(KeyNear<T>(range.high));
-    if (first > last) continue;
-    const auto valid = static_cast<double>(patch.entry.patch.valid);
-    samples += valid;
-    shares[first] += valid / static_cast<double>(last - first + 1);
-    shares[last + 1] -= valid / static_cast<double>(last - first + 1);
-  }
+  parts([&](const ReadPlan& part) {
+    for (const PlannedPatch& patch : part.patches) {
+      if (patch.entry.patch.valid == 0) continue;
+      const Bounds range = RangeOf(part, patch);
+      const std::size_t first = places_.CellOf(KeyNear<T>(range.low));
+      const std::size_t last = places_.CellOf(KeyNear<T>(range.high));
+      if (first > last) continue;
+      const auto valid = static_cast<double>(patch.entry.patch.valid);
+      samples += valid;
+      shares[first] += valid / static_cast<double>(last - first + 1);
+      shares[last + 1] -= valid / static_cast<double>(last - first + 1);
+    }
+  });
   double sum = 0;
   for (double& share : shares) {
     sum += share;

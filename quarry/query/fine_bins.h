@@ -83,7 +83,9 @@ class FineBins {
     const Bin* bin = nullptr;
   };
 
-  explicit FineBins(const ReadPlan& plan);
+  /// @param parts  of the plan, looked at twice
+  FineBins(const ReadPlan& plan, const ForEachPart& parts);
+  explicit FineBins(const ReadPlan& plan) : FineBins(plan, OnlyPart(plan)) {}
   FineBins(const FineBins&) = delete;
   FineBins& operator=(const FineBins&) = delete;
 
@@ -143,10 +145,10 @@ class FineBins {
   };
 
   template <typename T>
-  void Divide(const ReadPlan& plan, const Bounds& range);
+  void Divide(const ForEachPart& parts, const Bounds& range);
   /// [cell] share of the bins, 1 in all.
   template <typename T>
-  std::vector<double> SharesOfPatches(const ReadPlan& plan) const;
+  std::vector<double> SharesOfPatches(const ForEachPart& parts) const;
 
   Places places_;
   std::vector<Cell> cells_;

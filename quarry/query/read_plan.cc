@@ -4,6 +4,10 @@
 
 namespace quarry::query {
 
+ForEachPart OnlyPart(const ReadPlan& plan) {
+  return [&plan](const std::function<void(const ReadPlan&)>& look) { look(plan); };
+}
+
 AnswerHeader HeaderOf(const ReadPlan& plan) {
   AnswerHeader header;
   header.field = plan.field;

@@ -139,6 +139,12 @@ struct ReadPlan {
   std::uint64_t fingerprint = 0;  ///< fingerprint of a plan in runs, see Fingerprint
 };
 
+/// Shows a plan to a function, or each of its runs in their order, planned again: whatever has patches.
+using ForEachPart = std::function<void(const std::function<void(const ReadPlan& part)>& look)>;
+
+/// A plan with all patches in memory is its only part. @param plan  outlives the function
+ForEachPart OnlyPart(const ReadPlan& plan);
+
 /// The header that comes before the samples.
 AnswerHeader HeaderOf(const ReadPlan& plan);
 

@@ -15,13 +15,15 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The recorded range of the valid original samples of the patches; nothing if they have none.
-std::optional<Bounds> RecordedOfPatches(const ReadPlan& plan) {
+std::optional<Bounds> RecordedOfPatches(const ForEachPart& parts) {
   Bounds range{kInfinity, -kInfinity};
-  for (const PlannedPatch& patch : plan.patches) {
-    if (patch.entry.patch.valid == 0) continue;
-    range.low = std::min(range.low, patch.entry.patch.min);
-    range.high = std::max(range.high, patch.entry.patch.max);
-  }
+  parts([&](const ReadPlan& part) {
+    for (const PlannedPatch& patch : part.patches) {
+      if (patch.entry.patch.valid == 0) continue;
+      range.low = std::min(range.low, patch.entry.patch.min);
+      range.high = std::max(range.high, patch.entry.patch.max);
+    }
+  });
   if (!(range.low <= range.high)) return std::nullopt;
   constexpr double kLargest = std::numeric_limits<double>::max();
   return Bounds{std::clamp(range.low, -kLargest, kLargest), std::clamp(range.high, -kLargest, kLargest)};
@@ -107,9 +109,9 @@ Status CheckStatistics(const StatisticsRequest& request) {
   return Status::Ok();
 }
 
-Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request) {
+Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request, const ForEachPart& parts) {
   if (request.scale != HistogramScale::kLog || request.range) return Status::Ok();
-  const std::optional<Bounds> recorded = RecordedOfPatches(plan);
+  const std::optional<Bounds> recorded = RecordedOfPatches(parts);
   if (!recorded || recorded->low > 0) return Status::Ok();
   return InvalidArgument(
       "\"{}\" has values from {} to {} in the patches of this box, logarithmic bins begin above "
@@ -131,16 +133,17 @@ double Histogram::Edge(std::size_t number) const {
   return begin + (end / n - begin / n) * static_cast<double>(number);
 }
 
-StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request)
+StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request,
+                                             const ForEachPart& parts)
     : request_(request),
       type_(plan.type),
       part_(plan.parts.Of(plan.query.layer, plan.query.level)),
       recorded_(plan.recorded),
-      fine_(plan),
+      fine_(plan, parts),
       errors_of_(kErrorClasses),
       min_{kInfinity, kInfinity, kInfinity},
       max_{-kInfinity, -kInfinity, -kInfinity} {
-  const Bounds recorded = RecordedOfPatches(plan).value_or(Bounds{});
+  const Bounds recorded = request_.range ? Bounds{} : RecordedOfPatches(parts).value_or(Bounds{});
   const auto [begin, end] = request_.range.value_or(std::pair(recorded.low, recorded.high));
   histogram_.begin = begin;
   histogram_.end = end;

@@ -19,9 +19,10 @@ ReadRequest SamplesOf(const StatisticsRequest& request);
 AnswerHeader StatisticsHeader(const ReadPlan& plan);
 
 /// Before the samples are read.
+/// @param parts  of the plan
 /// @errors kInvalidArgument: logarithmic bins without a range, where the recorded range of the patches is not
 /// above 0
-Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request);
+Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request, const ForEachPart& parts);
 
 /// Takes the samples of a plan patch by patch, in plan order, and keeps a few numbers and a table of fixed
 /// size: kMemory, however many samples there are. One caller at a time.
@@ -55,7 +56,8 @@ class StatisticsAccumulator {
   static constexpr std::uint64_t kMemory = FineBins::kMemory + kErrorClasses * sizeof(ErrorClass) +
                                            (kMaxBins + 1) * sizeof(double) + kAnswerMemory;
 
-  StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request);
+  /// @param parts  of the plan, looked at before the first sample
+  StatisticsAccumulator(const ReadPlan& plan, const StatisticsRequest& request, const ForEachPart& parts);
 
   /// @param samples   some of `patch` at the plan's level, of the plan's type
   /// @param validity  of the samples; empty: all are valid

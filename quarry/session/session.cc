@@ -35,7 +35,6 @@ struct ReadSession::Takes {
   bool delivers = false;
   std::uint64_t besides = 0;   ///< [bytes] of what receives it
   AnswerSink* sink = nullptr;  ///< receives the answer to a read
-  bool in_runs = true;         ///< patches may come run by run
 };
 
 namespace {
@@ -193,7 +192,7 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
                                                         const query::ReadRequest& question,
                                                         const Takes& takes, RequestControl* control) {
   QUARRY_ASSIGN_OR_RETURN(query::Query query, opened.dataset->Resolve(question));
-  if (takes.in_runs) query.run_patches = run_patches_;
+  query.run_patches = run_patches_;
   const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
@@ -316,7 +315,7 @@ Status ReadSession::Read(const std::string& dataset, const query::SeriesRequest&
     QUARRY_RETURN_IF_ERROR(
         control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer steps or fields at a time"}));
   }
-  const Takes takes{true, sink->memory(), sink, true};
+  const Takes takes{true, sink->memory(), sink};
   for (std::size_t i = from.answers; i < series.size(); ++i) {
     QUARRY_ASSIGN_OR_RETURN(auto planned, PlanPinned(*series.opened, series.Question(i), takes, control));
     query::ReadPlan& plan = planned.value;
@@ -344,15 +343,15 @@ Result<query::StatisticsAnswer> ReadSession::Statistics(const std::string& datas
   PatchStore::Memory answer_memory;
   query::StatisticsAnswer answer;
   {
-    QUARRY_ASSIGN_OR_RETURN(
-        auto planned, PlanPinned(*opened, query::SamplesOf(request),
-                                 {true, query::StatisticsAccumulator::kMemory, nullptr, false}, control));
+    QUARRY_ASSIGN_OR_RETURN(auto planned,
+                            PlanPinned(*opened, query::SamplesOf(request),
+                                       {true, query::StatisticsAccumulator::kMemory, nullptr}, control));
     const query::ReadPlan& plan = planned.value;
     // No samples are delivered.
     QUARRY_RETURN_IF_ERROR(
         control->Admit({plan.cost.bytes, 0, nullptr, "a smaller box, or for a coarser level"}));
     QUARRY_ASSIGN_OR_RETURN(answer.statistics, ComputeStatistics(*opened->dataset, plan, request, &engine_,
-                                                                 RequesterOf(control)));
+                                                                 RequesterOf(control), opened->index.get()));
     control->CountPatches(plan.cost.patches);
     answer.header = query::StatisticsHeader(plan);
     answer_memory = std::move(planned.memory);
@@ -375,9 +374,9 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
   const auto need = [&](const query::PointsPlan& made) {
     return query::PlanMemory(made.read) + query::DeliveryMemory(made.read) + points;
   };
-  QUARRY_ASSIGN_OR_RETURN(auto planned,
-                          MakePinned(store(), Likely(*opened->dataset, query, {true, points, nullptr, false}),
-                                     requester, plan, need));
+  QUARRY_ASSIGN_OR_RETURN(
+      auto planned,
+      MakePinned(store(), Likely(*opened->dataset, query, {true, points, nullptr}), requester, plan, need));
   const query::Cost cost = planned.value.cost_only ? query::Cost{} : planned.value.read.cost;
   QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer points at a time"}));
   QUARRY_ASSIGN_OR_RETURN(

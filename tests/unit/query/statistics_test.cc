@@ -58,7 +58,7 @@ struct Field {
 
   Statistics Ask(const StatisticsRequest& request) const {
     const ReadPlan plan = Plan();
-    StatisticsAccumulator accumulator(plan, request);
+    StatisticsAccumulator accumulator(plan, request, OnlyPart(plan));
     for (std::size_t p = 0; p < plan.patches.size(); ++p)
       accumulator.Add(plan.patches[p], std::as_bytes(PatchOf(samples, p)), {});
     return accumulator.Finish();
@@ -425,12 +425,15 @@ TEST(StatisticsHistogram, ThatCannotBeIsRefused) {
   EXPECT_TRUE(CheckStatistics(Bins(4, kLog, std::pair(1e-9, 1.0))).ok());
 
   const ReadPlan reaches_zero = Field<float>{{0, 1, 2}}.Plan();
-  const Status status = CheckHistogram(reaches_zero, Bins(4, kLog));
+  const auto check = [](const ReadPlan& plan, const StatisticsRequest& request) {
+    return CheckHistogram(plan, request, OnlyPart(plan));
+  };
+  const Status status = check(reaches_zero, Bins(4, kLog));
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(std::string(status.message()).find("\"density\" has values from 0 to 2"), std::string::npos);
-  EXPECT_TRUE(CheckHistogram(reaches_zero, Bins(4, kLog, std::pair(1e-9, 1.0))).ok());
-  EXPECT_TRUE(CheckHistogram(reaches_zero, Bins(4, kQuantile)).ok());
-  EXPECT_TRUE(CheckHistogram(Field<float>{{1, 2}}.Plan(), Bins(4, kLog)).ok());
+  EXPECT_TRUE(check(reaches_zero, Bins(4, kLog, std::pair(1e-9, 1.0))).ok());
+  EXPECT_TRUE(check(reaches_zero, Bins(4, kQuantile)).ok());
+  EXPECT_TRUE(check(Field<float>{{1, 2}}.Plan(), Bins(4, kLog)).ok());
   EXPECT_EQ(ParseHistogramScale("cubic").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(*ParseHistogramScale("quantile"), kQuantile);
 }

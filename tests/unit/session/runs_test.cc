@@ -216,6 +216,43 @@ TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   EXPECT_EQ(in_runs.events, whole.events);
 }
 
+/// All digits of all numbers, of which NaN equals NaN.
+std::string TextOf(const query::Statistics& told) {
+  const auto text = [](const query::Bounded& b) { return fmt::format(" {} {} {}", b.low, b.value, b.high); };
+  std::string all = fmt::format("{} {}", told.valid, told.missing);
+  all += text(told.min) + text(told.max) + text(told.mean) + text(told.stddev);
+  for (const query::Percentile& percentile : told.percentiles) all += text(percentile.at);
+  for (std::size_t bin = 0; bin < told.histogram.counts.size(); ++bin)
+    all += fmt::format(" {}:{}", told.histogram.Edge(bin), told.histogram.counts[bin]);
+  return all;
+}
+
+TEST_P(RunsTest, StatisticsAreThoseOfOneRun) {
+  if (GetParam().taking != Recorder::Taking::kBlocks) return;
+  std::mt19937 random(7);
+  const auto ask = [&](const query::StatisticsRequest& request, std::size_t run_patches) {
+    ReadSession session(&*source_, std::make_shared<PatchStore>(std::uint64_t{64} << 20), 2, run_patches);
+    Control control;
+    auto answer = session.Statistics("", request, &control);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return *std::move(answer);
+  };
+  for (int i = 0; i < 30; ++i) {
+    query::StatisticsRequest request;
+    request.read = {.field = "pressure",
+                    .box = testing::RandomBox(recipe_.dims, &random),
+                    .target = query::AtLevel{static_cast<int>(random() % 3)}};
+    request.percentiles = {0, 1, 50, 99, 100};
+    request.bins = 20;
+    if (i % 3 == 0) request.scale = query::HistogramScale::kQuantile;
+    const query::StatisticsAnswer whole = ask(request, 0);
+    const query::StatisticsAnswer in_runs = ask(request, 1 + random() % 9);
+    EXPECT_EQ(TextOf(in_runs.statistics), TextOf(whole.statistics));
+    EXPECT_EQ(in_runs.header.cost.bytes, whole.header.cost.bytes);
+    EXPECT_EQ(in_runs.header.cost.patches, whole.header.cost.patches);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Takers, RunsTest,
                          ::testing::Values(RunsCase{Recorder::Taking::kBlocks, false},
                                            RunsCase{Recorder::Taking::kBlocks, true},
