@@ -33,7 +33,7 @@ from rows import ROWS, Bench, Counts, Limit, Memory, MissingError, Row  # noqa: 
 
 Sizes = dict[str, tuple[int, int]]
 
-SMALL: Sizes = {"steps": (200, 400), "patches": (50_000, 200_000), "fields": (20, 40), "datasets": (20, 40),
+SMALL: Sizes = {"steps": (200, 400), "patches": (50_000, 200_000), "fields": (50, 100), "datasets": (20, 40),
                 "ranks": (100, 1000)}
 LONG: Sizes = {"steps": (10_000, 100_000), "patches": (100_000, 1_000_000), "fields": (100, 1000),
                "datasets": (1000, 10_000), "ranks": (10_000, 100_000)}
