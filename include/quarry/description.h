@@ -186,6 +186,8 @@ struct DatasetDescription {
   Attributes time_attributes;
   Attributes attributes;
   std::vector<TextCoordinate> texts;
+  /// Steps may be in packs: programs that do not know these refuse the dataset.
+  bool has_packs = false;
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;

@@ -8,6 +8,7 @@
 #include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
+#include "quarry/pack/packed_steps.h"
 #include "quarry/query/make_plan.h"
 #include "quarry/query/question_rules.h"
 
@@ -54,6 +55,7 @@ Result<Dataset::Listing> Dataset::List(const Location& root) {
   const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
   if (entries.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kDataLoss, entries.status().message());
+  if (entries.status().code() == StatusCode::kDataLoss) return entries.status();
   if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
   Listing listing;
   for (const FolderEntry& entry : *entries) {
@@ -68,12 +70,13 @@ Result<Dataset::Listing> Dataset::List(const Location& root) {
 }
 
 Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
-  QUARRY_ASSIGN_OR_RETURN(Dataset::Listing listing, Dataset::List(root));
+  QUARRY_ASSIGN_OR_RETURN(Dataset::Listing listing, Dataset::List(WithPacks(root)));
   return std::move(listing.steps);
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& root, std::shared_ptr<PatchStore> store,
+Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std::shared_ptr<PatchStore> store,
                                                      const std::function<bool()>& cancelled) {
+  const Location root = WithPacks(given);
   const Result<ObjectInfo> folder = root.Stat();
   if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
   if (!folder.ok() || folder->kind != ObjectKind::kFolder)

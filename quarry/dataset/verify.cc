@@ -5,6 +5,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/mask.h"
+#include "quarry/pack/packed_steps.h"
 
 namespace quarry {
 namespace {
@@ -18,6 +19,7 @@ class Verifier {
     std::vector<std::shared_ptr<const StepDescription>> steps;
     VerifyCatalogue();
     for (const std::uint64_t number : dataset_.steps()) {
+      in_step_ = number;
       Result<std::shared_ptr<const StepDescription>> step = dataset_.Step(number);
       if (!step.ok()) {
         AddDamage(std::move(step).status());
@@ -31,8 +33,10 @@ class Verifier {
     }
     for (const auto& step : steps) {
       ++report_.steps;
+      in_step_ = step->step;
       for (const FieldStepDescription& field : step->fields) VerifyField(*step, field);
     }
+    in_step_.reset();
     for (const auto& [name, mask] : masks_) VerifyMask(mask);
     return std::move(report_);
   }
@@ -168,13 +172,23 @@ class Verifier {
     return Status::Ok();
   }
 
+  /// Damage in a file of a packed step is in the file of its pack.
+  Status WithPack(Status damage) const {
+    const std::string pack = in_step_ ? NameOfPack(dataset_.root(), *in_step_) : std::string();
+    if (pack.empty()) return damage;
+    return {damage.code(), fmt::format("{}; step {} is in \"{}\"", damage.message(), *in_step_,
+                                       dataset_.root() / "steps" / pack)};
+  }
+
   void AddDamage(Status status) {
-    if (report_.damage.size() < VerifyReport::kMaxDamage) report_.damage.push_back(std::move(status));
+    if (report_.damage.size() < VerifyReport::kMaxDamage)
+      report_.damage.push_back(WithPack(std::move(status)));
   }
 
   const Dataset& dataset_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   VerifyReport report_;
+  std::optional<std::uint64_t> in_step_;  ///< step whose files are looked at
   Bytes payload_;
   std::map<std::uint64_t, MaskDescription> masks_;
   std::uint64_t total_ = 0;

@@ -184,7 +184,11 @@ Status TakeOneGrid(std::string_view text, const Cancelled& cancelled, pb::Datase
 
 }  // namespace
 
-std::string EncodeManifest(const DatasetDescription& dataset) { return ToText(ToProto(dataset)); }
+std::string EncodeManifest(const DatasetDescription& dataset) {
+  pb::DatasetManifest manifest = ToProto(dataset);
+  if (dataset.has_packs) manifest.set_format_version(kManifestVersionWithPacks);
+  return ToText(std::move(manifest));
+}
 std::string EncodeManifest(const StepDescription& step) { return ToText(ToProto(step)); }
 
 Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const Cancelled& cancelled) {
@@ -192,7 +196,11 @@ Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const 
   pb::DatasetManifest manifest;
   QUARRY_RETURN_IF_ERROR(Parse(checked, cancelled, &manifest));
   if (manifest.grids().empty()) QUARRY_RETURN_IF_ERROR(TakeOneGrid(checked, cancelled, &manifest));
-  return FromProto(manifest);
+  const bool has_packs = manifest.format_version() == kManifestVersionWithPacks;
+  if (has_packs) manifest.set_format_version(kManifestVersion);
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, FromProto(manifest));
+  dataset.has_packs = has_packs;
+  return dataset;
 }
 
 Result<StepDescription> DecodeStepManifest(const std::string& text, const DatasetDescription& dataset) {

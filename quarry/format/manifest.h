@@ -13,6 +13,8 @@ using Cancelled = std::function<bool()>;
 
 /// Version of dataset.json and step.json that this program writes, and the newest that it reads.
 inline constexpr std::uint32_t kManifestVersion = 4;
+/// Version of a dataset.json whose steps may be in packs; all else in it is of kManifestVersion.
+inline constexpr std::uint32_t kManifestVersionWithPacks = 5;
 
 /// The text of dataset.json or step.json: JSON form of the protobuf message, with the file's own checksum at
 /// the end.

@@ -26,6 +26,7 @@ struct Location {
   std::string name() const;
 
   Result<std::vector<FolderEntry>> List() const { return storage->List(path); }
+  Result<std::vector<FolderEntry>> ListNames() const { return storage->ListNames(path); }
   Result<ObjectInfo> Stat() const { return storage->Stat(path); }
   Result<std::shared_ptr<const StoredObject>> Open() const { return storage->Open(path); }
   Result<Bytes> ReadWhole(std::uint64_t limit) const { return storage->ReadWhole(path, limit); }

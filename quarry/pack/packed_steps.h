@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/pack/pack_file.h"
+#include "quarry/storage/location.h"
+
+/// The one place that knows that steps may be in packs. docs/format.md, "Packs".
+namespace quarry {
+
+/// A pack in the folder "steps", by its name.
+struct PackRef {
+  std::string name;
+  std::vector<format::StepRun> runs;
+
+  bool Has(std::uint64_t step) const;
+  std::uint64_t steps() const;
+};
+
+/// The packs among names of the folder "steps".
+/// @errors kDataLoss: one has no proper name; two have a step in common; they have too many steps
+Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names);
+
+/// A dataset in which each packed step is the folder that it was, with the same files. A step that has a
+/// folder and is in a pack is the folder. What was packed or unpacked since the last listing is found as
+/// well. Thread-safe.
+class PackedSteps final : public Storage {
+ public:
+  /// @param root  a dataset, in a storage without packs
+  explicit PackedSteps(const Location& root);
+
+  /// Packs as of the last listing of "steps".
+  std::vector<PackRef> packs() const;
+  /// The dataset that this was made for.
+  const std::string& root() const { return root_; }
+
+  Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
+  Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const override;
+  ObjectKind KindBehindLink(const std::string& path) const override;
+  Result<ObjectInfo> Stat(const std::string& path) const override;
+  Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
+  Status ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const override;
+  std::uint64_t read_gap() const override { return inner_->read_gap(); }
+  std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }
+  std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
+
+ private:
+  /// A step, and a file in its folder; an empty name: the folder.
+  struct Place {
+    std::uint64_t step = 0;
+    std::string_view file;
+  };
+  std::optional<Place> PlaceOf(const std::string& path) const;
+  Result<std::vector<FolderEntry>> ListSteps() const;
+  Result<std::vector<FolderEntry>> ListPacked(const PackRef& pack, const Place& place) const;
+  Result<ObjectInfo> StatPacked(const PackRef& pack, const Place& place) const;
+  Result<std::shared_ptr<const PackFile>> OpenPack(const PackRef& pack) const;
+  std::optional<PackRef> PackOf(std::uint64_t step) const;
+  void Relist() const;
+  void Keep(std::vector<PackRef> packs) const;
+  template <typename T, typename Outside, typename Inside>
+  Result<T> Find(const std::string& path, const Outside& outside, const Inside& inside) const;
+
+  const std::shared_ptr<const Storage> inner_;
+  const std::string root_;
+  const std::string steps_;   ///< path of the folder
+  mutable std::mutex mutex_;  ///< never held over a look at the storage
+  mutable std::vector<PackRef> packs_;
+};
+
+/// A dataset with its packed steps shown as folders.
+Location WithPacks(const Location& root);
+
+/// The packs of a dataset, as of the last listing. @param root  from WithPacks
+std::vector<PackRef> PacksOf(const Location& root);
+
+/// The pack that has a step, for messages; empty: none, as of the last listing.
+std::string NameOfPack(const Location& root, std::uint64_t step);
+
+}  // namespace quarry
