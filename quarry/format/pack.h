@@ -37,7 +37,7 @@ class PackName {
  private:
   std::string front_;  ///< without the last run
   std::uint64_t last_ = 0;
-  std::uint64_t distance_ = 0;  ///< of the last run; 0: there is none
+  std::uint64_t distance_ = 0;  ///< that of the last run; 0: there is none
   std::uint64_t times_ = 0;
   std::uint64_t steps_ = 0;
 };
@@ -64,13 +64,13 @@ struct PackTable {
   };
   struct Step {
     std::uint64_t step = 0;
-    std::uint64_t offset = 0;  ///< of step.json
-    std::uint64_t size = 0;    ///< of step.json
+    std::uint64_t offset = 0;  ///< where step.json begins
+    std::uint64_t size = 0;    ///< size of step.json
     std::uint64_t stored = 0;  ///< bytes of it in the pack; below `size`: as differences to the first one
     std::vector<File> files;   ///< its subfiles, ascending by name
   };
 
-  std::vector<std::string> names;  ///< of subfiles, "pressure/0000.qsf", ascending
+  std::vector<std::string> names;  ///< paths of subfiles in a step, "pressure/0000.qsf", ascending
   std::vector<Step> steps;         ///< ascending
 
   /// Null: the pack does not have it.

@@ -57,7 +57,7 @@ class Pieces {
   }
 
   Bytes out_;
-  std::size_t end_ = 0;  ///< of the last copy, in the other text
+  std::size_t end_ = 0;  ///< end of the last copy, in the other text
   std::size_t skip_ = 0;
   std::size_t copy_ = 0;
   std::string fresh_;

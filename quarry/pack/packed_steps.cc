@@ -42,7 +42,7 @@ class PackCache {
 
   struct Entry {
     Location path;
-    std::string version;  ///< of the file at this path
+    std::string version;  ///< tells the file at this path from another one
     std::shared_ptr<const PackFile> pack;
   };
 

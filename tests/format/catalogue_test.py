@@ -10,6 +10,7 @@ from pathlib import Path
 
 import golden_test
 from catalogue_decoder import NUMBERS, REALS, read_catalogue
+from pack_decoder import unpack
 from worked_example import read_manifest, require, xxh3
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +47,11 @@ def check_field(field, said):
 def check(dataset):
     """Every step of a dataset has the record that it should have. Returns the number of pages."""
     records, pages = read_catalogue(dataset, xxh3)
+    if any((dataset / "steps").glob("pack-*.qsp")):
+        with tempfile.TemporaryDirectory() as name:
+            copy = Path(name) / "copy"
+            unpack(dataset, copy, xxh3)
+            return check(copy)
     manifests = {int(path.parent.name): path for path in (dataset / "steps").glob("[0-9]*/step.json")}
     require(records.keys() == manifests.keys(), f"steps with records: {sorted(records)}")
     for step, path in manifests.items():

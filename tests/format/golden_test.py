@@ -82,8 +82,10 @@ CATALOGUE = (
     ("turns", "float32", "interpolate", ("--tolerance", "0.01", "--keyframe", "2"), None, (9, 7, 3)),
     ("counts", "int16", "lossless", ("--fill", "-32768"), -32768, (9, 7, 3)),
 )
+# The same, with both steps in a pack: a field with a mask, and one that refers to the step before.
+PACKED = CATALOGUE[:3]
 WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-catalogue": CATALOGUE, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS,
-           f"{NEWEST}-planes": PLANES, f"{NEWEST}-blocks": BLOCKS, f"{NEWEST}-attributes": ATTRIBUTES}
+           f"{NEWEST}-planes": PLANES, f"{NEWEST}-pack": PACKED, f"{NEWEST}-blocks": BLOCKS, f"{NEWEST}-attributes": ATTRIBUTES}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -194,6 +196,8 @@ def write(folder, fields):
         command += ["--append"] if dataset.exists() else ["--order", "level"]
         command += [] if dataset.exists() or "--patch" in options else ["--patch", "16x8x4"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if fields is PACKED:
+        subprocess.run([BIN / "quarry", "pack", dataset], check=True, stdout=subprocess.DEVNULL)
     return dataset
 
 

@@ -48,7 +48,13 @@ def read_pack(path, checksum):
     offset, size, of_table, length, of_footer = struct.unpack("<5Q", footer[:40])
     require(footer[40:] == b"QSPend\r\n" and length == len(data) and offset + size + FOOTER == length, "footer of a pack")
     require(checksum(footer[:32]) == of_footer and checksum(data[offset:offset + size]) == of_table, "checksums of a pack")
-    table = Bytes(data[offset:offset + size])
+    files = read_table(Bytes(data[offset:offset + size]), data, offset)
+    require(list(files) == steps_of(path.name), "steps of a pack")
+    return files
+
+
+def read_table(table, data, offset):
+    """The files of each step. data: of the pack, up to the table at least. offset: of the table."""
     names = [table.take(table.varint()).decode("ascii") for _ in range(table.varint())]
     require(names == sorted(set(names)), "names in a pack")
     files, step, at, first = {}, -1, BEGIN, None
@@ -67,8 +73,7 @@ def read_pack(path, checksum):
             size_of_file = table.varint()
             files[step][names[name]] = data[at:at + size_of_file]
             at += size_of_file
-    require(at == offset and table.at == size, "end of the files of a pack")
-    require(list(files) == steps_of(path.name), "steps of a pack")
+    require(at == offset and table.at == len(table.data), "end of the files of a pack")
     return files
 
 
@@ -89,4 +94,4 @@ def unpack(dataset, target, checksum):
     return unpacked
 
 
-__all__ = ["Damaged", "read_pack", "steps_of", "unpack"]
+__all__ = ["Damaged", "from_differences", "read_pack", "read_table", "steps_of", "unpack"]

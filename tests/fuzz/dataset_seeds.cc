@@ -125,6 +125,21 @@ bool AddWholes(Corpus* corpus) {
   return true;
 }
 
+/// A golden dataset with its steps in a pack.
+bool AddPacks(Corpus* corpus) {
+  const Location root(std::filesystem::path(QUARRY_GOLDEN).parent_path() / "v4-pack" / "golden.quarry");
+  const Result<Bytes> described = (root / "dataset.json").ReadWhole(format::kManifestLimit);
+  const auto masks = (root / "masks").List();
+  if (!described.ok() || !masks.ok()) return false;
+  std::vector<InputFile> files = {{"dataset.json", *described}};
+  if (!AddFolder(root, "steps", &files)) return false;
+  for (const FolderEntry& mask : *masks) {
+    if (!AddFolder(root, "masks/" + mask.name, &files)) return false;
+  }
+  corpus->Add("v4_pack", WriteInputFiles(kRepairFiles, files));
+  return true;
+}
+
 /// A change to an index, see index_target.cc.
 void PutChange(std::uint32_t at, std::uint64_t value, Bytes* input) {
   PutLittleEndian(input, at);
@@ -170,7 +185,7 @@ bool AddDatasets(const std::string& folder) {
     if (!files) return false;
     corpus.Add(fmt::format("v4_near_blocks_{}", block_bits), WriteInputFiles(kRepairFiles, *files));
   }
-  return AddWholes(&corpus) && corpus.ok() && AddIndices(folder);
+  return AddWholes(&corpus) && AddPacks(&corpus) && corpus.ok() && AddIndices(folder);
 }
 
 }  // namespace quarry::fuzz

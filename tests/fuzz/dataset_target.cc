@@ -4,6 +4,7 @@
 #include <map>
 
 #include "quarry/dataset/verify.h"
+#include "quarry/format/pack.h"
 #include "tests/fuzz/ask_everything.h"
 #include "tests/fuzz/dataset_input.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -82,6 +83,19 @@ void RepairSubfile(Bytes* bytes, TableChecksums* tables) {
   PutAt(Checksum(ByteSpan(*bytes).subspan(footer, 32)), footer + 32, bytes);
 }
 
+/// Repairs the checksums of table and footer of a pack, and the sizes in the footer.
+void RepairPack(Bytes* bytes) {
+  const std::size_t size = bytes->size();
+  if (size < format::kPackBegin + format::kPackFooter) return;
+  const std::size_t footer = size - format::kPackFooter;
+  const auto begin = GetLittleEndian<std::uint64_t>(bytes->data() + footer);
+  if (begin > footer) return;
+  PutAt<std::uint64_t>(footer - begin, footer + 8, bytes);
+  PutAt(Checksum(ByteSpan(*bytes).subspan(begin, footer - begin)), footer + 16, bytes);
+  PutAt<std::uint64_t>(size, footer + 24, bytes);
+  PutAt(Checksum(ByteSpan(*bytes).subspan(footer, 32)), footer + 32, bytes);
+}
+
 void RepairText(const TableChecksums& tables, Bytes* bytes) {
   std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   for (const auto& [stored, computed] : tables) {
@@ -97,6 +111,8 @@ void Repair(std::vector<InputFile>* files) {
   TableChecksums tables;
   for (InputFile& file : *files)
     if (file.path.ends_with(".qsf")) RepairSubfile(&file.bytes, &tables);
+  for (InputFile& file : *files)
+    if (file.path.ends_with(".qsp")) RepairPack(&file.bytes);
   for (InputFile& file : *files)
     if (file.path.ends_with(".json")) RepairText(tables, &file.bytes);
 }

@@ -609,8 +609,8 @@ def info(target):
 
 
 def described(target):
-    """The part of `quarry info` that a directory and a server say alike: a server does not tell of its catalogue."""
-    return {key: value for key, value in info(target).items() if key != "catalogue"}
+    """The part of `quarry info` that a directory and a server say alike: a server does not tell of its catalogue and packs."""
+    return {key: value for key, value in info(target).items() if key not in ("catalogue", "packs")}
 
 
 def read_png(data):

@@ -163,6 +163,68 @@ class Crash(qt.QuarryTest):
 
                 self.assertEqual(list(self.faults(("quarry", "upgrade", self.path), check)), [])
 
+    def a_small_dataset(self):
+        """Three steps of two fields, which are small enough for packs. Returns a check of a dataset that has them."""
+        for step, name in enumerate("fgh"):
+            small = self.tmp / f"small-{name}.raw"
+            qt.turbulent((12, 10, 8), name=name).tofile(small)
+            for field in "ab":
+                qt.succeed("quarry-write-single", small, "--dims", "12x10x8", "--type", "float32", "--field", field,
+                           "--tolerance", "1e-3", "--output", self.path, "--step", step, *["--append"] * self.path.exists())
+
+        def all_of(path):
+            said = qt.described(path)
+            return said, [self.samples(path, step, field["name"]) for step in said["steps"] for field in said["fields"]]
+
+        expected = all_of(self.path)
+
+        def check(path):
+            self.assertEqual(all_of(path), expected)
+            self.assert_verified(path)
+
+        return check
+
+    def test_packing(self):
+        check = self.a_small_dataset()
+
+        def check_again(path):
+            check(path)
+            qt.succeed("quarry", "pack", path)
+            check(path)
+            self.assertEqual(sorted(name.name for name in (path / "steps").iterdir()),
+                             [".partial-catalogue-is-current", "pack-0_1x2.qsp"])
+
+        self.assertEqual(list(self.faults(("quarry", "pack", self.path), check_again)), [])
+
+    def test_unpacking(self):
+        check = self.a_small_dataset()
+        qt.succeed("quarry", "pack", self.path)
+
+        def check_again(path):
+            check(path)
+            qt.succeed("quarry", "pack", path)
+            check(path)
+
+        self.assertEqual(list(self.faults(("quarry", "pack", self.path, "--unpack"), check_again)), [])
+
+    def test_a_field_of_a_packed_step(self):
+        check = self.a_small_dataset()
+        qt.succeed("quarry", "pack", self.path)
+        small = self.tmp / "small-f.raw"
+        command = ("quarry-write-single", small, "--dims", "12x10x8", "--type", "float32", "--field", "c", "--tolerance", "1e-3",
+                   "--step", "1", "--append", "--output")
+
+        def check_both(path):
+            if "c" not in [field["name"] for field in qt.info(path)["fields"] if field["steps"] > 0]:
+                if len(qt.info(path)["fields"]) == 2:
+                    check(path)
+                qt.succeed(*command, path)
+            self.assertEqual(self.samples(path, 1, "c"), self.samples(path, 0, "a"))
+            self.assertEqual(qt.info(path)["steps"], [0, 1, 2])
+            self.assert_verified(path)
+
+        self.assertEqual(list(self.faults((*command, self.path), check_both)), [])
+
     def test_an_index(self):
         qt.succeed(*self.writing("f"))
         qt.succeed("quarry-index", self.path)

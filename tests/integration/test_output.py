@@ -26,6 +26,7 @@ EXAMPLES = {
     "quarry watch": ["run.quarry", "--count", 1],
     "quarry verify": ["run.quarry"],
     "quarry upgrade": ["run.quarry"],
+    "quarry pack": ["run.quarry"],
     "quarry-index": ["run.quarry", "--index", "NEW"],
     "quarry-iobench": ["--dir", ".", "--sizes", "0.01", "--repeat", 1],
     "quarry-plan placement": [*GRID, "--patch", 16],

@@ -31,6 +31,7 @@ Command DeclarePoints(command_line::Parser* app);
 Command DeclareVerify(command_line::Parser* app);
 Command DeclareWatch(command_line::Parser* app);
 Command DeclareUpgrade(command_line::Parser* app);
+Command DeclarePack(command_line::Parser* app);
 
 /// The options for speaking to a server, shared by all commands that take a target.
 struct ServerOptions {

@@ -6,6 +6,7 @@
 #include "quarry/dataset/dataset.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/geometry/patch_grid.h"
+#include "quarry/pack/packed_steps.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {
@@ -366,6 +367,26 @@ std::shared_ptr<const quarry::Dataset> WithCatalogue(const std::string& target) 
   return dataset.ok() ? *dataset : nullptr;
 }
 
+/// Packs of the steps, and the steps in them.
+struct PackCount {
+  std::size_t packs = 0;
+  std::uint64_t steps = 0;
+};
+
+PackCount CountPacks(const quarry::Dataset& dataset) {
+  PackCount count;
+  for (const PackRef& pack : PacksOf(dataset.root())) {
+    ++count.packs;
+    count.steps += pack.steps();
+  }
+  return count;
+}
+
+void PrintPacks(const PackCount& count) {
+  if (count.packs == 0) return;
+  Print("  packs    {} with the files of {} steps\n", count.packs, count.steps);
+}
+
 void PrintCatalogue(const Catalogue& catalogue, std::uint64_t steps) {
   const std::string advice = "; \"quarry upgrade\" makes it anew";
   if (!catalogue.is_there()) {
@@ -397,10 +418,15 @@ Result<int> Info(const InfoOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json = ToJson(dataset->description(), steps, fields);
     json["catalogue"] = local ? ToJson(local->catalogue()) : nlohmann::ordered_json();
+    const PackCount packed = local ? CountPacks(*local) : PackCount();
+    if (packed.packs > 0) json["packs"] = {{"packs", packed.packs}, {"steps", packed.steps}};
     PrintOut("{}\n", json.dump(2));
   } else {
     PrintText(options.target, dataset->description(), steps, fields);
-    if (local) PrintCatalogue(local->catalogue(), steps.size());
+    if (local) {
+      PrintCatalogue(local->catalogue(), steps.size());
+      PrintPacks(CountPacks(*local));
+    }
   }
   return 0;
 }

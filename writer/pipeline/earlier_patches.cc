@@ -8,6 +8,7 @@
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/read_samples.h"
 #include "quarry/format/manifest.h"
+#include "quarry/pack/packed_steps.h"
 
 namespace quarry::writer {
 namespace {
@@ -21,7 +22,8 @@ std::uint64_t BytesOf(const DecodedPatch& patch) {
 /// Published steps, each read from its step.json once. Nothing is listed.
 class Steps {
  public:
-  Steps(Location root, DatasetDescription dataset) : root_(std::move(root)), dataset_(std::move(dataset)) {}
+  Steps(const Location& root, DatasetDescription dataset)
+      : root_(WithPacks(root)), dataset_(std::move(dataset)) {}
 
   /// The record of a field in a step; null if there is no such step, or it does not have the field.
   Result<const FieldStepDescription*> Find(std::uint64_t step, const FieldDescription& field) {

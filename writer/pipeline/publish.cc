@@ -1,5 +1,6 @@
 #include "writer/pipeline/publish.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "quarry/dataset/dataset.h"
@@ -9,6 +10,7 @@
 #include "quarry/format/subfile_table.h"
 #include "quarry/storage/location.h"
 #include "writer/upkeep/dataset_files.h"
+#include "writer/upkeep/pack.h"
 
 namespace quarry::writer {
 
@@ -128,19 +130,18 @@ Result<Publisher> Publisher::Open(const fs::path& path, bool append, bool break_
   Publisher publisher(std::move(dataset), std::move(lock));
   QUARRY_ASSIGN_OR_RETURN(publisher.existing_, ReadDescription(publisher.dataset_));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(publisher.dataset_));
+  QUARRY_ASSIGN_OR_RETURN(const auto names, Location(publisher.dataset_ / "steps").ListNames());
+  QUARRY_ASSIGN_OR_RETURN(publisher.packs_, PacksAmong(names));
   publisher.catalogue_ = CatalogueWriter::Open(publisher.dataset_, *publisher.existing_);
   return publisher;
 }
 
 namespace {
 
-Result<PublishedStep> ReadPublished(const fs::path& dataset, std::uint64_t step,
-                                    const DatasetDescription& description) {
+/// @param folder  of the step
+Result<PublishedStep> ReadPublished(const Location& folder, const DatasetDescription& description) {
   PublishedStep published;
-  std::error_code ignored;
-  if (!fs::exists(dataset / format::StepFolder(step), ignored)) return published;
-  QUARRY_ASSIGN_OR_RETURN(const StepDescription read,
-                          ReadStep(dataset / format::StepFolder(step), description));
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription read, ReadStep(folder, description));
   published.time = read.time;
   for (const FieldStepDescription& field : read.fields) published.sources[field.name] = field.source;
   return published;
@@ -174,7 +175,24 @@ Result<bool> Publisher::HasTimes(const fs::path& path) {
 
 Result<PublishedStep> Publisher::Published(std::uint64_t step) const {
   if (!existing_) return PublishedStep();
-  return ReadPublished(dataset_, step, *existing_);
+  if (IsPacked(step)) return ReadPublished(WithPacks(dataset_) / format::StepFolder(step), *existing_);
+  std::error_code ignored;
+  const fs::path folder = dataset_ / format::StepFolder(step);
+  return fs::exists(folder, ignored) ? ReadPublished(folder, *existing_) : PublishedStep();
+}
+
+bool Publisher::IsPacked(std::uint64_t step) const {
+  return std::ranges::any_of(packs_, [&](const PackRef& pack) { return pack.Has(step); });
+}
+
+/// A packed step cannot change: all steps of its pack become folders. More of them will follow, so this run
+/// makes no packs any more.
+Status Publisher::MakeFolder(std::uint64_t step) {
+  if (!IsPacked(step)) return Status::Ok();
+  gathers_ = false;
+  QUARRY_RETURN_IF_ERROR(UnpackSteps(dataset_, {step}));
+  std::erase_if(packs_, [&](const PackRef& pack) { return pack.Has(step); });
+  return Status::Ok();
 }
 
 Result<std::optional<std::uint64_t>> Publisher::LastStep(const fs::path& path, const std::string& field) {
@@ -289,9 +307,12 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   // New fields are declared before the step that has them: a declared field without data is harmless, data of
   // an unknown field is not. So is a unit without times.
   if (Declares(dataset, *existing_)) {
-    QUARRY_RETURN_IF_ERROR(ReplaceDescription(dataset_, dataset));
-    existing_ = dataset;
+    DatasetDescription next = dataset;
+    next.has_packs = existing_->has_packs;
+    QUARRY_RETURN_IF_ERROR(ReplaceDescription(dataset_, next));
+    existing_ = std::move(next);
   }
+  QUARRY_RETURN_IF_ERROR(MakeFolder(step.step));
   std::error_code ignored;
   if (fs::exists(dataset_ / format::StepFolder(step.step), ignored)) return AddFieldsToStep(step);
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(step, "step.json"));
@@ -299,6 +320,7 @@ Status Publisher::PublishStep(const DatasetDescription& dataset, const StepDescr
   QUARRY_RETURN_IF_ERROR(Rename(staged, dataset_ / format::StepFolder(step.step)));
   Status kept = KeepPublished(step.step, dataset_ / "steps");
   Catalogue(step, text, true);
+  if (kept.ok()) Gather(step, text);
   return kept;
 }
 
@@ -311,6 +333,39 @@ void Publisher::Catalogue(const StepDescription& step, const std::string& text, 
   } catch (const std::bad_alloc&) {
     catalogue_.reset();  // it may be half changed
   }
+}
+
+namespace {
+
+// As many of the newest small steps stay folders at least, since fields may follow; and as many go to a pack.
+constexpr std::size_t kNewest = 256;
+constexpr std::size_t kInPack = 256;
+
+}  // namespace
+
+/// The step is published: if packing fails, steps stay folders.
+void Publisher::Gather(const StepDescription& step, const std::string& text) {
+  std::uint64_t bytes = text.size();
+  for (const FieldStepDescription& field : step.fields) bytes += field.stored_bytes;
+  if (!gathers_ || bytes >= PackOptions().smaller_than) return;
+  try {
+    gathered_.push_back(step.step);
+    if (gathered_.size() == kNewest + kInPack) gathers_ = PackGathered().ok();
+  } catch (const std::bad_alloc&) {
+    gathers_ = false;
+  }
+}
+
+Status Publisher::PackGathered() {
+  const auto oldest = gathered_.begin() + static_cast<std::ptrdiff_t>(kInPack);
+  PackOptions options;
+  options.only.emplace(gathered_.begin(), oldest);
+  gathered_.erase(gathered_.begin(), oldest);
+  QUARRY_RETURN_IF_ERROR(
+      PackLocked(dataset_, &*existing_, options, [](std::uint64_t, std::uint64_t) {}).status());
+  QUARRY_ASSIGN_OR_RETURN(const auto names, Location(dataset_ / "steps").ListNames());
+  QUARRY_ASSIGN_OR_RETURN(packs_, PacksAmong(names));
+  return Status::Ok();
 }
 
 Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step) {
@@ -326,7 +381,9 @@ Status Publisher::PublishNewDataset(const DatasetDescription& dataset, const Ste
   catalogue.MoveTo(dataset_);
   catalogue_ = std::move(catalogue);
   existing_ = dataset;
-  return KeepPublished(step.step, dataset_.parent_path());
+  Status kept = KeepPublished(step.step, dataset_.parent_path());
+  if (kept.ok()) Gather(step, text);
+  return kept;
 }
 
 Status Publisher::AddFieldsToStep(const StepDescription& step) {

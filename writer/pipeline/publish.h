@@ -1,12 +1,15 @@
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "quarry/base/directory_lock.h"
 #include "quarry/description.h"
+#include "quarry/pack/packed_steps.h"
 #include "writer/upkeep/catalogue_writer.h"
 
 namespace quarry::writer {
@@ -89,6 +92,10 @@ class Publisher {
                        const std::string& text) const;
   void Catalogue(const StepDescription& step, const std::string& text, bool is_new);
   Status PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step);
+  bool IsPacked(std::uint64_t step) const;
+  Status MakeFolder(std::uint64_t step);
+  void Gather(const StepDescription& step, const std::string& text);
+  Status PackGathered();
   Status AddFieldsToStep(const StepDescription& step);
 
   std::filesystem::path dataset_;
@@ -97,6 +104,9 @@ class Publisher {
   std::optional<DirectoryLock> lock_;
   std::optional<DatasetDescription> existing_;
   std::optional<CatalogueWriter> catalogue_;  ///< null until the dataset exists, and after it has failed
+  std::vector<PackRef> packs_;                ///< in the existing dataset
+  std::deque<std::uint64_t> gathered_;        ///< small steps of this run with folders, the oldest first
+  bool gathers_ = true;                       ///< small steps of this run go to packs
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
   std::set<std::uint64_t> staged_masks_;
 };

@@ -7,7 +7,7 @@
 
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
-#include "quarry/storage/location.h"
+#include "quarry/pack/packed_steps.h"
 #include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
@@ -47,9 +47,8 @@ Records Merged(Records older, const Records& newer) {
 bool AreSmall(const fs::path& root, const std::set<std::uint64_t>& steps) {
   constexpr std::uint64_t kMostBytes = 8 << 20;
   if (steps.empty()) return true;
-  std::error_code error;
-  const std::uint64_t one = fs::file_size(root / format::StepFolder(*steps.rbegin()) / "step.json", error);
-  return !error && one <= kMostBytes / steps.size();
+  const auto one = (WithPacks(root) / format::StepFolder(*steps.rbegin()) / "step.json").Stat();
+  return one.ok() && one->size <= kMostBytes / steps.size();
 }
 
 /// Whether it is small enough for a record.
@@ -313,11 +312,12 @@ Status RemakeCatalogue(CatalogueWriter* catalogue, const fs::path& dataset,
                        const std::function<void(std::uint64_t)>& progress,
                        const std::function<void(Status)>& damaged) {
   QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> steps, ListSteps(dataset));
+  const Location root = WithPacks(dataset);
   std::uint64_t done = 0;
   auto next = steps.begin();
   return catalogue->Remake([&]() -> Result<std::optional<StepRecord>> {
     while (next != steps.end()) {
-      Result<StepRecord> record = ReadRecord(dataset / format::StepFolder(*next), description);
+      Result<StepRecord> record = ReadRecord(root / format::StepFolder(*next), description);
       const bool moved = record.ok() && record->summary.step != *next;
       ++next;
       progress(++done);

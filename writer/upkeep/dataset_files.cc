@@ -3,7 +3,7 @@
 #include "quarry/base/file.h"
 #include "quarry/format/catalogue.h"
 #include "quarry/format/manifest.h"
-#include "quarry/storage/location.h"
+#include "quarry/pack/packed_steps.h"
 
 namespace quarry::writer {
 
@@ -15,26 +15,26 @@ Result<DatasetDescription> ReadDescription(const fs::path& dataset) {
   return format::DecodeDatasetManifest(text).Annotate(fmt::format("\"{}\"", manifest.string()));
 }
 
-Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset,
+Result<StepDescription> ReadStep(const Location& folder, const DatasetDescription& dataset,
                                  std::string* text) {
-  const fs::path manifest = folder / "step.json";
-  QUARRY_ASSIGN_OR_RETURN(*text, ReadTextFile(manifest, format::kManifestLimit));
-  return format::DecodeStepManifest(*text, dataset).Annotate(fmt::format("\"{}\"", manifest.string()));
+  const Location manifest = folder / "step.json";
+  QUARRY_ASSIGN_OR_RETURN(*text, manifest.ReadText(format::kManifestLimit));
+  return format::DecodeStepManifest(*text, dataset).Annotate(fmt::format("\"{}\"", manifest));
 }
 
-Result<StepDescription> ReadStep(const fs::path& folder, const DatasetDescription& dataset) {
+Result<StepDescription> ReadStep(const Location& folder, const DatasetDescription& dataset) {
   std::string text;
   return ReadStep(folder, dataset, &text);
 }
 
-Result<format::StepRecord> ReadRecord(const fs::path& folder, const DatasetDescription& dataset) {
+Result<format::StepRecord> ReadRecord(const Location& folder, const DatasetDescription& dataset) {
   std::string text;
   QUARRY_ASSIGN_OR_RETURN(const StepDescription step, ReadStep(folder, dataset, &text));
   return format::RecordOf(step, text);
 }
 
 Result<std::set<std::uint64_t>> ListSteps(const fs::path& dataset) {
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, Location(dataset / "steps").List());
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, (WithPacks(dataset) / "steps").List());
   std::set<std::uint64_t> steps;
   for (const FolderEntry& entry : entries) {
     if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) steps.insert(*step);

@@ -10,6 +10,7 @@
 #include "quarry/description.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/step_records.h"
+#include "quarry/storage/location.h"
 
 /// The files of a dataset on a disk, for writers. docs/format.md, "Publishing", is the protocol.
 namespace quarry::writer {
@@ -20,17 +21,17 @@ inline constexpr std::string_view kStagingPrefix = ".partial-";
 /// dataset.json of an existing dataset. @errors kNotFound, kDataLoss
 Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
 
-/// step.json of a step. @param folder  of the step
+/// step.json of a step. @param folder  of the step, below WithPacks if it may be in a pack
 /// @errors kNotFound, kDataLoss
-Result<StepDescription> ReadStep(const std::filesystem::path& folder, const DatasetDescription& dataset);
+Result<StepDescription> ReadStep(const Location& folder, const DatasetDescription& dataset);
 /// The same with the text of the file.
-Result<StepDescription> ReadStep(const std::filesystem::path& folder, const DatasetDescription& dataset,
+Result<StepDescription> ReadStep(const Location& folder, const DatasetDescription& dataset,
                                  std::string* text);
 
 /// step.json of a step as the catalogue has it. @errors as ReadStep
-Result<format::StepRecord> ReadRecord(const std::filesystem::path& folder, const DatasetDescription& dataset);
+Result<format::StepRecord> ReadRecord(const Location& folder, const DatasetDescription& dataset);
 
-/// Numbers of all published steps. @errors kInternal
+/// Numbers of all published steps, those in packs included. @errors kInternal; kDataLoss: see PacksAmong
 Result<std::set<std::uint64_t>> ListSteps(const std::filesystem::path& dataset);
 
 /// Puts another dataset.json into the place of the one that is there.

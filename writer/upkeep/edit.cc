@@ -13,9 +13,10 @@
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
-#include "quarry/storage/location.h"
+#include "quarry/pack/packed_steps.h"
 #include "writer/upkeep/catalogue_writer.h"
 #include "writer/upkeep/dataset_files.h"
+#include "writer/upkeep/pack.h"
 
 namespace quarry::writer {
 
@@ -151,6 +152,7 @@ class Removing {
     QUARRY_RETURN_IF_ERROR(CheckNeeded());
     QUARRY_RETURN_IF_ERROR(ShortenDescription());
     CountBytes();
+    QUARRY_RETURN_IF_ERROR(UnpackSteps(path_, ChangedSteps()));
     QUARRY_RETURN_IF_ERROR(CatalogueWriter::DoubtAll(path_));
     // Removed steps first disappear for readers, then from the disk.
     QUARRY_RETURN_IF_ERROR(HideSteps());
@@ -168,10 +170,11 @@ class Removing {
  private:
   Status ReadSteps() {
     QUARRY_ASSIGN_OR_RETURN(const std::set<std::uint64_t> numbers, ListSteps(path_));
+    const Location root = WithPacks(path_);
     for (const std::uint64_t number : numbers) {
       std::string text;
       QUARRY_ASSIGN_OR_RETURN(StepDescription step,
-                              ReadStep(path_ / format::StepFolder(number), locked_.dataset, &text));
+                              ReadStep(root / format::StepFolder(number), locked_.dataset, &text));
       records_[number] = format::RecordOf(step, text);
       all_[number] = std::move(step);
     }
@@ -253,6 +256,16 @@ class Removing {
       }
     }
     for (const auto& [name, bytes] : masks) report_.bytes += masks_.contains(name) ? 0 : bytes;
+  }
+
+  /// Steps that are removed, or have a removed field.
+  std::set<std::uint64_t> ChangedSteps() const {
+    std::set<std::uint64_t> changed = steps_;
+    for (const auto& [number, step] : all_) {
+      const auto goes = [&](const FieldStepDescription& field) { return fields_.contains(field.name); };
+      if (std::ranges::any_of(step.fields, goes)) changed.insert(number);
+    }
+    return changed;
   }
 
   /// By a name that no reader looks at, and that the next writer removes.

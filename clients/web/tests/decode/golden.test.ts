@@ -30,7 +30,9 @@ function asHalves(bytes: Uint8Array): Uint8Array {
 // digests.txt has what the native decoder of each release wrote.
 describe.each(MODULES)("golden datasets, %s", (_, module) => {
   const decoder = new Decoder(module);
-  it.each(readdirSync(GOLDEN))("%s: every field, level, and step that refers to no other has the samples of the release, in its first layer", (version) => {
+  // The page gets payloads from servers, which read packs.
+  const unpacked = readdirSync(GOLDEN).filter((version) => version !== "v4-pack");
+  it.each(unpacked)("%s: every field, level, and step that refers to no other has the samples of the release, in its first layer", (version) => {
     const all = readFileSync(join(GOLDEN, version, "digests.txt"), "utf8").trim().split("\n").map((line) => line.split(" "));
     // With a layer of accuracy before the digest; those without one are the last layer of such fields.
     const layered = new Set(all.filter((line) => line.length === 5).map(([name]) => name));
