@@ -196,6 +196,19 @@ class Crash(qt.QuarryTest):
 
         self.assertEqual(list(self.faults(("quarry", "pack", self.path), check_again)), [])
 
+    def test_a_missing_fsync_of_packs_is_found(self):
+        """The check itself: without the syncs of packs, or of the folder of the steps, some state lacks a step."""
+        for name, part in (("pack", ".partial-pack"), ("folder", "/steps")):
+            with self.subTest(left_out=name):
+                shutil.rmtree(self.root)
+                self.root.mkdir()
+                shutil.rmtree(self.tmp / "before", ignore_errors=True)
+                shutil.rmtree(self.tmp / "after", ignore_errors=True)
+                check = self.a_small_dataset()
+                faults = self.faults(("quarry", "pack", self.path), check, most=None,
+                                     left_out=lambda line, part=part: line[0] == "sync" and line[1].endswith(part))
+                self.assertIsNotNone(next(faults, None))
+
     def test_unpacking(self):
         check = self.a_small_dataset()
         qt.succeed("quarry", "pack", self.path)

@@ -95,7 +95,7 @@ class Packs(qt.QuarryTest):
             self.assertEqual(qt.described(server.target(dataset)), described)
 
     def test_a_small_step_costs_little(self):
-        """What 100 steps of 16^3 samples take beyond their payload."""
+        """100 steps of 16^3 samples take at most 1 KiB each beyond their payload."""
         sources = []
         z, y, x = np.meshgrid(*[np.linspace(0, 3, 16)] * 3, indexing="ij")
         for step in range(100):
