@@ -4,6 +4,10 @@ import shutil
 
 from python_testing import np, qt, quarry
 
+import xarray  # noqa: E402
+
+from quarry._xarray import QuarryBackendEntrypoint  # noqa: E402
+
 SHAPE = (6, 10, 12)
 
 
@@ -30,9 +34,8 @@ class Packs(qt.QuarryTest):
 
     def test_arrays_and_xarray(self):
         self.assert_same()
-        import xarray
-
-        with xarray.open_dataset(self.path, engine="quarry") as packed, xarray.open_dataset(self.twin, engine="quarry") as plain:
+        engine = QuarryBackendEntrypoint
+        with xarray.open_dataset(self.path, engine=engine) as packed, xarray.open_dataset(self.twin, engine=engine) as plain:
             xarray.testing.assert_identical(packed.load(), plain.load())
 
     def test_an_open_dataset_goes_on(self):
