@@ -73,6 +73,20 @@ class Packs(qt.QuarryTest):
         qt.succeed("quarry", "upgrade", dataset)
         self.assertEqual(said(dataset), said(twin))
 
+    def test_datasets_of_every_version(self):
+        for golden in sorted((qt.REPOSITORY / "tests/format/golden").iterdir()):
+            with self.subTest(version=golden.name):
+                dataset = self.tmp / f"{golden.name}.quarry"
+                shutil.copytree(golden / "golden.quarry", dataset)
+                before = said(dataset)
+                fields = [field["name"] for field in before["fields"]]
+                expected = [self.samples(dataset, before["steps"], field=field) for field in fields]
+                report = self.pack(dataset, "--smaller-than", "1MiB")
+                self.assertEqual(report["in_packs"], len(before["steps"]))
+                self.assertEqual(said(dataset), before)
+                self.assertEqual([self.samples(dataset, before["steps"], field=field) for field in fields], expected)
+                self.assert_verified(dataset)
+
     def test_servers_and_the_index(self):
         dataset = self.make()
         qt.succeed("quarry-index", dataset)
