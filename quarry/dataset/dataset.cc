@@ -28,16 +28,6 @@ std::string FieldNames(const std::vector<FieldDescription>& fields) {
 /// Memory of a dataset that is opened without a store.
 constexpr std::uint64_t kOwnStoreBytes = 128 << 20;
 
-/// [bytes] to read and parse a manifest: its text, the messages and the structs that it becomes.
-std::uint64_t ParsingMemory(const Result<ObjectInfo>& manifest) {
-  constexpr std::uint64_t kTimesText = 6;
-  return manifest.ok() ? kTimesText * manifest->size : 0;  // without a file: reading it gives the reason
-}
-
-Location StepManifest(const Location& root, std::uint64_t step) {
-  return root / format::StepFolder(step) / "step.json";
-}
-
 bool IsFolder(const Location& location) {
   const Result<ObjectInfo> info = location.Stat();
   return info.ok() && info->kind == ObjectKind::kFolder;
@@ -93,7 +83,8 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
   }
   if (!store) store = std::make_shared<PatchStore>(kOwnStoreBytes);
   const MetadataCache metadata(store);
-  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(manifest)));
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory,
+                          metadata.Reserve(manifest.ok() ? ParsingMemory(manifest->size) : 0));
   QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
   QUARRY_ASSIGN_OR_RETURN(
       DatasetDescription description,
@@ -111,40 +102,22 @@ Dataset::Dataset(Location root, DatasetDescription description, Listing listing,
       description_(std::move(description)),
       steps_(std::move(listing.steps)),
       metadata_(std::move(store)),
+      manifests_(root_, description_, &metadata_),
       catalogue_(root_, description_, listing.catalogue_is_current, &metadata_) {
   tables_ = std::make_unique<TableLocator>(
-      root_, description_, [this](std::uint64_t step) { return Step(step); }, &metadata_);
+      root_, description_,
+      [this](std::uint64_t step, const std::string& field) { return FieldOf(step, field); }, &metadata_);
 }
 
 Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
   QUARRY_RETURN_IF_ERROR(CheckStep(step));
-  MetadataCache::Key key;
-  key.step = step;
-  const auto bytes = [&] { return ParsingMemory(StepManifest(root_, step).Stat()); };
-  return metadata_.Obtain<StepDescription>(key, bytes, [&] {
-    RememberStamp(step);
-    std::string text;
-    return ReadStep(step, &text);
-  });
+  return manifests_.Whole(step);
 }
 
-/// A step that had to make room and is read again may have been replaced since.
-void Dataset::RememberStamp(std::uint64_t step) const {
-  const Stamp stamp = StampOf(StepManifest(root_, step));
-  const std::lock_guard lock(mutex_);
-  const auto [known, first] = stamps_.try_emplace(step, stamp);
-  if (!first && known->second != stamp) outdated_ = true;
-}
-
-void Dataset::LookForReplacement(std::uint64_t step) const {
-  Stamp read;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = stamps_.find(step);
-    if (known == stamps_.end()) return;
-    read = known->second;
-  }
-  if (StampOf(StepManifest(root_, step)) != read) outdated_ = true;
+Result<std::shared_ptr<const FieldStepDescription>> Dataset::FieldOf(std::uint64_t step,
+                                                                     const std::string& field) const {
+  QUARRY_RETURN_IF_ERROR(CheckStep(step));
+  return manifests_.Field(step, field);
 }
 
 Status Dataset::CheckStep(std::uint64_t step) const {
@@ -155,10 +128,8 @@ Status Dataset::CheckStep(std::uint64_t step) const {
 
 Result<StepDescription> Dataset::LoadStep(std::uint64_t step) const {
   QUARRY_RETURN_IF_ERROR(CheckStep(step));
-  const std::uint64_t bytes = ParsingMemory(StepManifest(root_, step).Stat());
-  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata_.Reserve(bytes));
   std::string text;
-  return ReadStep(step, &text);
+  return manifests_.Load(step, &text);
 }
 
 Result<StepSummary> Dataset::Summary(std::uint64_t step, Catalogue::Hold* hold) const {
@@ -169,38 +140,23 @@ Result<StepSummary> Dataset::Summary(std::uint64_t step, Catalogue::Hold* hold) 
 }
 
 Result<format::StepRecord> Dataset::LoadRecord(std::uint64_t step) const {
-  const std::uint64_t bytes = ParsingMemory(StepManifest(root_, step).Stat());
-  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata_.Reserve(bytes));
   std::string text;
-  QUARRY_ASSIGN_OR_RETURN(const StepDescription description, ReadStep(step, &text));
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription description, manifests_.Load(step, &text));
   return format::RecordOf(description, text);
-}
-
-Result<StepDescription> Dataset::ReadStep(std::uint64_t step, std::string* text) const {
-  const Location path = StepManifest(root_, step);
-  Result<std::string> read = path.ReadText(format::kManifestLimit);
-  if (!read.ok()) return StatusOfPart(std::move(read).status(), path, "; the step is damaged");
-  *text = *std::move(read);
-  QUARRY_ASSIGN_OR_RETURN(
-      StepDescription description,
-      format::DecodeStepManifest(*text, description_).Annotate(fmt::format("\"{}\"", path)));
-  if (description.step != step)
-    return DataLoss("\"{}\" describes step {}; it was moved here", path, description.step);
-  return description;
 }
 
 Result<std::uint64_t> Dataset::ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const {
   const std::string& name = description_.fields[field].name;
   if (asked) {
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(*asked));
-    if (step->FindField(name) != nullptr) return *asked;
+    QUARRY_ASSIGN_OR_RETURN(const auto there, FieldOf(*asked, name));
+    if (there) return *asked;
     if (!description_.fields[field].still)
       return NotFound("field \"{}\" is not in step {} of \"{}\"; choose another step", name, *asked, root_);
   }
   // Most fields are in the first step, which is looked at next.
   if (!steps_.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(const auto step, Step(steps_.front()));
-    if (step->FindField(name) != nullptr) return steps_.front();
+    QUARRY_ASSIGN_OR_RETURN(const auto there, FieldOf(steps_.front(), name));
+    if (there) return steps_.front();
   }
   Catalogue::Hold hold;
   for (const std::uint64_t candidate : steps_) {
@@ -248,9 +204,11 @@ Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
   query.allow_damage = request.allow_damage;
   QUARRY_RETURN_IF_ERROR(query::CheckLevels(request, field.name, grid.levels));
   QUARRY_ASSIGN_OR_RETURN(query.step, ResolveStep(query.field_number, request.step));
-  LookForReplacement(query.step);
-  QUARRY_ASSIGN_OR_RETURN(const auto step, Step(query.step));
-  query.mask = step->FindField(field.name)->mask_name();
+  manifests_.LookForReplacement(query.step);
+  QUARRY_ASSIGN_OR_RETURN(const auto record, FieldOf(query.step, field.name));
+  if (!record)
+    return NotFound("field \"{}\" is no longer in step {} of \"{}\"", field.name, query.step, root_);
+  query.mask = record->mask_name();
   return query;
 }
 
@@ -287,17 +245,15 @@ Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest
 
 Result<std::vector<query::ReferenceStep>> Dataset::ReferencesOf(std::uint64_t number,
                                                                 const std::string& field) const {
-  QUARRY_ASSIGN_OR_RETURN(const auto step, Step(number));
-  const FieldStepDescription* record = step->FindField(field);
+  QUARRY_ASSIGN_OR_RETURN(const auto record, FieldOf(number, field));
   std::vector<query::ReferenceStep> found;
-  if (record == nullptr) return found;
+  if (!record) return found;
   for (const std::uint64_t other : record->references) {
-    const Result<std::shared_ptr<const StepDescription>> referred = Step(other);
-    const FieldStepDescription* of_field = referred.ok() ? (*referred)->FindField(field) : nullptr;
-    if (of_field == nullptr)
+    const auto referred = FieldOf(other, field);
+    if (!referred.ok() || !*referred)
       return DataLoss("step {} of \"{}\" refers to step {}, which has no field \"{}\" or is not there",
                       number, root_, other, field);
-    found.push_back({other, of_field->mask_name()});
+    found.push_back({other, (*referred)->mask_name()});
   }
   return found;
 }

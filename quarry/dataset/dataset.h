@@ -1,16 +1,14 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/dataset/catalogue.h"
 #include "quarry/dataset/metadata_cache.h"
+#include "quarry/dataset/step_manifests.h"
 #include "quarry/dataset/table_locator.h"
 #include "quarry/description.h"
 #include "quarry/query/points.h"
@@ -37,7 +35,12 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// Published steps in ascending order, as of Open.
   const std::vector<std::uint64_t>& steps() const { return steps_; }
 
-  /// step.json of one step, from the store or the storage. @errors kNotFound, kDataLoss
+  /// A field of a step, from the store or the storage; null if the step does not have it. Reads no more of a
+  /// step.json in sections than it needs.
+  /// @errors kNotFound: no such step; kDataLoss
+  Result<std::shared_ptr<const FieldStepDescription>> FieldOf(std::uint64_t step,
+                                                              const std::string& field) const;
+  /// All of step.json. @errors as FieldOf
   Result<std::shared_ptr<const StepDescription>> Step(std::uint64_t step) const;
   /// The same from the storage, not kept: for callers that look at each step once.
   Result<StepDescription> LoadStep(std::uint64_t step) const;
@@ -54,7 +57,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
 
   /// True when a question has found the step.json of its step replaced since it was read. This dataset goes
   /// on with what it has read; the next one that is opened has the new.
-  bool outdated() const { return outdated_; }
+  bool outdated() const { return manifests_.outdated(); }
 
   /// Finds patches in the subfiles' own tables.
   const TableLocator& tables() const { return *tables_; }
@@ -106,21 +109,15 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// The steps to which one refers, directly.
   Result<std::vector<query::ReferenceStep>> ReferencesOf(std::uint64_t number,
                                                          const std::string& field) const;
-  /// @param text  gets that of step.json
-  Result<StepDescription> ReadStep(std::uint64_t step, std::string* text) const;
-  void RememberStamp(std::uint64_t step) const;
-  void LookForReplacement(std::uint64_t step) const;
   Result<std::uint64_t> ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const;
 
   const Location root_;
   const DatasetDescription description_;
   const std::vector<std::uint64_t> steps_;
   const MetadataCache metadata_;
+  const StepManifests manifests_;
   const Catalogue catalogue_;
   std::unique_ptr<const TableLocator> tables_;
-  mutable std::mutex mutex_;                       ///< never held over a look at the storage
-  mutable std::map<std::uint64_t, Stamp> stamps_;  ///< stamp of each step.json, taken before its first read
-  mutable std::atomic<bool> outdated_ = false;
 };
 
 /// Numbers of the published steps below `root`/steps, ascending. Names other than plain numbers are not

@@ -54,9 +54,11 @@ std::uint64_t MemoryBehind(const FieldRecord& field) {
   return bytes + field.references.capacity() * sizeof(std::uint64_t);
 }
 
-std::uint64_t MemoryOf(const StepDescription& step) {
-  std::uint64_t bytes = kObject + step.fields.capacity() * sizeof(FieldStepDescription);
-  for (const FieldStepDescription& field : step.fields) {
+std::uint64_t MemoryOf(const StepDescription& step) { return MemoryOf(step.fields); }
+
+std::uint64_t MemoryOf(const std::vector<FieldStepDescription>& fields) {
+  std::uint64_t bytes = kObject + fields.capacity() * sizeof(FieldStepDescription);
+  for (const FieldStepDescription& field : fields) {
     bytes += MemoryBehind(field) + MemoryOf(field.subfiles);
     if (field.mask) bytes += MemoryOf(field.mask->subfiles);
   }
@@ -96,7 +98,7 @@ PatchKey MetadataCache::KeyInStore(const Key& key) const {
   in_store.patch = key.subfile;
   in_store.content = key.block;
   in_store.field = static_cast<std::uint32_t>(key.field_number);
-  constexpr std::int32_t kKinds = 3;
+  constexpr std::int32_t kKinds = 6;
   in_store.level =
       -1 - static_cast<std::int32_t>(key.kind) - kKinds * (key.stage + 1);  // no patch has such a level
   return in_store;

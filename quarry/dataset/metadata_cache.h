@@ -13,6 +13,7 @@ namespace quarry {
 /// [bytes] of memory.
 std::uint64_t MemoryOf(const DatasetDescription& dataset);
 std::uint64_t MemoryOf(const StepDescription& step);
+std::uint64_t MemoryOf(const std::vector<FieldStepDescription>& fields);
 std::uint64_t MemoryOf(const StepSummary& step);
 std::uint64_t MemoryOf(const std::vector<format::StepRecord>& page);
 std::uint64_t MemoryOf(const format::SubfileTable& table);
@@ -27,16 +28,16 @@ class MetadataCache {
   /// @param store  not null
   explicit MetadataCache(std::shared_ptr<PatchStore> store);
 
-  /// Which object: a step; of a subfile of a field and step, or of a mask, the table, or a block of it; or a
-  /// page of the catalogue.
+  /// Which object: the front of a step.json, a section of it, or all of one in sections; of a subfile of a
+  /// field and step, or of a mask, the table, or a block of it; or a page of the catalogue.
   struct Key {
-    enum class Kind { kStep, kTable, kMaskTable, kPage };
+    enum class Kind { kStep, kTable, kMaskTable, kPage, kStepSection, kWholeStep };
     Kind kind = Kind::kStep;
     std::uint64_t step = 0;  ///< or the name of the mask or page
     std::size_t field_number = 0;
-    std::size_t subfile = 0;
+    std::size_t subfile = 0;  ///< for a step, how often it was replaced
     int stage = -1;           ///< stage of the block, see format::TableStages; -1: header, footer and root
-    std::uint64_t block = 0;  ///< its number in the stage
+    std::uint64_t block = 0;  ///< its number in the stage; checksum of a section
   };
 
   /// @param bytes  returns what loading takes at most

@@ -212,30 +212,29 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const q
 
 }  // namespace
 
-Result<std::shared_ptr<const StepDescription>> TableLocator::StepWith(std::uint64_t step,
-                                                                      std::size_t field_number) const {
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const StepDescription> description, steps_(step));
+Result<std::shared_ptr<const FieldStepDescription>> TableLocator::FieldOf(std::uint64_t step,
+                                                                          std::size_t field_number) const {
   const std::string& name = dataset_.fields[field_number].name;
-  if (description->FindField(name) == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
-  return description;
+  QUARRY_ASSIGN_OR_RETURN(auto field, fields_(step, name));
+  if (!field) return NotFound("field \"{}\" is not in step {}", name, step);
+  return field;
 }
 
 Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, std::size_t field_number,
                                                             const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
-  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
-  const std::string& name = dataset_.fields[field_number].name;
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
   return FindRows(
-      grid, range, description->FindField(name)->subfiles,
+      grid, range, field->subfiles,
       [&](std::size_t subfile) { return Walk(step, field_number, subfile, Blocks::kKeep); },
-      root_ / format::StepFolder(step) / name);
+      root_ / format::StepFolder(step) / field->name);
 }
 
 Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t step, std::size_t field_number,
                                                                 const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
-  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
-  const auto& mask = description->FindField(dataset_.fields[field_number].name)->mask;
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
+  const auto& mask = field->mask;
   if (!mask) return std::vector<query::LocatedPatch>();
   return FindRows(
       grid, range, mask->subfiles,
@@ -245,13 +244,11 @@ Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t st
 
 Result<TableWalk> TableLocator::Walk(std::uint64_t step, std::size_t field_number, std::size_t subfile,
                                      Blocks blocks) const {
-  QUARRY_ASSIGN_OR_RETURN(const auto description, StepWith(step, field_number));
-  const std::string& name = dataset_.fields[field_number].name;
-  const FieldStepDescription& field = *description->FindField(name);
-  format::SubfileHeader header = FieldHeader(dataset_, step, field_number, field.mask_name());
+  QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
+  format::SubfileHeader header = FieldHeader(dataset_, step, field_number, field->mask_name());
   header.subfile_number = static_cast<std::uint32_t>(subfile);
   return WalkOf({MetadataCache::Key::Kind::kTable, step, field_number, subfile},
-                SubfileLocation(root_, step, name, subfile), header, field.subfiles[subfile], blocks);
+                SubfileLocation(root_, step, field->name, subfile), header, field->subfiles[subfile], blocks);
 }
 
 Result<TableWalk> TableLocator::WalkMask(const MaskDescription& mask, std::size_t subfile,

@@ -14,17 +14,18 @@ namespace quarry {
 using format::SubfileTable;
 using format::TableWalk;
 
-/// Returns the description of a step, read before by the owner of the lookup.
-using StepLookup = std::function<Result<std::shared_ptr<const StepDescription>>(std::uint64_t)>;
+/// Returns the record of a field in a step, read before by the owner of the lookup; null if there is none.
+using FieldLookup = std::function<Result<std::shared_ptr<const FieldStepDescription>>(
+    std::uint64_t step, const std::string& field)>;
 
 /// Finds patches in the subfiles' own tables: needs no index. Subfiles are chosen by their bounding boxes,
 /// the blocks of their tables by codes; these are kept while there is room.
 class TableLocator final : public query::PatchLocator {
  public:
   /// @param dataset, metadata  outlive the locator; the latter keeps the tables
-  TableLocator(Location root, const DatasetDescription& dataset, StepLookup steps,
+  TableLocator(Location root, const DatasetDescription& dataset, FieldLookup fields,
                const MetadataCache* metadata)
-      : root_(std::move(root)), dataset_(dataset), steps_(std::move(steps)), metadata_(metadata) {}
+      : root_(std::move(root)), dataset_(dataset), fields_(std::move(fields)), metadata_(metadata) {}
 
   Result<std::vector<query::LocatedPatch>> Find(std::uint64_t step, std::size_t field_number,
                                                 const query::PatchRange& range) const override;
@@ -46,11 +47,12 @@ class TableLocator final : public query::PatchLocator {
   Result<TableWalk> WalkOf(const MetadataCache::Key& key, const Location& path,
                            const format::SubfileHeader& header, const SubfileDescription& expected,
                            Blocks blocks) const;
-  Result<std::shared_ptr<const StepDescription>> StepWith(std::uint64_t step, std::size_t field_number) const;
+  Result<std::shared_ptr<const FieldStepDescription>> FieldOf(std::uint64_t step,
+                                                              std::size_t field_number) const;
 
   const Location root_;
   const DatasetDescription& dataset_;
-  const StepLookup steps_;
+  const FieldLookup fields_;
   const MetadataCache* const metadata_;
 };
 

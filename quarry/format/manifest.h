@@ -16,10 +16,17 @@ inline constexpr std::uint32_t kManifestVersion = 4;
 /// Version of a dataset.json whose steps may be in packs; all else in it is of kManifestVersion.
 inline constexpr std::uint32_t kManifestVersionWithPacks = 5;
 
+/// When a step.json is in sections, of which readers of one field read one.
+struct SectionLimits {
+  std::uint64_t whole = 64 << 10;    ///< [bytes] the largest text in one piece
+  std::uint64_t section = 24 << 10;  ///< [bytes] of a section, unless one field has more
+};
+
 /// The text of dataset.json or step.json: JSON form of the protobuf message, with the file's own checksum at
 /// the end.
 std::string EncodeManifest(const DatasetDescription& dataset);
-std::string EncodeManifest(const StepDescription& step);
+/// A large step is in sections.
+std::string EncodeManifest(const StepDescription& step, const SectionLimits& limits = {});
 
 /// @errors kDataLoss: checksum, JSON or a value; the message does not name the file, the caller annotates it
 /// @param cancelled  asked from time to time, for large ones; empty: never

@@ -140,10 +140,9 @@ Result<bool> IndexLocator::HasMask(std::uint64_t step, const MaskDescription& ma
 Result<std::shared_ptr<const FieldStepDescription>> IndexLocator::FieldOf(std::uint64_t step,
                                                                           std::size_t field_number) const {
   const std::string& name = dataset_->description().fields[field_number].name;
-  QUARRY_ASSIGN_OR_RETURN(const auto description, dataset_->Step(step));
-  const FieldStepDescription* field = description->FindField(name);
-  if (field == nullptr) return NotFound("field \"{}\" is not in step {}", name, step);
-  return std::shared_ptr<const FieldStepDescription>(description, field);
+  QUARRY_ASSIGN_OR_RETURN(auto field, dataset_->FieldOf(step, name));
+  if (!field) return NotFound("field \"{}\" is not in step {}", name, step);
+  return field;
 }
 
 Result<std::vector<query::LocatedPatch>> IndexLocator::Find(std::uint64_t step, std::size_t field_number,

@@ -1,7 +1,10 @@
 #include "quarry/index/step_state.h"
 
+#include <algorithm>
+
 #include "quarry/base/checksum.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/step_sections.h"
 #include "quarry/index/seal.h"
 
 namespace quarry::index {
@@ -40,6 +43,12 @@ Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_
   const Location path = ManifestOf(dataset, step);
   const Result<std::shared_ptr<const StoredObject>> file = path.Open();
   if (!file.ok()) return DamagedStep(file.status(), path);
+  QUARRY_ASSIGN_OR_RETURN(const std::string front,
+                          format::ReadTextAt(**file, 0, std::min((*file)->size(), format::kFrontBytes)));
+  if (format::IsInSections(front)) {
+    QUARRY_ASSIGN_OR_RETURN(const std::string root, format::ReadRootText(**file, front));
+    return Checksum(std::as_bytes(std::span(root)));
+  }
   StreamingChecksum checksum;  // not read whole: no budget counts it
   QUARRY_RETURN_IF_ERROR(ForEachChunk(**file, [&](ByteSpan chunk) {
     checksum.Update(chunk);

@@ -24,7 +24,8 @@ Result<std::uint64_t> MarkOfStep(const Location& dataset, std::uint64_t step);
 /// One number for the marks of some steps.
 std::uint64_t MarksOf(std::span<const MarkedStep> steps);
 
-/// Checksum of the bytes of a step's step.json: shows whether a step is still the one that was indexed.
+/// Checksum of the bytes of a step's step.json, of one in sections of the root, which has the checksums of
+/// these: shows whether a step is still the one that was indexed.
 Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_t step);
 
 /// The value of a step in the database of steps.

@@ -84,8 +84,12 @@ CATALOGUE = (
 )
 # The same, with both steps in a pack: a field with a mask, and one that refers to the step before.
 PACKED = CATALOGUE[:3]
+# So many fields that their records are in sections of step.json.
+WIDE = tuple((f"f{number:02}", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), math.nan if number % 8 == 5 else None,
+              (9, 7, 3)) for number in range(32))
 WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-catalogue": CATALOGUE, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS,
-           f"{NEWEST}-planes": PLANES, f"{NEWEST}-pack": PACKED, f"{NEWEST}-blocks": BLOCKS, f"{NEWEST}-attributes": ATTRIBUTES}
+           f"{NEWEST}-planes": PLANES, f"{NEWEST}-pack": PACKED, f"{NEWEST}-blocks": BLOCKS, f"{NEWEST}-attributes": ATTRIBUTES,
+           f"{NEWEST}-wide": WIDE}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -173,7 +177,7 @@ def write_attributes(folder):
 
 
 def write(folder, fields):
-    """The golden dataset, by quarry-write: two steps, every coder, with and without missing samples."""
+    """The golden dataset, by quarry-write: two steps, every coder, with and without missing samples. One step of very many fields."""
     folder.mkdir()
     if fields is ATTRIBUTES:
         return write_attributes(folder)
@@ -184,7 +188,7 @@ def write(folder, fields):
             continue
         dims = own_dims[0] if own_dims else DIMS
         inputs = []
-        for step in range(2):
+        for step in range(1 if fields is WIDE else 2):
             ending = "" if kind == "bool" else f"-{kind.capitalize()}"
             path = folder / f"golden{step}-{field}-[{dims[0]}-{dims[1]}-{dims[2]}]{ending}.raw"
             path.write_bytes(source(step, field, kind, hole, dims))

@@ -392,6 +392,16 @@ bool AddManifests(const std::string& folder) {
   Corpus corpus(folder, "manifest");
   const std::string of_grids = std::string(1, 2) + format::EncodeManifest(DatasetOfGrids());
   corpus.Add("dataset_of_grids", std::as_bytes(std::span(of_grids)));
+  StepDescription fields = ExampleStep();
+  for (const char* name : {"label", "new"}) {
+    fields.fields.push_back(fields.fields[0]);
+    fields.fields.back().name = name;
+  }
+  for (const std::uint64_t section : {1, 4000}) {
+    const std::string in_sections =
+        std::string(1, 3) + format::EncodeManifest(fields, {.whole = 0, .section = section});
+    corpus.Add(fmt::format("step_in_sections_{}", section), std::as_bytes(std::span(in_sections)));
+  }
   const std::string texts[] = {format::EncodeManifest(ManifestDataset()),
                                format::EncodeManifest(ExampleStep())};
   for (int step = 0; step < 2; ++step) {

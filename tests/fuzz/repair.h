@@ -5,6 +5,8 @@
 #include <string>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/numbers.h"
+#include "quarry/format/step_sections.h"
 #include "quarry/format/table_index.h"
 
 /// Corrects checksums, which would keep a fuzzer out, as docs/format.md and docs/protocol.md say how they are
@@ -25,6 +27,36 @@ inline void RepairManifest(std::string* text) {
   if (at == std::string::npos || at + key.size() + 16 > text->size()) return;
   text->replace(at + key.size(), 16, 16, '0');
   text->replace(at + key.size(), 16, ChecksumText(Checksum(std::as_bytes(std::span(*text)))));
+}
+
+/// Repairs the checksums in a step.json in sections: of these, then of the root. Text that is none stays as
+/// it is.
+inline void RepairSections(std::string* text) {
+  const auto root_bytes = format::IsInSections(*text) ? format::RootBytes(*text) : Result<std::uint64_t>(0);
+  if (!root_bytes.ok() || *root_bytes == 0 || *root_bytes > text->size()) return;
+  const auto put = [&](std::size_t at, ByteSpan bytes) {
+    text->replace(at, 16, ChecksumText(Checksum(bytes)));
+  };
+  const auto bytes_of = [&](std::size_t begin, std::size_t size) {
+    return std::as_bytes(std::span(*text)).subspan(begin, size);
+  };
+  const std::string size_key = "{\"bytes\":\"";
+  const std::string checksum_key = "\",\"checksum\":\"";
+  std::size_t begin = *root_bytes;
+  for (std::size_t at = text->find(size_key); at < *root_bytes; at = text->find(size_key, at + 1)) {
+    const std::size_t digits = at + size_key.size();
+    const std::size_t end = text->find(checksum_key, digits);
+    std::uint64_t size = 0;
+    if (end >= *root_bytes || !ReadNumber(std::string_view(*text).substr(digits, end - digits), &size)) break;
+    if (end + checksum_key.size() + 16 > *root_bytes || begin > text->size() || size > text->size() - begin)
+      break;
+    put(end + checksum_key.size(), bytes_of(begin, size));
+    begin += size + 2;
+  }
+  const std::size_t own = text->find("\"root_checksum\":\"");
+  if (own == std::string::npos || own + 34 > *root_bytes) return;
+  text->replace(own + 17, 16, 16, '0');
+  put(own + 17, bytes_of(0, *root_bytes));
 }
 
 /// Version in a header: those newer than the known ones state the header's size themselves.

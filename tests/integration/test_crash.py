@@ -138,7 +138,7 @@ class Crash(qt.QuarryTest):
 
     def test_an_upgrade(self):
         """Also of a catalogue that is there, and out of date: nobody trusts a record before it is right."""
-        for found in ("none", "old"):
+        for found in ("none", "old", "large"):
             with self.subTest(catalogue=found):
                 shutil.rmtree(self.root)
                 self.root.mkdir()
@@ -149,10 +149,16 @@ class Crash(qt.QuarryTest):
                 if found == "old":
                     # As after a program that knows no catalogue has added the field.
                     (self.path / "head").write_bytes(old)
+                elif found == "large":
+                    manifest = self.path / "steps/000000/step.json"
+                    qt.seal_manifest(manifest, manifest.read_text().replace('"source": "', f'"source": "{"x" * 40_000}'))
+                    qt.succeed("quarry", "upgrade", self.path)
+                    qt.into_one_piece(manifest)
                 else:
                     shutil.rmtree(self.path / "catalogue")
                     (self.path / "head").unlink()
-                (self.path / "steps/.partial-catalogue-is-current").unlink()
+                if found != "large":
+                    (self.path / "steps/.partial-catalogue-is-current").unlink()
                 expected, first = self.listed(self.path), self.samples(self.path, 0)
                 shutil.rmtree(self.tmp / "before", ignore_errors=True)
 

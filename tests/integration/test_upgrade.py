@@ -51,12 +51,60 @@ class Upgrade(qt.QuarryTest):
                 before, (said, catalogue) = rest(dataset), info(dataset)
                 outcome = qt.succeed("quarry", "upgrade", dataset, "--json")
                 steps = len(said["steps"])
-                self.assertEqual(json.loads(outcome.out), {"steps": steps, "records": steps, "pages": 0, "damage": [],
-                                                           "changed": catalogue["records"] == 0})
+                self.assertEqual(json.loads(outcome.out), {"steps": steps, "records": steps, "pages": 0, "sectioned": 0,
+                                                           "damage": [], "changed": catalogue["records"] == 0})
                 self.assertEqual(info(dataset), (said, {"records": steps, "pages": 0, "current": True}))
                 self.assertTrue(rest(dataset) == before, "more than the catalogue has changed")
                 self.assert_verified(dataset)
                 self.assertFalse(json.loads(qt.succeed("quarry", "upgrade", dataset, "--json").out)["changed"])
+
+    def test_large_steps_of_older_programs_get_sections(self):
+        dataset = self.tmp / "wide.quarry"
+        shutil.copytree(GOLDEN / "v4-wide/golden.quarry", dataset)
+        whole, said = qt.snapshot(dataset), info(dataset)
+        manifest = dataset / "steps/000000/step.json"
+        qt.into_one_piece(manifest)
+        (dataset / "steps/.partial-catalogue-is-current").unlink()  # as those programs leave it
+        before = qt.snapshot(dataset)
+        self.assertGreater(manifest.stat().st_size, 1 << 16)
+        self.assertEqual(info(dataset)[0], said[0])
+        self.assert_verified(dataset)
+        self.assertTrue(qt.snapshot(dataset) == before)
+        outcome = qt.succeed("quarry", "upgrade", dataset, "--json")
+        self.assertEqual(json.loads(outcome.out), {"steps": 1, "records": 1, "pages": said[1]["pages"], "sectioned": 1,
+                                                   "damage": [], "changed": True})
+        self.assertTrue(rest(dataset) == {name: data for name, data in whole.items() if not of_catalogue(name)})
+        self.assertEqual(info(dataset), said)
+        self.assert_verified(dataset)
+        qt.into_one_piece(manifest)
+        self.assertIn("1 step of many fields is in sections now", qt.succeed("quarry", "upgrade", dataset).out)
+        self.assertIn("nothing was to be done", qt.succeed("quarry", "upgrade", dataset).out)
+
+    def test_a_damaged_section_is_named(self):
+        """And costs its own fields alone."""
+        dataset = self.tmp / "wide.quarry"
+        shutil.copytree(GOLDEN / "v4-wide/golden.quarry", dataset)
+        manifest = dataset / "steps/000000/step.json"
+        text = manifest.read_text()
+        manifest.write_text(text.replace('"name": "f31"', '"name": "f13"'))
+        self.assert_one_line(qt.run("quarry", "verify", dataset), qt.DAMAGED, "step.json", "section 2 of 3")
+        output = self.tmp / "out.npy"
+        self.assert_one_line(qt.run("quarry", "get", dataset, "--field", "f31", "--output", output), qt.DAMAGED,
+                             "section 2 of 3")
+        qt.succeed("quarry", "get", dataset, "--field", "f02", "--output", output)
+
+    def test_fields_come_to_steps_of_many_and_go(self):
+        dataset = self.tmp / "wide.quarry"
+        shutil.copytree(GOLDEN / "v4-wide/golden.quarry", dataset)
+        manifest = dataset / "steps/000000/step.json"
+        names = [field["name"] for field in qt.step_manifest(dataset)["fields"]]
+        qt.convert(qt.make_field((9, 7, 3), "<f4", name="more"), dataset, "--append", "--tolerance", "1e-3", "--step", 0,
+                   "--field", "more")
+        self.assertEqual([field["name"] for field in qt.step_manifest(dataset)["fields"]], [*names, "more"])
+        self.assertIn("sections", qt.step_manifest(dataset))
+        self.assert_verified(dataset)
+        self.assertEqual(info(dataset)[1]["current"], True)
+        self.assertLess(manifest.read_text().index("sections"), 10)
 
     def test_damage_of_the_catalogue_is_repaired(self):
         dataset = self.make()

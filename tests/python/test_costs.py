@@ -115,6 +115,51 @@ class Steps(qt.QuarryTest):
                 np.testing.assert_array_equal(np.isnan(last.array), np.isnan(self.data[LAST]))
 
 
+class ManyFields(qt.QuarryTest):
+    """All sections of step.json but one are damaged here: who asks for a field of that one reads no other."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = cls.shared / "data"
+        cls.folder.mkdir()
+        cls.path = cls.folder / "run.quarry"
+        cls.data = series(2)[:, :4, :8, :8]
+        quarry.write(cls.path, {f"f{number:03}": cls.data + number for number in range(100)}, lossless=True, patch=8)
+        for step in (0, 1):
+            manifest = cls.path / f"steps/{step:06}/step.json"
+            text = bytearray(manifest.read_bytes())
+            sections = json.loads(text)["sections"]
+            at = int(sections["root_bytes"])
+            for section in sections["list"]:
+                end = at + int(section["bytes"])
+                if b'"name": "f050"' not in text[at:end]:
+                    text[at + 20] ^= 1
+                at = end + 2
+            manifest.write_bytes(text)
+
+    def test_one_field_reads_its_section(self):
+        whole = self.data + 50
+        questions = {
+            "read": (lambda d: d["f050"].read(step=1).array, whole[1]),
+            "the first": (lambda d: d["f050"].read().array, whole[0]),
+            "several": (lambda d: d["f050"].read(steps=[0, 1]).array, whole),
+            "the last by index": (lambda d: d["f050"][-1, 2], whole[1, 2]),
+            "points": (lambda d: d["f050"].points([(1, 2, 3)], step=1)[0], whole[1, 3, 2, 1:2]),
+            "statistics": (lambda d: d["f050"].stats(step=1).max.value, np.nanmax(whole[1])),
+            "price": (lambda d: d["f050"].plan(step=1).price.patches, 1),
+        }
+        with qt.Server(self.folder) as server:
+            for target in (str(self.path), server.target(self.path)):
+                for name, (ask, expected) in questions.items():
+                    with self.subTest(target=target, question=name), quarry.open(target) as dataset:
+                        np.testing.assert_array_equal(ask(dataset), expected)
+                with quarry.open(target) as dataset, self.assertRaisesRegex(quarry.Error, "section 0 of"):
+                    dataset["f000"].read(step=1)
+                with xarray.open_dataset(target, engine=QuarryBackendEntrypoint) as opened:
+                    np.testing.assert_array_equal(opened["f050"][1], whole[1])
+
+
 class Calls(qt.QuarryTest):
     """Calls and bytes of a server, with few steps and with many."""
 

@@ -1,8 +1,11 @@
 #include "writer/upkeep/upgrade.h"
 
+#include <set>
 #include <utility>
 
+#include "quarry/base/file.h"
 #include "quarry/format/catalogue.h"
+#include "quarry/format/step_sections.h"
 #include "quarry/storage/location.h"
 #include "writer/upkeep/catalogue_writer.h"
 #include "writer/upkeep/dataset_files.h"
@@ -20,6 +23,33 @@ std::pair<Bytes, bool> HeadOf(const fs::path& dataset) {
   return {head.ok() ? *head : Bytes(), fs::exists(dataset / "steps" / format::kCurrentFile, ignored)};
 }
 
+/// Whether a step.json in one piece is so large that a new one has sections.
+bool NeedsSections(const fs::path& manifest) {
+  const auto file = Location(manifest).Open();
+  if (!file.ok() || (*file)->size() <= format::SectionLimits().whole) return false;
+  const auto front = format::ReadTextAt(**file, 0, format::kFrontBytes);
+  return front.ok() && !format::IsInSections(*front);
+}
+
+/// Writes the step.json of steps of many fields anew, in sections. A damaged one is reported when its record
+/// is made.
+/// @return how many
+Result<std::uint64_t> PutIntoSections(const fs::path& dataset, const DatasetDescription& description,
+                                      const std::set<std::uint64_t>& steps) {
+  const fs::path temporary = dataset / "steps" / fmt::format("{}step.json", kStagingPrefix);
+  std::uint64_t changed = 0;
+  for (const std::uint64_t number : steps) {
+    const fs::path folder = dataset / format::StepFolder(number);
+    if (!NeedsSections(folder / "step.json")) continue;
+    const Result<StepDescription> step = ReadStep(folder, description);
+    if (!step.ok()) continue;
+    QUARRY_ASSIGN_OR_RETURN(const std::string text, ManifestText(*step, "step.json"));
+    if (changed++ == 0) QUARRY_RETURN_IF_ERROR(CatalogueWriter::DoubtAll(dataset));
+    QUARRY_RETURN_IF_ERROR(ReplaceFile(folder / "step.json", std::as_bytes(std::span(text)), temporary));
+  }
+  return changed;
+}
+
 }  // namespace
 
 Result<UpgradeReport> Upgrade(const fs::path& dataset,
@@ -35,6 +65,7 @@ Result<UpgradeReport> Upgrade(const fs::path& dataset,
   UpgradeReport report;
   QUARRY_ASSIGN_OR_RETURN(const auto steps, ListSteps(dataset));
   report.steps = steps.size();
+  QUARRY_ASSIGN_OR_RETURN(report.sectioned, PutIntoSections(dataset, description, steps));
   CatalogueWriter catalogue = CatalogueWriter::Found(dataset);
   QUARRY_RETURN_IF_ERROR(RemakeCatalogue(
       &catalogue, dataset, description, [&](std::uint64_t done) { progress(done, report.steps); },
@@ -44,7 +75,7 @@ Result<UpgradeReport> Upgrade(const fs::path& dataset,
   QUARRY_RETURN_IF_ERROR(catalogue.RemoveUnnamed());
   report.records = catalogue.steps();
   report.pages = catalogue.pages();
-  report.changed = HeadOf(dataset) != before;
+  report.changed = report.sectioned > 0 || HeadOf(dataset) != before;
   return report;
 }
 

@@ -12,17 +12,19 @@ namespace quarry::writer {
 
 /// Result of an upgrade.
 struct UpgradeReport {
-  std::uint64_t steps = 0;     ///< in the dataset
-  std::uint64_t records = 0;   ///< in the catalogue now
-  std::uint64_t pages = 0;     ///< in the catalogue
-  bool changed = false;        ///< false: everything was as it is now
-  std::vector<Status> damage;  ///< steps without a record because of it; at most kMaxDamage are kept
+  std::uint64_t steps = 0;      ///< in the dataset
+  std::uint64_t records = 0;    ///< in the catalogue now
+  std::uint64_t pages = 0;      ///< in the catalogue
+  std::uint64_t sectioned = 0;  ///< step.json that were put into sections
+  bool changed = false;         ///< false: everything was as it is now
+  std::vector<Status> damage;   ///< steps without a record because of it; at most kMaxDamage are kept
   static constexpr std::size_t kMaxDamage = 100;
 };
 
-/// Brings the metadata of a dataset of any version to what the newest programs make of it: a complete
-/// catalogue of its steps, made from every step.json. Samples, dataset.json and step.json stay as they are.
-/// Takes the writing lock; a crash at any moment leaves a dataset that all readers read as before.
+/// Brings the metadata of a dataset of any version to what the newest programs make of it: every large
+/// step.json in sections, and a complete catalogue of its steps, made from them. Samples, dataset.json and
+/// all other step.json stay as they are. Takes the writing lock; a crash at any moment leaves a dataset that
+/// all readers read as before.
 /// @param progress  called with the number of steps read
 /// @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged; kUnavailable: another process
 /// writes; kInternal: a file cannot be written

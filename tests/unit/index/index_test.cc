@@ -6,7 +6,9 @@
 #include <map>
 #include <random>
 
+#include "quarry/base/file.h"
 #include "quarry/format/description_rules.h"
+#include "quarry/format/manifest.h"
 #include "quarry/geometry/morton.h"
 #include "quarry/index/box_tree.h"
 #include "quarry/index/index_locator.h"
@@ -288,6 +290,33 @@ TEST(Boxes, OfSubfilesAreThoseOfTheirSteps) {
   EXPECT_TRUE(index->CheckMaskBoxes(0, *field.mask).ok());
   EXPECT_EQ(index->SubfilesMeeting(7, 0, {}).status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(damage.ok()) << damage.message();
+}
+
+TEST_F(IndexTest, AStepOfManyFieldsIsComparedByItsRoot) {
+  const fs::path manifest = path() / "steps/000000/step.json";
+  const auto put = [&](const std::string& source) {
+    StepDescription step = *Open()->LoadStep(0);
+    step.fields[0].source = source;
+    const std::string text = format::EncodeManifest(step);
+    ASSERT_TRUE(ReplaceFile(manifest, std::as_bytes(std::span(text))).ok());
+  };
+  put(std::string(500'000, 'x'));
+  ASSERT_TRUE(Update().ok());
+  ExpectSameAsTables();
+  const Location on_disk(path());
+  const auto counted = std::make_shared<testing::FaultyStorage>(on_disk.storage);
+  const auto dataset = *Dataset::Open(Location(counted, on_disk.path));
+  const auto index_of = [&](std::shared_ptr<const Dataset> opened) {
+    return *IndexLocator::Open(std::move(opened), index(), folder_.path());
+  };
+  EXPECT_TRUE(*index_of(dataset)->IsCurrent(0));
+  std::uint64_t bytes = 0;
+  for (const testing::StorageCall& call : counted->Calls(testing::Operation::kRead))
+    if (call.path.ends_with("step.json")) bytes += call.size;
+  EXPECT_LE(bytes, 20'000u);
+  put(std::string(499'999, 'x') + 'y');
+
+  EXPECT_FALSE(*index_of(Open())->IsCurrent(0)) << "the root has another checksum of the section";
 }
 
 TEST_F(IndexTest, UpdatingTwiceChangesNothing) {

@@ -1,0 +1,239 @@
+#include "quarry/dataset/step_manifests.h"
+
+#include <algorithm>
+
+#include "quarry/base/file.h"
+#include "quarry/format/manifest.h"
+
+namespace quarry {
+
+using Kind = MetadataCache::Key::Kind;
+
+Location StepManifest(const Location& root, std::uint64_t step) {
+  return root / format::StepFolder(step) / "step.json";
+}
+
+std::uint64_t ParsingMemory(std::uint64_t bytes) {
+  constexpr std::uint64_t kTimesText = 6;
+  return kTimesText * bytes;
+}
+
+std::uint64_t MemoryOf(const OpenedStep& opened) {
+  std::uint64_t bytes = MemoryOf(opened.step);
+  if (!opened.root) return bytes;
+  for (const format::StepSection& section : opened.root->sections)
+    bytes += sizeof(section) + section.names.capacity() * sizeof(std::uint32_t);
+  return bytes;
+}
+
+namespace {
+
+using Fields = std::vector<FieldStepDescription>;
+using File = std::shared_ptr<const StoredObject>;
+
+Status DamagedStep(Status error, const Location& path) {
+  return StatusOfPart(std::move(error), path, "; the step is damaged");
+}
+
+/// [bytes] of a file; 0 without one: reading it gives the reason.
+std::uint64_t SizeOf(const Location& path) {
+  const Result<ObjectInfo> info = path.Stat();
+  return info.ok() ? info->size : 0;
+}
+
+Status CheckStepOf(const Location& path, std::uint64_t found, std::uint64_t step) {
+  if (found == step) return Status::Ok();
+  return DataLoss("\"{}\" describes step {}; it was moved here", path, found);
+}
+
+Result<std::string> OpenFront(const Location& path, File* file) {
+  QUARRY_ASSIGN_OR_RETURN(*file, path.Open());
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path.path, (*file)->size(), format::kManifestLimit));
+  return format::ReadTextAt(**file, 0, std::min((*file)->size(), format::kFrontBytes));
+}
+
+Result<OpenedStep> ReadOpened(const StoredObject& file, const std::string& front,
+                              const DatasetDescription& dataset) {
+  OpenedStep opened;
+  if (format::IsInSections(front)) {
+    QUARRY_ASSIGN_OR_RETURN(opened.root, format::ReadRoot(file, front, dataset));
+    opened.step.step = opened.root->step;
+    return opened;
+  }
+  QUARRY_ASSIGN_OR_RETURN(const std::string rest,
+                          format::ReadTextAt(file, front.size(), file.size() - front.size()));
+  QUARRY_ASSIGN_OR_RETURN(
+      opened.step,
+      format::DecodeStepManifest(front + rest, dataset).Annotate(fmt::format("\"{}\"", file.path())));
+  return opened;
+}
+
+/// Reads the sections that may have a field: one, unless another has the digest of its name.
+/// @param section_of  returns the fields of a section, by its number
+template <typename SectionOf>
+Result<std::shared_ptr<const FieldStepDescription>> FindInSections(const Location& path,
+                                                                   const format::StepRoot& root,
+                                                                   const std::string& field,
+                                                                   const SectionOf& section_of) {
+  std::shared_ptr<const FieldStepDescription> found;
+  for (const std::size_t number : root.SectionsWith(field)) {
+    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const Fields> fields, section_of(number));
+    const auto here = std::ranges::find(*fields, field, &FieldStepDescription::name);
+    if (here == fields->end()) continue;
+    if (found) return DataLoss("\"{}\": field \"{}\" appears twice; the file is damaged", path, field);
+    found = {fields, &*here};
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const FieldStepDescription>> ReadFieldOfStep(const Location& root, std::uint64_t step,
+                                                                    const std::string& field,
+                                                                    const DatasetDescription& dataset) {
+  const Location path = StepManifest(root, step);
+  File file;
+  QUARRY_ASSIGN_OR_RETURN(const std::string front, OpenFront(path, &file));
+  QUARRY_ASSIGN_OR_RETURN(OpenedStep read, ReadOpened(*file, front, dataset));
+  const auto opened = std::make_shared<const OpenedStep>(std::move(read));
+  if (!opened->root)
+    return std::shared_ptr<const FieldStepDescription>(opened, opened->step.FindField(field));
+  return FindInSections(
+      path, *opened->root, field, [&](std::size_t number) -> Result<std::shared_ptr<const Fields>> {
+        QUARRY_ASSIGN_OR_RETURN(Fields fields, format::ReadSection(*file, *opened->root, number, dataset));
+        return std::make_shared<const Fields>(std::move(fields));
+      });
+}
+
+MetadataCache::Key StepManifests::KeyOf(Kind kind, std::uint64_t step) const {
+  MetadataCache::Key key;
+  key.kind = kind;
+  key.step = step;
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(step);
+  if (known != known_.end()) key.subfile = known->second.replacements;
+  return key;
+}
+
+/// A step that had to make room and is read again may have been replaced since.
+void StepManifests::RememberStamp(std::uint64_t step) const {
+  const Stamp stamp = StampOf(StepManifest(root_, step));
+  const std::lock_guard lock(mutex_);
+  const auto [known, first] = known_.try_emplace(step, Known{stamp});
+  if (!first && known->second.stamp != stamp) outdated_ = true;
+}
+
+void StepManifests::LookForReplacement(std::uint64_t step) const {
+  Stamp read;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(step);
+    if (known == known_.end()) return;
+    read = known->second.stamp;
+  }
+  if (StampOf(StepManifest(root_, step)) != read) outdated_ = true;
+}
+
+/// A root that is older than the sections beside it is read again: they have a step.json that was replaced.
+bool StepManifests::WasReplaced(std::uint64_t step) const {
+  const Stamp stamp = StampOf(StepManifest(root_, step));
+  const std::lock_guard lock(mutex_);
+  Known& known = known_[step];
+  if (known.stamp == stamp) return false;
+  known.stamp = stamp;
+  ++known.replacements;
+  outdated_ = true;
+  return true;
+}
+
+Result<std::shared_ptr<const FieldStepDescription>> StepManifests::Field(std::uint64_t step,
+                                                                         const std::string& field) const {
+  constexpr int kTries = 3;  // each but the first after a replacement
+  for (int left = kTries - 1;; --left) {
+    File file;
+    QUARRY_ASSIGN_OR_RETURN(const auto opened, Open(step, &file));
+    if (!opened->root) {
+      return std::shared_ptr<const FieldStepDescription>(opened, opened->step.FindField(field));
+    }
+    auto found = Find(step, field, *opened, std::move(file));
+    if (found.ok() || left == 0 || !WasReplaced(step)) return found;
+  }
+}
+
+/// @param file  null: it is opened when a section has to be read
+Result<std::shared_ptr<const FieldStepDescription>> StepManifests::Find(std::uint64_t step,
+                                                                        const std::string& field,
+                                                                        const OpenedStep& opened,
+                                                                        File file) const {
+  const Location path = StepManifest(root_, step);
+  return FindInSections(path, *opened.root, field, [&](std::size_t number) {
+    // By its contents: another step.json may have other sections under these numbers.
+    MetadataCache::Key key;
+    key.kind = Kind::kStepSection;
+    key.step = step;
+    key.block = opened.root->sections[number].checksum;
+    const auto load = [&]() -> Result<Fields> {
+      if (!file) {
+        Result<File> reopened = path.Open();
+        if (!reopened.ok()) return DamagedStep(std::move(reopened).status(), path);
+        file = *std::move(reopened);
+      }
+      return format::ReadSection(*file, *opened.root, number, dataset_);
+    };
+    return cache_->Obtain<Fields>(
+        key, [&] { return ParsingMemory(opened.root->sections[number].bytes); }, load);
+  });
+}
+
+/// @param file  gets the file, if it had to be read
+Result<std::shared_ptr<const OpenedStep>> StepManifests::Open(std::uint64_t step, File* file) const {
+  const Location path = StepManifest(root_, step);
+  Result<std::string> front = std::string();
+  // The memory for the rest follows from the front.
+  const auto bytes = [&]() -> std::uint64_t {
+    RememberStamp(step);
+    front = OpenFront(path, file);
+    if (!front.ok()) return 0;
+    if (!format::IsInSections(*front)) return ParsingMemory((*file)->size());
+    const Result<std::uint64_t> root = format::RootBytes(*front);
+    return root.ok() ? ParsingMemory(*root) : 0;
+  };
+  const auto load = [&]() -> Result<OpenedStep> {
+    if (!front.ok()) return DamagedStep(front.status(), path);
+    QUARRY_ASSIGN_OR_RETURN(OpenedStep opened, ReadOpened(**file, *front, dataset_));
+    QUARRY_RETURN_IF_ERROR(CheckStepOf(path, opened.step.step, step));
+    return opened;
+  };
+  return cache_->Obtain<OpenedStep>(KeyOf(Kind::kStep, step), bytes, load);
+}
+
+Result<std::shared_ptr<const StepDescription>> StepManifests::Whole(std::uint64_t step) const {
+  File file;
+  QUARRY_ASSIGN_OR_RETURN(const auto opened, Open(step, &file));
+  if (!opened->root) return std::shared_ptr<const StepDescription>(opened, &opened->step);
+  return cache_->Obtain<StepDescription>(
+      KeyOf(Kind::kWholeStep, step), [&] { return ParsingMemory(SizeOf(StepManifest(root_, step))); },
+      [&] {
+        std::string text;
+        return Read(step, &text);
+      });
+}
+
+Result<StepDescription> StepManifests::Load(std::uint64_t step, std::string* text) const {
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory,
+                          cache_->Reserve(ParsingMemory(SizeOf(StepManifest(root_, step)))));
+  return Read(step, text);
+}
+
+Result<StepDescription> StepManifests::Read(std::uint64_t step, std::string* text) const {
+  const Location path = StepManifest(root_, step);
+  Result<std::string> read = path.ReadText(format::kManifestLimit);
+  if (!read.ok()) return DamagedStep(std::move(read).status(), path);
+  *text = *std::move(read);
+  QUARRY_ASSIGN_OR_RETURN(StepDescription description,
+                          format::DecodeStepManifest(*text, dataset_).Annotate(fmt::format("\"{}\"", path)));
+  QUARRY_RETURN_IF_ERROR(CheckStepOf(path, description.step, step));
+  return description;
+}
+
+}  // namespace quarry
