@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/dataset.h"
 #include "quarry/dataset/read_samples.h"
+#include "quarry/dataset/step_manifests.h"
 #include "quarry/format/manifest.h"
 #include "quarry/pack/packed_steps.h"
 
@@ -19,27 +21,18 @@ std::uint64_t BytesOf(const DecodedPatch& patch) {
   return bytes;
 }
 
-/// Published steps, each read from its step.json once. Nothing is listed.
+/// A field in published steps. Nothing is listed.
 class Steps {
  public:
-  Steps(const Location& root, DatasetDescription dataset)
-      : root_(WithPacks(root)), dataset_(std::move(dataset)) {}
+  Steps(const Location& root, DatasetDescription dataset, std::string field)
+      : root_(WithPacks(root)), dataset_(std::move(dataset)), field_(std::move(field)) {}
 
-  /// The record of a field in a step; null if there is no such step, or it does not have the field.
-  Result<const FieldStepDescription*> Find(std::uint64_t step, const FieldDescription& field) {
-    auto known = known_.find(step);
-    if (known == known_.end()) {
-      const Location path = root_ / format::StepFolder(step) / "step.json";
-      const Result<std::string> text = path.ReadText(format::kManifestLimit);
-      if (!text.ok() && text.status().code() != StatusCode::kNotFound) return text.status();
-      StepDescription read;
-      if (text.ok()) {
-        QUARRY_ASSIGN_OR_RETURN(
-            read, format::DecodeStepManifest(*text, dataset_).Annotate(fmt::format("\"{}\"", path)));
-      }
-      known = known_.emplace(step, std::move(read)).first;
-    }
-    return known->second.FindField(field.name);
+  /// The record of the field in a step; null if there is no such step, or it does not have the field.
+  Result<std::shared_ptr<const FieldStepDescription>> Find(std::uint64_t step) {
+    if (const auto known = known_.find(step); known != known_.end()) return known->second;
+    auto read = ReadFieldOfStep(root_, step, field_, dataset_);
+    if (!read.ok() && read.status().code() != StatusCode::kNotFound) return read.status();
+    return known_.emplace(step, read.ok() ? *std::move(read) : nullptr).first->second;
   }
 
   const Location& root() const { return root_; }
@@ -47,30 +40,29 @@ class Steps {
  private:
   const Location root_;
   const DatasetDescription dataset_;
-  std::map<std::uint64_t, StepDescription> known_;
+  const std::string field_;
+  std::map<std::uint64_t, std::shared_ptr<const FieldStepDescription>> known_;
 };
 
 /// The steps that reading one needs, itself included.
 /// @errors kDataLoss: more than a keyframe allows
-Status AddNeeded(Steps* steps, const FieldDescription& field, std::uint64_t step,
-                 std::set<std::uint64_t>* needed) {
+Status AddNeeded(Steps* steps, std::uint64_t step, std::set<std::uint64_t>* needed) {
   if (!needed->insert(step).second) return Status::Ok();
   if (needed->size() > static_cast<std::size_t>(kMaxKeyframe) + 1)
     return DataLoss("a step of \"{}\" needs more than {} others", steps->root(), kMaxKeyframe);
-  QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps->Find(step, field));
-  if (record == nullptr) return Status::Ok();
+  QUARRY_ASSIGN_OR_RETURN(const auto record, steps->Find(step));
+  if (!record) return Status::Ok();
   for (const std::uint64_t reference : record->references)
-    QUARRY_RETURN_IF_ERROR(AddNeeded(steps, field, reference, needed));
+    QUARRY_RETURN_IF_ERROR(AddNeeded(steps, reference, needed));
   return Status::Ok();
 }
 
 /// The last step before one that has the field.
-Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, StepNumbers* published, std::uint64_t step,
-                                              const FieldDescription& field) {
+Result<std::vector<std::uint64_t>> LastBefore(Steps* steps, StepNumbers* published, std::uint64_t step) {
   QUARRY_ASSIGN_OR_RETURN(const std::vector<std::uint64_t>* all, published->All());
   for (auto it = std::lower_bound(all->begin(), all->end(), step); it != all->begin();) {
-    QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps->Find(*--it, field));
-    if (record != nullptr) return std::vector<std::uint64_t>{*it};
+    QUARRY_ASSIGN_OR_RETURN(const auto record, steps->Find(*--it));
+    if (record) return std::vector<std::uint64_t>{*it};
   }
   return std::vector<std::uint64_t>();
 }
@@ -100,21 +92,21 @@ Result<std::vector<std::uint64_t>> ChooseReferences(const Location& root, std::u
   QUARRY_RETURN_IF_ERROR(text.status());
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset,
                           format::DecodeDatasetManifest(*text).Annotate(fmt::format("\"{}\"", manifest)));
-  Steps steps(root, std::move(dataset));
+  Steps steps(root, std::move(dataset), field.name);
   std::vector<std::uint64_t> chosen;
   if (planned != nullptr) {
     chosen = *planned;
   } else {
-    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(&steps, published, step, field));
+    QUARRY_ASSIGN_OR_RETURN(chosen, LastBefore(&steps, published, step));
   }
   // The plan is for all fields of a run: one that not all of these steps have refers to the others.
   std::vector<std::uint64_t> there;
   std::set<std::uint64_t> needed;
   for (const std::uint64_t reference : chosen) {
-    QUARRY_ASSIGN_OR_RETURN(const FieldStepDescription* record, steps.Find(reference, field));
-    if (record == nullptr) continue;
+    QUARRY_ASSIGN_OR_RETURN(const auto record, steps.Find(reference));
+    if (!record) continue;
     there.push_back(reference);
-    QUARRY_RETURN_IF_ERROR(AddNeeded(&steps, field, reference, &needed));
+    QUARRY_RETURN_IF_ERROR(AddNeeded(&steps, reference, &needed));
   }
   chosen = std::move(there);
   if (planned == nullptr && needed.size() >= static_cast<std::size_t>(field.keyframe)) chosen.clear();
