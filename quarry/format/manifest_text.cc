@@ -46,10 +46,10 @@ class GrowingText final : public google::protobuf::io::ZeroCopyOutputStream {
 };
 
 /// Where types of messages are looked up.
-std::unique_ptr<google::protobuf::util::TypeResolver> NewResolver() {
-  return std::unique_ptr<google::protobuf::util::TypeResolver>(
-      google::protobuf::util::NewTypeResolverForDescriptorPool(
-          kTypePrefix, google::protobuf::DescriptorPool::generated_pool()));
+google::protobuf::util::TypeResolver* Resolver() {
+  static auto& resolver = *google::protobuf::util::NewTypeResolverForDescriptorPool(
+      kTypePrefix, google::protobuf::DescriptorPool::generated_pool());
+  return &resolver;
 }
 
 std::string TypeOf(const google::protobuf::Message& message) {
@@ -122,8 +122,8 @@ std::string PrintText(const google::protobuf::Message& message, TextForm form) {
   const std::string bytes = message.SerializeAsString();
   google::protobuf::io::ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
   GrowingText text;
-  const auto status = google::protobuf::util::BinaryToJsonStream(NewResolver().get(), TypeOf(message), &input,
-                                                                 &text, options);
+  const auto status =
+      google::protobuf::util::BinaryToJsonStream(Resolver(), TypeOf(message), &input, &text, options);
   std::string printed = text.Take();
   return status.ok() ? printed : std::string();  // it cannot fail, see above
 }
@@ -136,8 +136,8 @@ Status ParseText(std::string_view text, const Cancelled& cancelled, google::prot
   options.ignore_unknown_fields = true;  // a newer minor version may write more than we understand
   CancellableText input(kept, cancelled);
   GrowingText bytes;
-  const auto status = google::protobuf::util::JsonToBinaryStream(NewResolver().get(), TypeOf(*message),
-                                                                 &input, &bytes, options);
+  const auto status =
+      google::protobuf::util::JsonToBinaryStream(Resolver(), TypeOf(*message), &input, &bytes, options);
   if (cancelled && cancelled()) return {StatusCode::kCancelled, "reading the manifest was cancelled"};
   const std::string parsed = bytes.Take();
   if (!status.ok()) return DataLoss("not a manifest: {}", std::string(status.message()));

@@ -76,6 +76,40 @@ Status CheckBetween(const std::string& text, const StepRoot& root) {
   return CheckOwnChecksum(text);
 }
 
+std::string NameOf(const StepRoot& root, std::size_t number) {
+  const StepSection& section = root.sections[number];
+  return fmt::format("section {} of {} (bytes {}..{})", number, root.sections.size(), section.offset,
+                     section.offset + section.bytes);
+}
+
+/// A step without fields.
+pb::StepManifest ManifestOf(const StepRoot& root) {
+  pb::StepManifest manifest;
+  manifest.set_format_version(root.version);
+  manifest.set_step(root.step);
+  return manifest;
+}
+
+/// Adds the fields of a section.
+Status AddSection(const StepRoot& root, std::size_t number, std::string_view text,
+                  pb::StepManifest* manifest) {
+  const StepSection& section = root.sections[number];
+  const auto add = [&]() -> Status {
+    const std::uint64_t computed = Checksum(std::as_bytes(std::span(text)));
+    if (computed != section.checksum)
+      return DataLoss("checksum {} stored, {} computed; the file is damaged", ChecksumText(section.checksum),
+                      ChecksumText(computed));
+    pb::StepManifest parsed;
+    QUARRY_RETURN_IF_ERROR(ParseText(fmt::format("{{{}{}\n]}}", kFields, text), {}, &parsed));
+    const auto digest = [](const pb::FieldStep& field) { return NameDigest(field.name()); };
+    if (!std::ranges::equal(parsed.fields(), section.names, {}, digest))
+      return DataLoss("its fields are others than those that the root names");
+    for (pb::FieldStep& field : *parsed.mutable_fields()) *manifest->add_fields() = std::move(field);
+    return Status::Ok();
+  };
+  return add().Annotate(NameOf(root, number));
+}
+
 /// Ends of the fields in the text of a step in one piece.
 std::vector<std::size_t> FieldEnds(std::string_view text, std::size_t begin) {
   std::vector<std::size_t> ends;
@@ -134,48 +168,28 @@ Result<StepRoot> DecodeRoot(std::string_view root, std::uint64_t file_size,
 Result<std::vector<FieldStepDescription>> DecodeSection(const StepRoot& root, std::size_t number,
                                                         std::string_view text,
                                                         const DatasetDescription& dataset) {
-  const StepSection& section = root.sections[number];
-  const auto decode = [&]() -> Result<std::vector<FieldStepDescription>> {
-    const std::uint64_t computed = Checksum(std::as_bytes(std::span(text)));
-    if (computed != section.checksum)
-      return DataLoss("checksum {} stored, {} computed; the file is damaged", ChecksumText(section.checksum),
-                      ChecksumText(computed));
-    pb::StepManifest manifest;
-    QUARRY_RETURN_IF_ERROR(ParseText(fmt::format("{{{}{}\n]}}", kFields, text), {}, &manifest));
-    pb::StepManifest fields;
-    fields.set_format_version(root.version);
-    fields.set_step(root.step);
-    fields.mutable_fields()->Swap(manifest.mutable_fields());
-    QUARRY_ASSIGN_OR_RETURN(StepDescription step, FromProto(fields, dataset));
-    const auto digest = [](const FieldStepDescription& field) { return NameDigest(field.name); };
-    if (!std::ranges::equal(step.fields, section.names, {}, digest))
-      return DataLoss("its fields are others than those that the root names");
-    return std::move(step.fields);
-  };
-  return decode().Annotate(fmt::format("section {} of {} (bytes {}..{})", number, root.sections.size(),
-                                       section.offset, section.offset + section.bytes));
+  pb::StepManifest manifest = ManifestOf(root);
+  QUARRY_RETURN_IF_ERROR(AddSection(root, number, text, &manifest));
+  Result<StepDescription> step = FromProto(manifest, dataset);
+  if (!step.ok()) return std::move(step).status().Annotate(NameOf(root, number));
+  return std::move(step->fields);
 }
 
 Result<StepDescription> DecodeSections(const std::string& text, const DatasetDescription& dataset) {
   QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bytes, RootBytes(text));
   const std::string_view all = text;
   QUARRY_ASSIGN_OR_RETURN(const StepRoot root, DecodeRoot(all.substr(0, bytes), text.size(), dataset));
-  std::vector<FieldStepDescription> fields;
+  pb::StepManifest manifest = ManifestOf(root);
   for (std::size_t s = 0; s < root.sections.size(); ++s) {
     const StepSection& section = root.sections[s];
-    QUARRY_ASSIGN_OR_RETURN(std::vector<FieldStepDescription> of_section,
-                            DecodeSection(root, s, all.substr(section.offset, section.bytes), dataset));
-    std::ranges::move(of_section, std::back_inserter(fields));
+    QUARRY_RETURN_IF_ERROR(AddSection(root, s, all.substr(section.offset, section.bytes), &manifest));
   }
   QUARRY_RETURN_IF_ERROR(CheckBetween(text, root));
-  pb::StepManifest manifest;
+  pb::StepManifest rest;
   QUARRY_RETURN_IF_ERROR(
-      ParseText(fmt::format("{}{}", all.substr(0, bytes), all.substr(root.end())), {}, &manifest));
-  manifest.clear_fields();
-  QUARRY_ASSIGN_OR_RETURN(StepDescription step, FromProto(manifest, dataset));
-  step.fields = std::move(fields);
-  if (const Status wrong = CheckStep(step, dataset); !wrong.ok()) return DataLoss("{}", wrong.message());
-  return step;
+      ParseText(fmt::format("{}{}", all.substr(0, bytes), all.substr(root.end())), {}, &rest));
+  if (rest.has_time()) manifest.set_time(rest.time());
+  return FromProto(manifest, dataset);
 }
 
 std::string WithSections(std::string whole, const StepDescription& step, const SectionLimits& limits) {
