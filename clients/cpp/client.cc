@@ -167,6 +167,12 @@ Result<query::PointsAnswer> Dataset::ReadPoints(const query::PointsRequest& requ
   return all;
 }
 
+Result<bool> Dataset::HasField(std::uint64_t number, const std::string& field,
+                               const CallOptions& call) const {
+  QUARRY_ASSIGN_OR_RETURN(const StepDescription step, Step(number, call));
+  return step.FindField(field) != nullptr;
+}
+
 Result<query::AnswerHeader> Dataset::PlanRead(const query::ReadRequest& request,
                                               const CallOptions& call) const {
   QUARRY_ASSIGN_OR_RETURN(std::vector<query::AnswerHeader> answers, PlanSeries({request, {}, {}}, call));

@@ -210,6 +210,12 @@ class LocalDataset final : public Dataset {
     return *step;
   }
 
+  Result<bool> HasField(std::uint64_t number, const std::string& field, const CallOptions&) const override {
+    QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
+    QUARRY_ASSIGN_OR_RETURN(const auto found, dataset->FieldOf(number, field));
+    return found != nullptr;
+  }
+
   Result<std::vector<StepSummary>> Steps(const CallOptions& call) const override {
     QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
     std::vector<StepSummary> steps;

@@ -212,15 +212,13 @@ void BindDataset(nb::module_& m) {
              }));
            })
       .def(
-          "step",
-          [](const Dataset& self, std::uint64_t number) {
-            return Take(self.Run(
-                true, [&](const client::Dataset& dataset, const CallOptions& options) -> Result<StepSummary> {
-                  QUARRY_ASSIGN_OR_RETURN(const StepDescription step, dataset.Step(number, options));
-                  return SummaryOf(step);
-                }));
+          "has_field",
+          [](const Dataset& self, std::uint64_t number, const std::string& field) {
+            return Take(self.Run(true, [&](const client::Dataset& dataset, const CallOptions& options) {
+              return dataset.HasField(number, field, options);
+            }));
           },
-          "number"_a)
+          "number"_a, "field"_a)
       .def("steps",
            [](const Dataset& self) {
              return Take(self.Run(false, [](const client::Dataset& dataset, const CallOptions& options) {

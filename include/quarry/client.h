@@ -188,6 +188,10 @@ class Dataset {
   /// The record of one step. @errors kNotFound: no such step; kDataLoss: it is damaged
   virtual Result<StepDescription> Step(std::uint64_t number, const CallOptions& call = {}) const = 0;
 
+  /// Whether a step has a field, from less than its record where that is possible. @errors as Step
+  virtual Result<bool> HasField(std::uint64_t number, const std::string& field,
+                                const CallOptions& call = {}) const;
+
   /// All steps published by now in ascending order, with the error record of each field, from the catalogue
   /// of the dataset; where that lacks a step, from step.json.
   virtual Result<std::vector<StepSummary>> Steps(const CallOptions& call = {}) const = 0;

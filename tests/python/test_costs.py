@@ -145,7 +145,7 @@ class ManyFields(qt.QuarryTest):
             "the first": (lambda d: d["f050"].read().array, whole[0]),
             "several": (lambda d: d["f050"].read(steps=[0, 1]).array, whole),
             "the last by index": (lambda d: d["f050"][-1, 2], whole[1, 2]),
-            "points": (lambda d: d["f050"].points([(1, 2, 3)], step=1)[0], whole[1, 3, 2, 1:2]),
+            "points": (lambda d: d["f050"].points([(1, 2, 3)], step=1)[0], whole[1, 1:2, 2, 3]),
             "statistics": (lambda d: d["f050"].stats(step=1).max.value, np.nanmax(whole[1])),
             "price": (lambda d: d["f050"].plan(step=1).price.patches, 1),
         }

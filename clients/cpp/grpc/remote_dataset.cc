@@ -61,16 +61,18 @@ class RemoteDataset final : public Dataset {
   }
 
   Result<StepDescription> Step(std::uint64_t number, const CallOptions& call) const override {
-    pb::GetDatasetRequest request;
-    request.set_dataset(name_);
-    request.set_page_size(1);
-    // The token is the step before.
-    if (number > 0) request.set_page_token(std::to_string(number - 1));
-    QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response,
-                            connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
-    if (response.steps_size() == 0 || response.steps(0).step() != number)
-      return NotFound("there is no step {} in \"{}\"", number, name_);
+    QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, PageOf(number, {}, call));
     return format::FromProto(response.steps(0), *opened_);
+  }
+
+  /// From the record in the catalogue: the server reads no step.json.
+  Result<bool> HasField(std::uint64_t number, const std::string& field,
+                        const CallOptions& call) const override {
+    pb::GetDatasetRequest request;
+    request.set_without_subfiles(true);
+    QUARRY_ASSIGN_OR_RETURN(const pb::GetDatasetResponse response, PageOf(number, request, call));
+    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, format::SummaryFromProto(response.steps(0), *opened_));
+    return step.FindField(field) != nullptr;
   }
 
   Result<std::vector<StepSummary>> Steps(const CallOptions& call) const override {
@@ -172,6 +174,20 @@ class RemoteDataset final : public Dataset {
   }
 
  private:
+  /// A page with one step. @errors kNotFound: there is none of this number
+  Result<pb::GetDatasetResponse> PageOf(std::uint64_t number, pb::GetDatasetRequest request,
+                                        const CallOptions& call) const {
+    request.set_dataset(name_);
+    request.set_page_size(1);
+    // The token is the step before.
+    if (number > 0) request.set_page_token(std::to_string(number - 1));
+    QUARRY_ASSIGN_OR_RETURN(pb::GetDatasetResponse response,
+                            connection_->Call<pb::GetDatasetResponse>("GetDataset", request, call.cancel));
+    if (response.steps_size() == 0 || response.steps(0).step() != number)
+      return NotFound("there is no step {} in \"{}\"", number, name_);
+    return response;
+  }
+
   /// Calls back with each page of the steps. @param request  without the dataset
   template <typename Take>
   Status EachPage(pb::GetDatasetRequest request, const CallOptions& call, const Take& take) const {

@@ -639,6 +639,9 @@ TEST_F(ServiceTest, NumbersOfStepsComeWithoutTheirRecords) {
   for (const auto& dataset : {Remote("many"), Local("many")}) {
     EXPECT_EQ(dataset->Step(7)->step, 7u);
     EXPECT_EQ(dataset->Step(1)->fields.size(), 1u);
+    EXPECT_TRUE(*dataset->HasField(7, "pressure"));
+    EXPECT_FALSE(*dataset->HasField(7, "none"));
+    EXPECT_EQ(dataset->HasField(5, "pressure").status().code(), StatusCode::kNotFound);
     EXPECT_EQ(dataset->Step(5).status().code(), StatusCode::kNotFound);
     EXPECT_EQ(dataset->Step(8).status().code(), StatusCode::kNotFound);
     EXPECT_EQ(dataset->Step(4).status().code(), StatusCode::kDataLoss);

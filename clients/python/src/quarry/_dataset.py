@@ -101,7 +101,7 @@ class Dataset(Mapping[str, "Field"]):
         self._known_grids: builtins.list[_quarry.FieldGrid] = []
         self._known_numbers: builtins.list[int] | None = None
         self._known_steps: builtins.list[_quarry.Step] | None = None
-        self._some_steps: dict[int, _quarry.Step] = {}
+        self._some_fields: dict[tuple[int, str], bool] = {}
 
     def _open(self) -> _quarry.Dataset:
         with self._lock:
@@ -228,7 +228,7 @@ class Dataset(Mapping[str, "Field"]):
         """Refreshes attributes that are read when a dataset is opened, after a change."""
         with self._lock:
             self._native = self._known_numbers = self._known_steps = None
-            self._some_steps = {}
+            self._some_fields = {}
         self._open()
 
     @property
@@ -242,7 +242,7 @@ class Dataset(Mapping[str, "Field"]):
         numbers = self.native.step_numbers()
         now = _quarry.open_dataset(self._place, explained(_quarry.Options, **self._options))
         with self._lock:
-            self._known_numbers, self._known_steps, self._some_steps = numbers, None, {}
+            self._known_numbers, self._known_steps, self._some_fields = numbers, None, {}
             # An open dataset knows neither new fields, nor that one has begun to change.
             known = {name: field.still for name, field in self._known_fields.items()}
             if not self._closed and known != {field.name: field.still for field in now.fields}:
@@ -259,15 +259,17 @@ class Dataset(Mapping[str, "Field"]):
             self._known_steps = [step for step in records if step.step in wanted]
         return self._known_steps
 
-    def _step(self, number: int) -> _quarry.Step:
-        """The record of a step. Indices ask for those near the ends again and again."""
+    def _has(self, number: int, field: str) -> bool:
+        """Whether a step has a field. Indices ask for those near the ends again and again."""
         if self._known_steps is not None:
-            return next(step for step in self._known_steps if step.step == number)
-        some = self._some_steps
-        record = some.get(number) or self.native.step(number)
+            step = next(step for step in self._known_steps if step.step == number)
+            return any(said.name == field for said in step.fields)
+        some, key = self._some_fields, (number, field)
+        known = some.get(key)
+        held: bool = self.native.has_field(number, field) if known is None else known
         if len(some) < _MOST_RECORDS:
-            some[number] = record
-        return record
+            some[key] = held
+        return held
 
     @property
     def steps(self) -> builtins.list[int]:

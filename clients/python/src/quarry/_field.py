@@ -80,7 +80,7 @@ class Field(_protocols.Field):
 
     def _is_in(self, number: int) -> bool:
         """Whether a step holds it."""
-        return any(said.name == self.name for said in self.dataset._step(number).fields)
+        return self.dataset._has(number, self.name)
 
     def _read_box(self, step: int, box: Sequence[Run], out: npt.NDArray[Any]) -> bool:
         """Reads the box of the runs, and puts what they want into `out`, which is for all runs of a step.
