@@ -304,7 +304,7 @@ class Dataset(Protocol):
     def _steps(self) -> list[_quarry.Step]:
         ...
 
-    def _step(self, number: int) -> _quarry.Step:
+    def _has(self, number: int, field: str) -> bool:
         ...
 
     def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[str, dict[str, Any]]]:
