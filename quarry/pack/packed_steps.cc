@@ -70,8 +70,8 @@ std::string FolderName(std::uint64_t step) {
 
 void SortNames(std::vector<FolderEntry>* entries) {
   std::ranges::stable_sort(*entries, {}, &FolderEntry::name);
-  const auto again = std::ranges::unique(*entries, {}, &FolderEntry::name);
-  entries->erase(again.begin(), again.end());
+  const auto same = [](const FolderEntry& a, const FolderEntry& b) { return a.name == b.name; };
+  entries->erase(std::unique(entries->begin(), entries->end(), same), entries->end());
 }
 
 }  // namespace
