@@ -25,6 +25,14 @@ bool FailingAllocation::failed() const { return left == 0; }
 
 void* operator new(std::size_t bytes) { return quarry::testing::Allocate(bytes); }
 void* operator new[](std::size_t bytes) { return quarry::testing::Allocate(bytes); }
+// std::stable_sort asks for memory in this way, and goes on without it.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return quarry::testing::Allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
