@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/dataset/step_manifests.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 
@@ -133,7 +134,7 @@ std::optional<StepSummary> Catalogue::Find(std::uint64_t step, Hold* hold) const
 
 /// Compares a record with the end of step.json.
 bool Catalogue::IsOfStep(const StepRecord& record) const {
-  const Location path = root_ / format::StepFolder(record.summary.step) / "step.json";
+  const Location path = StepManifest(root_, record.summary.step);
   const auto file = path.Open();
   if (!file.ok() || (*file)->size() != record.manifest_bytes) return false;
   std::string end(std::min(format::kChecksumTail, record.manifest_bytes), '\0');

@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "quarry/base/checksum.h"
+#include "quarry/dataset/step_manifests.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/step_sections.h"
 #include "quarry/index/seal.h"
 
 namespace quarry::index {
 namespace {
-
-Location ManifestOf(const Location& dataset, std::uint64_t step) {
-  return dataset / format::StepFolder(step) / "step.json";
-}
 
 Status DamagedStep(const Status& error, const Location& manifest) {
   return StatusOfPart(error, manifest, "; the step is damaged");
@@ -21,7 +18,7 @@ Status DamagedStep(const Status& error, const Location& manifest) {
 }  // namespace
 
 Result<std::uint64_t> MarkOfStep(const Location& dataset, std::uint64_t step) {
-  const Location path = ManifestOf(dataset, step);
+  const Location path = StepManifest(dataset, step);
   const Result<ObjectInfo> info = path.Stat();
   if (!info.ok()) return DamagedStep(info.status(), path);
   const std::string text = info->identity + info->stamp.text;
@@ -40,7 +37,7 @@ std::uint64_t MarksOf(std::span<const MarkedStep> steps) {
 }
 
 Result<std::uint64_t> StepManifestChecksum(const Location& dataset, std::uint64_t step) {
-  const Location path = ManifestOf(dataset, step);
+  const Location path = StepManifest(dataset, step);
   const Result<std::shared_ptr<const StoredObject>> file = path.Open();
   if (!file.ok()) return DamagedStep(file.status(), path);
   QUARRY_ASSIGN_OR_RETURN(const std::string front,

@@ -1,5 +1,7 @@
 #include "writer/upkeep/dataset_files.h"
 
+#include <utility>
+
 #include "quarry/base/file.h"
 #include "quarry/format/catalogue.h"
 #include "quarry/format/manifest.h"
@@ -13,6 +15,15 @@ Result<DatasetDescription> ReadDescription(const fs::path& dataset) {
   const fs::path manifest = dataset / "dataset.json";
   QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(manifest, format::kManifestLimit));
   return format::DecodeDatasetManifest(text).Annotate(fmt::format("\"{}\"", manifest.string()));
+}
+
+Result<HeldDataset> HoldDataset(const fs::path& dataset, const LockOptions& locking) {
+  std::error_code ignored;
+  if (!fs::is_directory(dataset, ignored))
+    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
+  QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
+  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, ReadDescription(dataset));
+  return HeldDataset{std::move(lock), std::move(description)};
 }
 
 Result<StepDescription> ReadStep(const Location& folder, const DatasetDescription& dataset,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "quarry/base/directory_lock.h"
 #include "quarry/description.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/step_records.h"
@@ -20,6 +21,14 @@ inline constexpr std::string_view kStagingPrefix = ".partial-";
 
 /// dataset.json of an existing dataset. @errors kNotFound, kDataLoss
 Result<DatasetDescription> ReadDescription(const std::filesystem::path& dataset);
+
+/// A dataset that this process may change.
+struct HeldDataset {
+  DirectoryLock lock;
+  DatasetDescription description;
+};
+/// Takes the writing lock of a dataset. @errors kNotFound, kDataLoss, kUnavailable: another process writes
+Result<HeldDataset> HoldDataset(const std::filesystem::path& dataset, const LockOptions& locking);
 
 /// step.json of a step. @param folder  of the step, below WithPacks if it may be in a pack
 /// @errors kNotFound, kDataLoss

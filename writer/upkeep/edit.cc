@@ -50,14 +50,10 @@ Result<std::set<std::uint64_t>> HiddenSteps(const fs::path& dataset) {
 }
 
 Result<Locked> Lock(const fs::path& dataset, const LockOptions& locking) {
-  std::error_code ignored;
-  if (!fs::is_directory(dataset, ignored))
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
-  QUARRY_ASSIGN_OR_RETURN(DirectoryLock held, DirectoryLock::Acquire(dataset, locking));
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(HeldDataset held, HoldDataset(dataset, locking));
   QUARRY_ASSIGN_OR_RETURN(std::set<std::uint64_t> hidden, HiddenSteps(dataset));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
-  return Locked{std::move(held), std::move(description), std::move(hidden)};
+  return Locked{std::move(held.lock), std::move(held.description), std::move(hidden)};
 }
 
 // ---- Attributes

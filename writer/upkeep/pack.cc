@@ -329,13 +329,9 @@ Result<PackReport> PackLocked(const fs::path& dataset, DatasetDescription* descr
 Result<PackReport> Pack(const fs::path& dataset, const PackOptions& options,
                         const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                         const LockOptions& locking) {
-  std::error_code ignored;
-  if (!fs::is_directory(dataset, ignored))
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
-  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
-  QUARRY_ASSIGN_OR_RETURN(DatasetDescription description, ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(HeldDataset held, HoldDataset(dataset, locking));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
-  return PackLocked(dataset, &description, options, progress);
+  return PackLocked(dataset, &held.description, options, progress);
 }
 
 }  // namespace quarry::writer

@@ -99,11 +99,7 @@ Status UnpackSteps(const fs::path& dataset, const std::set<std::uint64_t>& steps
 Result<std::uint64_t> Unpack(const fs::path& dataset,
                              const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                              const LockOptions& locking) {
-  std::error_code ignored;
-  if (!fs::is_directory(dataset, ignored))
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
-  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
-  QUARRY_RETURN_IF_ERROR(ReadDescription(dataset).status());
+  QUARRY_ASSIGN_OR_RETURN(const HeldDataset held, HoldDataset(dataset, locking));
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
   QUARRY_ASSIGN_OR_RETURN(const std::vector<PackRef> packs, ListPacks(dataset));
   std::uint64_t all = 0;

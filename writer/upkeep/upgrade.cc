@@ -55,11 +55,8 @@ Result<std::uint64_t> PutIntoSections(const fs::path& dataset, const DatasetDesc
 Result<UpgradeReport> Upgrade(const fs::path& dataset,
                               const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                               const LockOptions& locking) {
-  std::error_code ignored;
-  if (!fs::is_directory(dataset, ignored))
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", dataset.string());
-  QUARRY_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
-  QUARRY_ASSIGN_OR_RETURN(const DatasetDescription description, ReadDescription(dataset));
+  QUARRY_ASSIGN_OR_RETURN(const HeldDataset held, HoldDataset(dataset, locking));
+  const DatasetDescription& description = held.description;
   QUARRY_RETURN_IF_ERROR(RemoveStaged(dataset));
   const auto before = HeadOf(dataset);
   UpgradeReport report;

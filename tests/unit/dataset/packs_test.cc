@@ -40,6 +40,16 @@ class PacksTest : public ::testing::Test {
     return *report;
   }
 
+  /// As a program that does not know packs may leave it: a packed step with a folder that has changed.
+  void PackBesideChangedFolder(std::uint64_t step) const {
+    const fs::path folder = path() / format::StepFolder(step);
+    const fs::path copied = folder_.path() / "copy";
+    fs::copy(folder, copied, fs::copy_options::recursive);
+    Pack();
+    fs::copy(copied, folder, fs::copy_options::recursive);
+    std::ofstream(folder / "step.json") << "{}";
+  }
+
   /// Everything that a reader gets: step.json and samples of each step.
   static std::map<std::uint64_t, std::pair<std::string, std::vector<float>>> ReadSteps(
       const Dataset& dataset) {
@@ -113,12 +123,7 @@ TEST_F(PacksTest, AReaderFromBeforeFindsPackedAndUnpackedSteps) {
 }
 
 TEST_F(PacksTest, AFolderStandsForItsStep) {
-  const fs::path folder = path() / format::StepFolder(2);
-  const auto copied = folder_.path() / "copy";
-  fs::copy(folder, copied, fs::copy_options::recursive);
-  Pack();
-  fs::copy(copied, folder, fs::copy_options::recursive);
-  std::ofstream(folder / "step.json") << "{}";
+  PackBesideChangedFolder(2);
 
   const auto dataset = Open();
 
@@ -128,12 +133,7 @@ TEST_F(PacksTest, AFolderStandsForItsStep) {
 }
 
 TEST_F(PacksTest, AFolderThatHasChangedUndoesItsPack) {
-  const fs::path folder = path() / format::StepFolder(2);
-  const auto copied = folder_.path() / "copy";
-  fs::copy(folder, copied, fs::copy_options::recursive);
-  Pack();
-  fs::copy(copied, folder, fs::copy_options::recursive);
-  std::ofstream(folder / "step.json") << "{}";
+  PackBesideChangedFolder(2);
 
   const writer::PackReport report = Pack();
 
@@ -142,7 +142,7 @@ TEST_F(PacksTest, AFolderThatHasChangedUndoesItsPack) {
   EXPECT_EQ(report.packed, 5u);
   EXPECT_EQ(Open()->Step(2).status().code(), StatusCode::kDataLoss);
   EXPECT_TRUE(Open()->Step(3).ok());
-  EXPECT_TRUE(fs::exists(folder));
+  EXPECT_TRUE(fs::exists(path() / format::StepFolder(2)));
 }
 
 TEST_F(PacksTest, AnInterruptedPackingIsCompleted) {
