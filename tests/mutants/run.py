@@ -2,20 +2,26 @@
 """Do the tests notice when the code is wrong? Applies each patch of mutants.toml to a copy of the source, builds what
 its test needs, and expects the test to fail. A mutant that survives is a hole in the tests.
 
-Usage: tests/mutants/run.py [--list] [--only NAME...] [--jobs N]
+Usage: tests/mutants/run.py [--list] [--only NAME...] [--jobs N] [--lanes N]
 
-Copy and build folder are kept in build/mutants, so that the next run builds little. Exit code 1 when a mutant survives,
-does not build, or has no place in the source any more, or when a test fails without any mutant.
+Copies and build folders are kept in build/mutants, so that the next run builds little. Each lane has a copy and a build
+folder of its own, and takes the next mutant. Exit code 1 when a mutant survives, does not build, or has no place in the
+source any more, or when a test fails without any mutant.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import fcntl
 import fnmatch
 import os
+import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -23,8 +29,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 WORK = REPOSITORY / "build" / "mutants"
-SOURCE = WORK / "source"
-BUILD = SOURCE / "build" / "quick"
 # Files that a mutant may be in.
 SOURCES = ("analysis/*.cc", "analysis/*.h", "benchmarks/reproduction/model/*.cc", "clients/*.cc", "clients/*.h",
            "quarry/*.cc", "quarry/*.h", "server/*.cc", "server/*.h", "tools/*.cc", "writer/*.cc", "writer/*.h")
@@ -46,20 +50,13 @@ class Mutant:
     def _targets(self):
         return list(PROGRAMS) if self.test[0].endswith(".py") else [self.test[0]]
 
-    def command(self):
-        if self.test[0].endswith(".py"):
-            return ["/usr/bin/python3", str(SOURCE / "tests" / self.test[0]), *self.test[1:]]
-        if self.test[0].startswith("mpi_"):
-            return ["mpirun", "-n", "4", str(BUILD / "bin" / self.test[0]), *self.test[1:]]
-        return [str(BUILD / "bin" / self.test[0]), *self.test[1:]]
-
-    def place(self):
+    def place(self, source):
         """The file that has the line, and its number. @raises LookupError: none has it, or several places"""
         found = []
-        for name in source_files(SOURCE):
+        for name in source_files():
             if not any(fnmatch.fnmatch(name, pattern) for pattern in SOURCES) or not fnmatch.fnmatch(name, self.inside):
                 continue
-            lines = (SOURCE / name).read_text().splitlines()
+            lines = (source / name).read_text().splitlines()
             found += [(name, number) for number, line in enumerate(lines, 1) if self.old in line]
         if len(found) != 1:
             places = ", ".join(f"{name}:{number}" for name, number in found) or "nowhere"
@@ -67,62 +64,82 @@ class Mutant:
         return found[0]
 
 
-def source_files(root, cache={}):
-    if root not in cache:
+def source_files(cache=[]):
+    if not cache:
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPOSITORY, check=True,
                                 capture_output=True, text=True).stdout
-        cache[root] = [name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()]
-    return cache[root]
+        cache += [name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()]
+    return cache
 
 
-def copy_sources():
-    """Brings the copy to the state of the repository; files that are the same keep their times."""
-    wanted = set(source_files(SOURCE))
-    for name in sorted(wanted):
-        source, target = REPOSITORY / name, SOURCE / name
-        if target.is_file() and target.read_bytes() == source.read_bytes():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        shutil.copymode(source, target)
-    for folder in {name.split("/")[0] for name in wanted if "/" in name}:
-        for path in (SOURCE / folder).rglob("*"):
-            if path.is_file() and str(path.relative_to(SOURCE)) not in wanted:
-                path.unlink()
-    shared, link = REPOSITORY.parent / "shared", WORK / "shared"
-    if shared.is_dir() and not link.exists():
-        link.symlink_to(shared.resolve())
+class Lane:
+    """A copy of the source with a build folder; one mutant at a time is in it."""
 
+    def __init__(self, number, jobs):
+        self.jobs = jobs
+        self.source = WORK / f"lane-{number}"
+        self.build_folder = self.source / "build" / "quick"
 
-def environment():
-    """As scripts/environment.sh, which the MPI programs need."""
-    settings = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_mpi_yield_when_idle": "1", "QUARRY_BIN": str(BUILD / "bin")}
-    if os.geteuid() == 0:
-        settings |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return os.environ | settings
+    def prepare(self):
+        self._copy_sources()
+        command = ["cmake", "-S", str(self.source), "-B", str(self.build_folder), "-G", "Ninja",
+                   "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DQUARRY_BUILD_BENCHMARKS=OFF",
+                   "-DQUARRY_BUILD_EXAMPLES=OFF"]
+        if shutil.which("ccache"):
+            command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        done = self.run(command)
+        if done.returncode != 0:
+            raise SystemExit(f"mutants: cannot configure\n{done.stdout}")
 
+    def _copy_sources(self):
+        """Brings the copy to the state of the repository; files that are the same keep their times."""
+        wanted = set(source_files())
+        for name in sorted(wanted):
+            source, target = REPOSITORY / name, self.source / name
+            if target.is_file() and target.read_bytes() == source.read_bytes():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+            shutil.copymode(source, target)
+        for folder in {name.split("/")[0] for name in wanted if "/" in name}:
+            for path in (self.source / folder).rglob("*"):
+                if path.is_file() and str(path.relative_to(self.source)) not in wanted:
+                    path.unlink()
+        shared, link = REPOSITORY.parent / "shared", WORK / "shared"
+        if shared.is_dir() and not link.exists():
+            link.symlink_to(shared.resolve())
 
-def run(command, timeout=None):
-    try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", check=False, timeout=timeout, env=environment())
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, -1, f"took more than {timeout:.0f} s", "")
+    def command(self, mutant):
+        program = str(self.build_folder / "bin" / mutant.test[0])
+        if mutant.test[0].endswith(".py"):
+            return ["/usr/bin/python3", str(self.source / "tests" / mutant.test[0]), *mutant.test[1:]]
+        if mutant.test[0].startswith("mpi_"):
+            return ["mpirun", "-n", "4", program, *mutant.test[1:]]
+        return [program, *mutant.test[1:]]
 
+    def build(self, targets):
+        return self.run(["ninja", "-C", str(self.build_folder), f"-j{self.jobs}", *targets])
 
-def configure():
-    command = ["cmake", "-S", str(SOURCE), "-B", str(BUILD), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-               "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DQUARRY_BUILD_BENCHMARKS=OFF", "-DQUARRY_BUILD_EXAMPLES=OFF"]
-    if shutil.which("ccache"):
-        command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-    done = run(command)
-    if done.returncode != 0:
-        raise SystemExit(f"mutants: cannot configure\n{done.stdout}")
+    def run(self, command, timeout=None):
+        """Runs a command without input, in a process group of its own, which ends with it."""
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", env=self._environment(), start_new_session=True) as child:
+            try:
+                output, _ = child.communicate(timeout=timeout)
+                return subprocess.CompletedProcess(command, child.returncode, output, "")
+            except subprocess.TimeoutExpired:
+                return subprocess.CompletedProcess(command, -1, f"took more than {timeout:.0f} s", "")
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
 
-
-def build(targets, jobs):
-    return run(["ninja", "-C", str(BUILD), f"-j{jobs}", *targets])
+    def _environment(self):
+        """As scripts/environment.sh, which the MPI programs need."""
+        settings = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                    "OMPI_MCA_mpi_yield_when_idle": "1", "QUARRY_BIN": str(self.build_folder / "bin")}
+        if os.geteuid() == 0:
+            settings |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return os.environ | settings
 
 
 def tests_were_run(output):
@@ -137,24 +154,24 @@ class Trial:
         self.place, self.result, self.output, self.seconds = "", "", "", 0.0
         self.good = False
 
-    def run(self, jobs, seconds):
+    def run(self, lane, seconds):
         """@param seconds  that the test takes without the mutant"""
         begun = time.monotonic()
         try:
-            name, number = self.mutant.place()
+            name, number = self.mutant.place(lane.source)
         except LookupError as error:
             self.result = f"DOES NOT APPLY: {error}"
             return
         self.place = f"{name}:{number}"
-        path = SOURCE / name
+        path = lane.source / name
         original = path.read_text()
         path.write_text(original.replace(self.mutant.old, self.mutant.new))
         try:
-            built = build(self.mutant.targets, jobs)
+            built = lane.build(self.mutant.targets)
             if built.returncode != 0:
                 self.result, self.output = "DOES NOT BUILD", built.stdout
                 return
-            done = run(self.mutant.command(), PATIENCE + TIMES * seconds)
+            done = lane.run(lane.command(self.mutant), PATIENCE + TIMES * seconds)
             self.output = done.stdout
             self.good = done.returncode not in (0, 77)
             self.result = "died" if self.good else "SURVIVED"
@@ -163,27 +180,52 @@ class Trial:
             self.seconds = time.monotonic() - begun
 
 
-def check_whole(mutants, jobs):
+def check_whole(mutants, lane):
     """The tests pass while nothing is wrong, and are there.
-    @returns seconds of each command, and what is wrong"""
+    @returns seconds of each test, and what is wrong"""
     seconds, wrong = {}, []
-    built = build(sorted({target for mutant in mutants for target in mutant.targets}), jobs)
+    built = lane.build(sorted({target for mutant in mutants for target in mutant.targets}))
     if built.returncode != 0:
         return seconds, [f"the source does not build:\n{built.stdout[-4000:]}"]
-    for command in sorted({tuple(mutant.command()) for mutant in mutants}):
+    for mutant in {tuple(mutant.test): mutant for mutant in mutants}.values():
         begun = time.monotonic()
-        done = run(command)
-        seconds[command] = time.monotonic() - begun
+        done = lane.run(lane.command(mutant))
+        seconds[tuple(mutant.test)] = time.monotonic() - begun
         if done.returncode != 0 or not tests_were_run(done.stdout):
-            wrong.append(f"without a mutant, this fails or runs no test: {' '.join(command)}\n{done.stdout[-4000:]}")
+            wrong.append(f"without a mutant, this fails or runs no test: {' '.join(mutant.test)}\n"
+                         f"{done.stdout[-4000:]}")
     return seconds, wrong
+
+
+def try_all(mutants, lanes, seconds):
+    """Each lane takes the next mutant until none is left. @returns a trial of each, in their order"""
+    trials = [Trial(mutant) for mutant in mutants]
+    left, printing = queue.SimpleQueue(), threading.Lock()
+    for trial in trials:
+        left.put(trial)
+
+    def work(lane):
+        with contextlib.suppress(queue.Empty):
+            while True:
+                trial = left.get_nowait()
+                trial.run(lane, seconds[tuple(trial.mutant.test)])
+                with printing:
+                    print(f"{trial.result:9} {trial.mutant.name:28} {trial.seconds:6.1f} s  {trial.place}", flush=True)
+                    if trial.result == "DOES NOT BUILD":
+                        print(trial.output[-3000:], flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+        for done in [pool.submit(work, lane) for lane in lanes]:
+            done.result()
+    return trials
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="say what there is, and where, and end")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="names or patterns of mutants")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the build")
+    parser.add_argument("--jobs", type=int, default=1, help="compilers side by side in a lane (default 1)")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count(), help="mutants side by side (default: processors)")
     options = parser.parse_args()
     mutants = [Mutant(entry) for entry in tomllib.loads((HERE / "mutants.toml").read_text())["mutant"]]
     names = [mutant.name for mutant in mutants]
@@ -194,27 +236,23 @@ def main():
                    if any(fnmatch.fnmatch(mutant.name, pattern) for pattern in options.only)]
         if not mutants:
             raise SystemExit(f"mutants: none is called {' or '.join(options.only)}; see --list")
+    if options.list:
+        return list_all(mutants)
 
     WORK.mkdir(parents=True, exist_ok=True)
     with open(WORK / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        copy_sources()
-        if options.list:
-            return list_all(mutants)
-        configure()
+        lanes = [Lane(number, options.jobs) for number in range(max(1, min(options.lanes, len(mutants))))]
+        for lane in lanes:
+            lane.prepare()
         print(f"{len(mutants)} mutants; first the tests without any", flush=True)
-        seconds, wrong = check_whole(mutants, options.jobs)
+        lanes[0].jobs = options.jobs * len(lanes)
+        seconds, wrong = check_whole(mutants, lanes[0])
+        lanes[0].jobs = options.jobs
         if wrong:
             print("\n".join(wrong))
             return 1
-        trials = []
-        for mutant in mutants:
-            trial = Trial(mutant)
-            trial.run(options.jobs, seconds[tuple(mutant.command())])
-            trials.append(trial)
-            print(f"{trial.result:9} {mutant.name:28} {trial.seconds:6.1f} s  {trial.place}", flush=True)
-            if trial.result == "DOES NOT BUILD":
-                print(trial.output[-3000:])
+        trials = try_all(mutants, lanes, seconds)
     good = sum(trial.good for trial in trials)
     print(f"\n{'mutant':28} {'test':55} result")
     for trial in trials:
@@ -227,7 +265,7 @@ def list_all(mutants):
     lost = 0
     for mutant in mutants:
         try:
-            place = "{}:{}".format(*mutant.place())
+            place = "{}:{}".format(*mutant.place(REPOSITORY))
         except LookupError as error:
             place, lost = str(error), lost + 1
         print(f"{mutant.name:28} {mutant.why}\n{'':28} {place}; {' '.join(mutant.test)}")
