@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "writer/redistribute/mpi_status.h"
+#include "writer/redistribute/quiet_wait.h"
 
 namespace quarry::intransit::internal {
 namespace {
@@ -135,6 +136,7 @@ Status SendText(MPI_Comm comm, int target, int tag, const std::string& text) {
 
 Result<Received> ReceiveText(MPI_Comm comm, int source, int tag) {
   MPI_Status status;
+  redistribute::WaitForMessage(source, tag, comm);
   QUARRY_MPI(MPI_Probe, source, tag, comm, &status);
   int bytes = 0;
   QUARRY_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);

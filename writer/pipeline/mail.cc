@@ -6,6 +6,7 @@
 #include "quarry/base/checksum.h"
 #include "writer/pipeline/comm.h"
 #include "writer/redistribute/mpi_status.h"
+#include "writer/redistribute/quiet_wait.h"
 
 namespace quarry::writer {
 namespace {
@@ -89,6 +90,7 @@ void Mail::Receive(int source) {
   requests_.emplace_back(MPI_REQUEST_NULL);
   sources_.push_back(source);
   received_.emplace_back();
+  redistribute::WaitForMessage(source, tag_, comm_);
   int code = MPI_Probe(source, tag_, comm_, &found);
   if (code != MPI_SUCCESS) return Note(code, "MPI_Probe");
   sources_.back() = found.MPI_SOURCE;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "writer/redistribute/quiet_wait.h"
+
 namespace quarry::redistribute {
 namespace {
 
@@ -37,6 +39,15 @@ Status Broken(const Status& cause) {
               cause.message())};
 }
 
+/// Here ranks wait for slower ones.
+Status LowestOf(MPI_Comm comm, int mine, int* lowest) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int begun = MPI_Iallreduce(&mine, lowest, 1, MPI_INT, MPI_MIN, comm, &request);
+  if (begun != MPI_SUCCESS) return MpiStatus(begun, "MPI_Iallreduce");
+  WaitQuietly(std::span(&request, 1));
+  return MpiStatus(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Iallreduce");
+}
+
 }  // namespace
 
 Status MpiStatus(int code, const char* call) {
@@ -56,7 +67,7 @@ Status AgreeOnStatus(MPI_Comm comm, const Status& local) {
   if (!status.ok()) return Broken(status);
   const int mine = local.ok() ? kNobody : rank;
   int first = kNobody;
-  status = MpiStatus(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  status = LowestOf(comm, mine, &first);
   if (!status.ok()) return Broken(status);
   if (first == kNobody) return Status::Ok();
   // From here on every rank knows that one has failed, and fails too.
@@ -68,6 +79,7 @@ Status AgreeOnStatus(MPI_Comm comm, const Status& local) {
 }
 
 Status WaitForAll(std::span<MPI_Request> requests) {
+  WaitQuietly(requests);
   Status first_error;
   // If some messages fail, MPI may return before the others are done: they are "pending".
   for (std::size_t pending = requests.size() + 1;;) {
