@@ -192,6 +192,8 @@ def parse_arguments():
     parser.add_argument("--repeats", type=int, default=3, help="the best time of each patch counts")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="where measured programs run")
     parser.add_argument("--no-peers", action="store_true", help="without the coders that get whole volumes")
+    parser.add_argument("--speed", action="store_true",
+                        help="interpolate and zfp alone, by instruction set; writes no tables")
     parser.add_argument("--sources", type=Path, metavar="FOLDER",
                         help="of peers that source_peers.py builds, where they are there; default: sources in --output")
     args = parser.parse_args()
@@ -214,6 +216,10 @@ def main():
     python = make_environment(args)
     entries = make_fields(python, args)
     machine = describe_machine(args)
+    if args.speed:
+        by_isa, violated = run_instruction_sets(entries, [{"coder": "interpolate"}], args)
+        (args.output / "speed.json").write_text(json.dumps({"machine": machine, "results": by_isa}, indent=1) + "\n")
+        return 1 if violated else 0
     coders, violated = run_coders(entries, args)
     by_isa, isa_violated = run_instruction_sets(entries, coders, args)
     ladders, ladders_violated = run_ladders(entries, args)

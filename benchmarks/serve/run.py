@@ -40,7 +40,7 @@ NEEDED = ["numpy", "scipy", "matplotlib"]
 # Packages that a peer requires.
 PEERS = {
     "memmap": [], "h5py": ["h5py", "hdf5plugin"], "zarr": ["zarr", "zfpy"], "openvisus": ["openvisusnogui"]}
-GET_QUESTIONS = ["box", "unaligned"]
+GET_QUESTIONS = ["box", "unaligned", "full"]
 PARTS = ["questions", "get", "coder", "accuracy", "clients", "wire", "first-picture", "memory"]
 PROGRAMS = ["quarry", "quarry-server", "quarry-write", "quarry-index", "client_bench", "codec_bench", "raw_stream"]
 MIB = 1 << 20

@@ -217,15 +217,25 @@ async def drag(args, address):
     return changes / 3, max(0.0, 1e3 * settled(after))
 
 
-def dragging(args):
+def drag_over(args, network, label, reach):
+    from slow_network import SlowNetwork
     rates, sharp = [], []
     with quarry_server(args.out / "data") as address:
         for _ in range(args.repeat):
-            rate, after = asyncio.run(drag(args, address))
+            with SlowNetwork(address, **network) as through:
+                rate, after = asyncio.run(drag(args, through.address))
             rates.append(rate)
             sharp.append(after)
-    return [("pictures a second of a slice dragged through 512³", {"viewer": rates}, "/s", "20 /s"),
-            ("sharp after it stops", {"viewer": sharp}, "ms", "300 ms")]
+    return [(f"pictures a second of a slice dragged through 512³, {label}", {"viewer": rates}, "/s", reach[0]),
+            (f"sharp after it stops, {label}", {"viewer": sharp}, "ms", reach[1])]
+
+
+def dragging(args):
+    return drag_over(args, {}, "loopback", ("20 /s", "300 ms"))
+
+
+def slow_dragging(args):
+    return drag_over(args, SLOW, "20 Mbit/s and 40 ms", ("15 /s", "250 ms"))
 
 
 async def decode_in(args, address):
@@ -252,7 +262,8 @@ def page_size(args):
     return [("page without data, gzipped", {"viewer": [sum(path.stat().st_size for path in files) / 1e3]}, "kB", "300 kB")]
 
 
-PARTS = {"pictures": pictures, "slow": slow_pictures, "bytes": bytes_of_a_view, "drag": dragging, "decode": decoding, "size": page_size}
+PARTS = {"pictures": pictures, "slow": slow_pictures, "bytes": bytes_of_a_view, "drag": dragging,
+         "slow-drag": slow_dragging, "decode": decoding, "size": page_size}
 
 
 # --- what they show

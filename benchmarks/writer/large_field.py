@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--dir", help="where to work; default: a temporary folder")
+    parser.add_argument("--json", action="store_true", help="prints the figures as one JSON object")
     parser.add_argument("options", nargs="*", help="more options of quarry-write, after --")
     arguments = parser.parse_args()
     binaries = pathlib.Path(os.environ.get("QUARRY_BIN", ROOT / "build/release/bin"))
@@ -98,7 +99,7 @@ def main():
                    f"{edge}x{edge}x{edge}", "--type", "float32", "--tolerance", repr(arguments.tolerance),
                    "--field", "field", "--output", str(work / "field.quarry"), "--report", str(work / "report.json"),
                    *arguments.options]
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command, stdout=sys.stderr if arguments.json else None)
         watch = MemoryWatch(process.pid)
         watch.start()
         if process.wait() != 0:
@@ -106,6 +107,10 @@ def main():
         watch.stop.set()
         report = json.load(open(work / "report.json"))
         per_core = report["bytes_in"] / 1e6 / report["seconds"]["total"] / cores
+        if arguments.json:
+            print(json.dumps({"coder_mbps": coder, "conversion_mbps": per_core, "ratio": per_core / coder,
+                              "memory_bytes": watch.peak}))
+            return
         print(f"\nfield          {report['bytes_in'] / 2**30:.2f} GiB, ratio {report['ratio']:.2f}")
         print(f"memory         {watch.peak / 2**30:.2f} GiB in {arguments.ranks} ranks together at the most")
         print(f"coder alone    {coder:.0f} MB/s for each of {cores} cores, in memory")
