@@ -64,6 +64,28 @@ class Mutant:
         return found[0]
 
 
+def named_tests(cache=[]):
+    """All (suite, case) in the sources of tests."""
+    if not cache:
+        for name in source_files():
+            if name.startswith("tests/") and name.endswith((".cc", ".py")):
+                text = (REPOSITORY / name).read_text()
+                cache += re.findall(r"TEST(?:_[FP])?\((\w+), *(\w+)\)", text)
+                for suite, body in re.findall(r"^class (\w+)\(.*?\):\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL):
+                    cache += [(suite, case) for case in re.findall(r"^    def (test_\w+)", body, re.MULTILINE)]
+    return cache
+
+
+def names_a_test(words):
+    """Whether each test that a command names is in the sources. A renamed one would show in the next run of all."""
+    filters = [word.removeprefix("--gtest_filter=") for word in words if word.startswith("--gtest_filter=")]
+    wanted = [name for text in filters for name in text.split("-")[0].split(":")]
+    wanted += [word for word in words[1:] if words[0].endswith(".py") and re.fullmatch(r"\w+\.test_\w+", word)]
+    # A name with "/" is that of an instance, which sources make from parts.
+    return all("/" in name or any(fnmatch.fnmatch(f"{suite}.{case}", name) for suite, case in named_tests())
+               for name in wanted)
+
+
 def source_files(cache=[]):
     if not cache:
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=REPOSITORY, check=True,
@@ -268,6 +290,8 @@ def list_all(mutants):
             place = "{}:{}".format(*mutant.place(REPOSITORY))
         except LookupError as error:
             place, lost = str(error), lost + 1
+        if not names_a_test(mutant.test):
+            place, lost = f"{place}: its test must be in one place, and is nowhere", lost + 1
         print(f"{mutant.name:28} {mutant.why}\n{'':28} {place}; {' '.join(mutant.test)}")
     return 1 if lost else 0
 
