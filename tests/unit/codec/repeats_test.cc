@@ -12,6 +12,7 @@
 #include "quarry/codec/coder.h"
 #include "quarry/codec/patch_codec.h"
 #include "quarry/codec/patch_reader.h"
+#include "quarry/codec/repeats/fold_patch.h"
 #include "quarry/codec/strided.h"
 #include "quarry/geometry/patch_grid.h"
 
@@ -378,6 +379,10 @@ TEST(Repeats, AFewValidSamplesAreNotCodedAsManyMore) {
   const EncodedPatch encoded =
       *EncodePatch(*FindCoder(CoderId::kLossless), LayoutOf<float>(), BytesOf(samples), std::nullopt, 0.0);
   EXPECT_NE(encoded.levels.back()[sizeof(float) + 1], FirstByte({false, false, true}));
+  // Nor is that tried.
+  std::vector<std::uint8_t> validity;
+  for (const float sample : samples) validity.push_back(std::isnan(sample) ? 0 : 1);
+  EXPECT_FALSE(repeats::FoldSameBits(LayoutOf<float>(), BytesOf(samples), validity));
 }
 
 TEST(Repeats, LayersRefineThePlane) {
