@@ -31,7 +31,7 @@ Figure = tuple[str, float | None, str, str]  # what, now, reach, dream
 
 
 def run(*command: Path | str | int) -> str:
-    """What a benchmark prints; its progress is shown."""
+    """Output of a benchmark; its progress is shown."""
     words = ["/usr/bin/python3", *map(str, command)]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
