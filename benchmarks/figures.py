@@ -27,7 +27,7 @@ sys.path += [str(HERE / "network"), str(HERE)]
 from common import ROOT, number, processor, say, source_version, table
 from report import Results as NetworkResults
 
-Figure = tuple[str, float | None, str, str]  # what, now, reach, dream
+Figure = tuple[str, float | None, str, str]  # its name, the figure, reach, dream
 
 
 def run(*command: Path | str | int) -> str:
