@@ -26,7 +26,8 @@ void Work() {
 }
 
 /// Rank 0 waits while rank 1 works. @returns the share of the wait in which rank 0 used a processor
-double ShareOf(int rank, const std::function<Status()>& wait, const std::function<Status()>& answer, Status* status) {
+double ShareOf(int rank, const std::function<Status()>& wait, const std::function<Status()>& answer,
+               Status* status) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto begin = std::chrono::steady_clock::now();
   const double used = ProcessorSeconds(CLOCK_PROCESS_CPUTIME_ID);
@@ -49,7 +50,8 @@ Status Receive() {
   return word == 1 ? Status::Ok() : InternalError("another word arrived");
 }
 
-bool Check(int rank, const char* what, const std::function<Status()>& wait, const std::function<Status()>& answer) {
+bool Check(int rank, const char* what, const std::function<Status()>& wait,
+           const std::function<Status()>& answer) {
   Status status;
   const double share = ShareOf(rank, wait, answer, &status);
   const bool good = status.ok() && (rank != 0 || share < 0.5);
@@ -66,7 +68,9 @@ bool RunAll(int rank) {
   int word = 0;
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank == 0) MPI_Irecv(&word, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
-  good = Check(rank, "a request", [&] { return WaitForAll(std::span(&request, 1)); }, send) && good;
+  good = Check(
+             rank, "a request", [&] { return WaitForAll(std::span(&request, 1)); }, send) &&
+         good;
   const auto probe = [] {
     WaitForMessage(1, 7, MPI_COMM_WORLD);
     return Receive();

@@ -22,7 +22,8 @@ void WaitQuietly(std::span<const MPI_Request> requests) {
   const QuietWait wait;
   for (const MPI_Request& request : requests) {
     int done = 0;
-    while (MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) wait.Pause();
+    while (MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0)
+      wait.Pause();
   }
 }
 
