@@ -4,6 +4,7 @@
 #include <fstream>
 #include <optional>
 #include <random>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -130,6 +131,23 @@ class RunsTest : public ::testing::TestWithParam<RunsCase> {
     return recorder;
   }
 
+  /// Damages a level of the first patch that has payload of it.
+  void FlipLevel(const query::ReadRequest& question, int level) const {
+    const query::ReadPlan plan = *(*Dataset::Open(path()))->Plan(question);
+    const auto part = plan.parts.Of(0, level);
+    const auto found = std::ranges::find_if(plan.patches, [&](const query::PlannedPatch& patch) {
+      return patch.entry.subfile == 0 && patch.entry.patch.levels[part].size > 0;
+    });
+    ASSERT_NE(found, plan.patches.end());
+    std::fstream file(path() / "steps/000000/pressure/0000.qsf",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(found->entry.patch.levels[part].offset);
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+
   query::ReadRequest RandomQuestion(std::mt19937* random) const {
     query::ReadRequest question{.field = "pressure"};
     question.box = testing::RandomBox(recipe_.dims, random);
@@ -196,6 +214,19 @@ TEST_P(RunsTest, AnAnswerGoesOnAtEveryPatch) {
   }
 }
 
+/// Payload of a level is of no use without that of the coarser ones.
+void ExpectNothingBehindDamage(const std::vector<Event>& events) {
+  std::set<std::uint64_t> ended;
+  for (const Event& event : events) {
+    const auto [first_layer, damaged] = std::get<4>(event);
+    if (damaged == -1 || first_layer > 0) continue;
+    const std::uint64_t patch = std::get<2>(event);
+    EXPECT_TRUE(!ended.contains(patch) || std::get<Bytes>(event).empty()) << patch;
+    if (damaged == 1 && std::get<0>(event) > 0) ended.insert(patch);
+  }
+  EXPECT_FALSE(ended.empty());
+}
+
 /// Damage of a coarse level is known in the runs of the finer ones.
 TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   std::fstream file(path() / "steps/000000/pressure/0001.qsf",
@@ -207,6 +238,7 @@ TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   file.close();
   const query::ReadRequest question{
       .field = "pressure", .target = query::AtLevel{0}, .first_level = 3, .allow_damage = true};
+  FlipLevel(question, 2);
   int damages_whole = 0;
   int damages_in_runs = 0;
   const Recorder whole = Read(question, 0, {}, &damages_whole);
@@ -214,6 +246,7 @@ TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   EXPECT_GT(damages_whole, 0);
   EXPECT_EQ(damages_in_runs, damages_whole);
   EXPECT_EQ(in_runs.events, whole.events);
+  if (GetParam().taking == Recorder::Taking::kPayload) ExpectNothingBehindDamage(in_runs.events);
 }
 
 /// All digits of all numbers, of which NaN equals NaN.
