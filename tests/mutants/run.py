@@ -32,7 +32,7 @@ WORK = REPOSITORY / "build" / "mutants"
 # Files that a mutant may be in.
 SOURCES = ("analysis/*.cc", "analysis/*.h", "benchmarks/reproduction/model/*.cc", "clients/*.cc", "clients/*.h",
            "quarry/*.cc", "quarry/*.h", "server/*.cc", "server/*.h", "tools/*.cc", "writer/*.cc", "writer/*.h")
-PROGRAMS = ("quarry", "quarry-index", "quarry-server", "quarry-write")
+PROGRAMS = ("quarry", "quarry-index", "quarry-server", "quarry-write", "quarry-write-single")
 # A test that hangs has noticed as well: it may take so many seconds, and so many times as long as without the mutant.
 PATIENCE, TIMES = 60, 10
 

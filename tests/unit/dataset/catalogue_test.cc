@@ -96,6 +96,14 @@ class CatalogueTest : public ::testing::Test {
     ASSERT_TRUE(ReplaceFile(file, std::as_bytes(std::span(text))).ok());
   }
 
+  /// The records that a catalogue written now would have, in one page.
+  format::EncodedPage PageOfAll() const {
+    const auto dataset = *Dataset::Open(path());
+    std::vector<format::StepRecord> records;
+    for (const std::uint64_t step : dataset->steps()) records.push_back(*dataset->LoadRecord(step));
+    return format::EncodePage(records);
+  }
+
   testing::TemporaryFolder folder_;
 };
 
@@ -217,15 +225,20 @@ TEST_F(CatalogueTest, DamageCostsTimeAndNoAnswers) {
 }
 
 TEST_F(CatalogueTest, ADamagedPageDoesNotUncoverOlderRecords) {
-  MakeDataset(path(), SmallSteps(260));
-  const fs::path older = page();
-  // Every step gets another field, so that the records of a second page stand for those of the first.
-  DatasetRecipe more = SmallSteps(260);
+  MakeDataset(path(), SmallSteps(4));
+  const format::EncodedPage older = PageOfAll();
+  DatasetRecipe more = SmallSteps(4);
   more.field = "other";
   MakeDataset(path(), more);
-  const format::CatalogueHead head = *format::DecodeHead(*ReadWholeFile(path() / format::kHeadFile, 1 << 20));
-  for (const format::PageRef& ref : head.pages) {
-    const fs::path file = path() / format::PagePath(ref.name);
+  const format::EncodedPage newer = PageOfAll();
+  fs::create_directories(path() / format::kCatalogueFolder);
+  for (const format::EncodedPage* page : {&older, &newer})
+    ASSERT_TRUE(ReplaceFile(path() / format::PagePath(page->ref.name), page->bytes).ok());
+  const Bytes head = format::EncodeHead(4, {older.ref, newer.ref}, format::RecordEncoder());
+  ASSERT_TRUE(ReplaceFile(path() / format::kHeadFile, head).ok());
+  ExpectTheSame("with two pages");
+  for (const format::EncodedPage* page : {&older, &newer}) {
+    const fs::path file = path() / format::PagePath(page->ref.name);
     FlipLastBit(file);
     ExpectTheSame(file.string());
     FlipLastBit(file);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "quarry/query/plan_totals.h"
@@ -169,6 +170,22 @@ TEST(ChooseEncoding, CodesAPlaneFarAway) {
     EXPECT_EQ(Chosen(PlanOf(kPlane, 1e-4), path), AnswerEncoding::kCoded);
     EXPECT_EQ(Chosen(PlanOf(kPlane, 1e-4, WithinError{1.1e-3}), path), AnswerEncoding::kCoded);
   }
+}
+
+/// Samples stay decoded for the next reader, which a small saving is not worth.
+TEST(ChooseEncoding, PrefersSamplesToASmallSaving) {
+  const ReadPlan plan = PlanOf(kPlane, 1e-4);
+  int small_savings = 0;
+  for (double rate = 1e6; rate < 1e10; rate *= 1.02) {
+    const EncodingChoice choice = ChooseEncoding(plan, {.path = {2e-3, rate, 2}, .threads = 2, .decoded = 0});
+    const double samples = SecondsOf(choice, AnswerEncoding::kSamples);
+    double best = samples;
+    for (const EncodingPrice& price : choice.prices) best = std::min(best, price.seconds);
+    if (best >= samples) continue;
+    EXPECT_EQ(choice.encoding == AnswerEncoding::kSamples, best >= 0.95 * samples) << rate;
+    if (best >= 0.95 * samples) ++small_savings;
+  }
+  EXPECT_GT(small_savings, 0);
 }
 
 TEST(ChooseEncoding, SendsWholePatchesAsTheyAre) {
