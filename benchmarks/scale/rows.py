@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import math
+import random
 import shutil
 import sys
 from collections.abc import Callable
@@ -147,23 +148,49 @@ def one_patch(bench: Bench, patches: int) -> Counts:
     return {"bytes read without payload": cost.read - payload, "calls": cost.calls}
 
 
+def asked(bench: Bench, patches: int, command: str, *options: str) -> Counts:
+    """Asks a server with little memory about many patches, without an index."""
+    dataset = bench.made.patches(edge_of(patches))
+    start: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
+    with Server(start) as server:
+        run([bench.programs / "quarry", command, f"grpc://{server.address}/run", *options])
+        return {"peak memory": server.peak()}
+
+
+def coarsest(bench: Bench, patches: int, *options: str) -> Counts:
+    """Asks for the coarsest level."""
+    return asked(bench, patches, "get", "--level", str(int(math.log2(PATCH))), *options, "--output", str(bench.output))
+
+
 def overview(bench: Bench, patches: int) -> Counts:
     """Asks a server with little memory for the coarsest level of many patches, without an index."""
-    dataset = bench.made.patches(edge_of(patches))
-    command: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
-    with Server(command) as server:
-        ask_server(bench, server, "--level", str(int(math.log2(PATCH))))
-        return {"peak memory": server.peak()}
+    return coarsest(bench, patches)
+
+
+def focus(bench: Bench, patches: int) -> Counts:
+    """Asks such a server for the same, with the nearest patches of a point first."""
+    edge = edge_of(patches)
+    return coarsest(bench, patches, "--focus", f"{edge // 3},{edge // 2},{edge // 5}")
+
+
+def values(bench: Bench, patches: int) -> Counts:
+    """Asks such a server for the same, of patches with some values."""
+    return coarsest(bench, patches, "--values", "0.8:1")
+
+
+def points(bench: Bench, patches: int) -> Counts:
+    """Asks such a server for values at 2,000 points in as many patches."""
+    numbers = random.Random(1)
+    edge = edge_of(patches)
+    places = bench.folder / "points.txt"
+    lines = [",".join(f"{numbers.uniform(0, edge - 1):.3f}" for _ in range(3)) for _ in range(2000)]
+    places.write_text("\n".join(lines) + "\n")
+    return asked(bench, patches, "points", "--file", str(places), "--output", str(bench.output.with_suffix(".csv")))
 
 
 def statistics(bench: Bench, patches: int) -> Counts:
     """Asks a server with little memory for statistics of the coarsest level of many patches, without an index."""
-    dataset = bench.made.patches(edge_of(patches))
-    command: Command = [bench.programs / "quarry-server", dataset.parent, *SERVED, "--memory", bench.memory.server]
-    with Server(command) as server:
-        run([bench.programs / "quarry", "stats", f"grpc://{server.address}/run", "--level",
-             str(int(math.log2(PATCH))), "--percentiles", "50"])
-        return {"peak memory": server.peak()}
+    return asked(bench, patches, "stats", "--level", str(int(math.log2(PATCH))), "--percentiles", "50")
 
 
 def index_memory(bench: Bench, patches: int) -> Counts:
@@ -347,8 +374,9 @@ ROWS = (
         {"bytes read without payload": Limit(0.2, reach=3e5, at=10**7), "calls": Limit(each=1e-3)}),
     # Sums over runs of 8192 patches, and entries of tables. A plan at once takes 340 bytes a patch, reading it 1700.
     Row("overview", "patches", overview, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)}),
-    # As an overview.
-    Row("statistics", "patches", statistics, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)}),
+    # As an overview. The order by distance takes no list, what is left out a bit a patch.
+    *(Row(measure.__name__, "patches", measure, {"peak memory": Limit(each=100, reach=214 << 20, at=10**6)})
+      for measure in (statistics, focus, values, points)),
     # LMDB has the pages of a transaction in memory, up to 64 MiB. A check maps the piece, 172 bytes a patch that the
     # kernel can drop, and keeps blocks of tables, up to 128 MiB. Lists of all patches would be 490 bytes a patch more.
     Row("index-memory", "patches", index_memory,

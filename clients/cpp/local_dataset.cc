@@ -14,7 +14,7 @@ namespace quarry::client::internal {
 namespace {
 
 /// Memory for everything decoded or read from one dataset: enough to keep whole previews, little compared
-/// with the caller's answers, and never too little for its patches and a plan of all of them.
+/// with the caller's answers, and never too little for its patches and a plan of any question.
 /// @param wanted  0: the usual
 std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted) {
   constexpr std::uint64_t kUsual = std::uint64_t{1} << 30;
@@ -22,6 +22,7 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
   constexpr std::uint64_t kBytesPerSample = 128;
   query::Query all;
   all.mask = 1;
+  all.run_patches = query::kRunPatches;
   all.focus.emplace();
   all.values.emplace();
   std::uint64_t planning = 0;

@@ -271,6 +271,18 @@ Result<query::ReadPlan> Dataset::PlanRun(const query::ReadPlan& plan, const quer
   return query::PlanRun(description_, locator != nullptr ? *locator : *tables_, references, plan, run);
 }
 
+Status Dataset::ForEachRun(const query::ReadPlan& plan, const query::PatchLocator* locator,
+                           const std::function<bool()>& cancelled,
+                           const std::function<Status(const query::ReadPlan&)>& look) const {
+  if (plan.runs.empty()) return look(plan);
+  for (const query::PatchRun& run : plan.runs) {
+    if (cancelled()) return {StatusCode::kCancelled, "the request was cancelled"};
+    QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan part, PlanRun(plan, run, locator));
+    QUARRY_RETURN_IF_ERROR(look(part));
+  }
+  return Status::Ok();
+}
+
 Result<query::ReadPlan> Dataset::Plan(const query::ReadRequest& request,
                                       const query::PatchLocator* locator) const {
   QUARRY_ASSIGN_OR_RETURN(const query::Query query, Resolve(request));
@@ -286,7 +298,9 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
   const GridDescription& grid = description_.GridOf(query.field_number);
   QUARRY_RETURN_IF_ERROR(WithAxes(query::CheckPoints(grid.dims, request.points), grid));
   query.box = query::BoxAround(request.points);
-  query.only_patches.emplace();
+  constexpr std::uint64_t kCorners = 8;
+  query.only_patches =
+      std::make_shared<query::PatchList>(query::PatchList{kCorners * request.points.size(), {}});
   return query;
 }
 
@@ -295,7 +309,8 @@ Result<query::PointsPlan> Dataset::PlanPoints(const query::PointsRequest& reques
                                               const query::InTurn& in_turn) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(description_.GridOf(query.field_number)));
   QUARRY_ASSIGN_OR_RETURN(auto interpolator, query::PointInterpolator::Create(grid, request.points, in_turn));
-  query.only_patches = interpolator.patches();
+  query.only_patches = std::make_shared<query::PatchList>(
+      query::PatchList{query.only_patches->most, interpolator.Codes(grid)});
   QUARRY_ASSIGN_OR_RETURN(query::ReadPlan plan, Plan(query, locator));
   plan.cost.reply_bytes = request.points.size() * sizeof(double);
   plan.cost.coded_bytes = 0;

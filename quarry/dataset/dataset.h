@@ -93,7 +93,13 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<query::ReadPlan> PlanRun(const query::ReadPlan& plan, const query::PatchRun& run,
                                   const query::PatchLocator* locator = nullptr) const;
 
-  /// Plans points, all at once. @param query  resolved from the request
+  /// Shows a plan to a function, or each of its runs in their order, planned again. An error ends it.
+  /// @errors those of PlanRun and `look`; kCancelled
+  Status ForEachRun(const query::ReadPlan& plan, const query::PatchLocator* locator,
+                    const std::function<bool()>& cancelled,
+                    const std::function<Status(const query::ReadPlan&)>& look) const;
+
+  /// Plans points. @param query  resolved from the request
   Result<query::PointsPlan> PlanPoints(const query::PointsRequest& request, query::Query query,
                                        const query::PatchLocator* locator = nullptr,
                                        const query::InTurn& in_turn = query::AtOnce) const;

@@ -23,11 +23,14 @@ class PointSink final : public PatchSink {
 }  // namespace
 
 Result<query::PointsAnswer> ReadPoints(const Dataset& dataset, query::PointsPlan plan, ReadEngine* engine,
-                                       const Requester& requester) {
+                                       const Requester& requester, const query::PatchLocator* locator) {
   query::PointsAnswer answer = Describe(plan);
   if (plan.cost_only) return answer;
-  PointSink sink(plan.read, &plan.interpolator);
-  QUARRY_RETURN_IF_ERROR(ExecutePatches(dataset, plan.read, engine, requester, &sink));
+  QUARRY_RETURN_IF_ERROR(
+      dataset.ForEachRun(plan.read, locator, requester.cancelled, [&](const query::ReadPlan& part) {
+        PointSink sink(part, &plan.interpolator);
+        return ExecutePatches(dataset, part, engine, requester, &sink);
+      }));
   answer.values = plan.interpolator.Interpolate(engine->InTurnOf(requester));
   return answer;
 }

@@ -59,27 +59,22 @@ Result<query::Statistics> ComputeStatistics(const Dataset& dataset, const query:
   QUARRY_RETURN_IF_ERROR(query::CheckStatistics(request));
   Status failed;  // the first error of a walk over the runs, which ends it
   const query::ForEachPart parts = [&](const std::function<void(const query::ReadPlan&)>& look) {
-    if (plan.runs.empty()) return look(plan);
-    for (auto run = plan.runs.begin(); failed.ok() && run != plan.runs.end(); ++run) {
-      if (requester.cancelled()) {
-        failed = {StatusCode::kCancelled, "the statistics were cancelled"};
-        return;
-      }
-      const Result<query::ReadPlan> part = dataset.PlanRun(plan, *run, locator);
-      if (!part.ok()) failed = part.status();
-      if (part.ok()) look(*part);
-    }
+    if (!failed.ok()) return;
+    failed = dataset.ForEachRun(plan, locator, requester.cancelled, [&](const query::ReadPlan& part) {
+      look(part);
+      return Status::Ok();
+    });
   };
   const Status checked = query::CheckHistogram(plan, request, parts);
   QUARRY_RETURN_IF_ERROR(failed);
   QUARRY_RETURN_IF_ERROR(checked);
   StatisticsSink sink(plan, request, parts, engine, requester.client);
   QUARRY_RETURN_IF_ERROR(failed);
-  parts([&](const query::ReadPlan& part) {
-    sink.BeginPart(part);
-    failed = ExecutePatches(dataset, part, engine, requester, &sink);
-  });
-  QUARRY_RETURN_IF_ERROR(failed);
+  QUARRY_RETURN_IF_ERROR(
+      dataset.ForEachRun(plan, locator, requester.cancelled, [&](const query::ReadPlan& part) {
+        sink.BeginPart(part);
+        return ExecutePatches(dataset, part, engine, requester, &sink);
+      }));
   return sink.Finish();
 }
 

@@ -172,10 +172,6 @@ class RowFinder {
   std::size_t next_ = 0;     ///< no row before this one of the block is wanted
 };
 
-MortonRun Common(const MortonRun& a, const MortonRun& b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
-
 /// The rows of a range from the tables of one set of subfiles; exactly one for each position. First the boxes
 /// of subfiles, and because these have holes, their pieces of the curve; then the blocks of the tables, then
 /// the patches. A thin box takes time for its own patches, not for all of the tables. A table gives only
@@ -192,7 +188,7 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const q
     const std::uint64_t rank = next_rank;
     next_rank += subfiles[s].patches;
     if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), range.positions).empty()) continue;
-    MortonRuns runs(range.positions, Common(CodesOfRanks(grid, rank, next_rank), range.codes));
+    query::RangeRuns runs(range, CodesOfRanks(grid, rank, next_rank));
     std::optional<MortonRun> run = runs.Next();
     if (!run) continue;
     QUARRY_ASSIGN_OR_RETURN(TableWalk walk, table_of(s));

@@ -161,23 +161,24 @@ void MortonRuns::PushChildren(const Cell& cell) {
   }
 }
 
-std::vector<MortonRun> CutCodes(const Box& box, std::uint64_t most) {
-  std::vector<MortonRun> pieces;
-  std::uint64_t room = 0;
-  MortonRuns runs(box);
-  for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
-    while (run->begin < run->end) {
-      if (room == 0) {
-        pieces.push_back({run->begin, run->begin});
-        room = most;
-      }
-      const std::uint64_t taken = std::min(room, run->end - run->begin);
-      run->begin += taken;
-      room -= taken;
-      pieces.back().end = run->begin;
+void CodeCutter::Add(MortonRun run) {
+  while (run.begin < run.end) {
+    if (room_ == 0) {
+      pieces_.push_back({run.begin, run.begin});
+      room_ = most_;
     }
+    const std::uint64_t taken = std::min(room_, run.end - run.begin);
+    run.begin += taken;
+    room_ -= taken;
+    pieces_.back().end = run.begin;
   }
-  return pieces;
+}
+
+std::vector<MortonRun> CutCodes(const Box& box, std::uint64_t most) {
+  CodeCutter cutter(most);
+  MortonRuns runs(box);
+  for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) cutter.Add(*run);
+  return cutter.pieces();
 }
 
 std::uint64_t CountCodes(const Box& box, const MortonRun& codes) {

@@ -70,8 +70,22 @@ class MortonRuns {
   std::optional<MortonRun> ahead_;
 };
 
-/// The codes of a box in pieces of the curve: each has at most `most` positions of the box, and all but the
-/// last have as many.
+/// Cuts codes into pieces of the curve: each has at most `most` of them, and all but the last have as many.
+class CodeCutter {
+ public:
+  explicit CodeCutter(std::uint64_t most) : most_(most) {}
+
+  /// @param run  behind those before it
+  void Add(MortonRun run);
+  const std::vector<MortonRun>& pieces() const { return pieces_; }
+
+ private:
+  const std::uint64_t most_;
+  std::uint64_t room_ = 0;  ///< codes that the last piece may still take
+  std::vector<MortonRun> pieces_;
+};
+
+/// The codes of a box in pieces, as CodeCutter makes them.
 std::vector<MortonRun> CutCodes(const Box& box, std::uint64_t most);
 
 /// Positions of a box whose codes lie in a run.

@@ -223,7 +223,7 @@ Result<std::vector<query::LocatedPatch>> IndexLocator::FindRecords(
   std::vector<query::LocatedPatch> found;
   found.reserve(range.count());
   // Every position of the grid has a record: codes that follow one another are records that do.
-  MortonRuns runs(range.positions, range.codes);
+  query::RangeRuns runs(range);
   for (std::optional<MortonRun> run = runs.Next(); run; run = runs.Next()) {
     for (std::uint64_t code = run->begin; code < run->end; ++code) {
       SetMortonCode(code, &key);

@@ -9,6 +9,8 @@
 #include "quarry/format/description_rules.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/query/choose_level.h"
+#include "quarry/query/distance_order.h"
+#include "quarry/query/left_out.h"
 #include "quarry/query/patch_rows.h"
 #include "quarry/query/plan_memory.h"
 #include "quarry/query/plan_totals.h"
@@ -30,17 +32,6 @@ Status AddMasks(const Query& query, std::vector<LocatedPatch> masks, std::vector
     if (masked) patch.mask = std::make_shared<const LocatedPatch>(std::move(*next));
   }
   return Status::Ok();
-}
-
-/// Squared distance of a point from the nearest sample of a box.
-double SquaredDistance(const std::array<double, 3>& point, const Box& box) {
-  double sum = 0;
-  for (std::size_t a = 0; a < 3; ++a) {
-    const double nearest =
-        std::clamp(point[a], static_cast<double>(box.begin[a]), static_cast<double>(box.end[a] - 1));
-    sum += (point[a] - nearest) * (point[a] - nearest);
-  }
-  return sum;
 }
 
 void SortByDistance(const std::array<double, 3>& focus, std::vector<PlannedPatch>* patches) {
@@ -65,35 +56,32 @@ bool MayHold(const format::PatchEntry& row, const PatchParts& parts, const Bound
          std::nextafter(row.max + error, kInfinity) >= values.low && row.valid > 0;
 }
 
-/// Removes the patches that hold none of the requested values.
-/// @returns the samples of the box in them
-std::vector<Box> LeaveOut(const PatchGrid& grid, const PatchParts& parts, const Query& query,
-                          std::vector<LocatedPatch>* entries, std::vector<LocatedPatch>* masks) {
-  if (!query.values) return {};
-  std::vector<Box> boxes;
-  std::set<std::uint64_t> out;
-  for (const LocatedPatch& entry : *entries) {
-    if (MayHold(entry.patch, parts, *query.values)) continue;
-    out.insert(entry.patch.patch_index);
-    boxes.push_back(Intersect(query.box, grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index))));
-  }
-  const auto is_out = [&](const LocatedPatch& entry) { return out.contains(entry.patch.patch_index); };
-  std::erase_if(*entries, is_out);
-  std::erase_if(*masks, is_out);
-  return JoinBoxes(std::move(boxes));
-}
-
-void Widen(const Bounds& by, Bounds* range) {
-  range->low = std::min(range->low, by.low);
-  range->high = std::max(range->high, by.high);
-}
-
 /// The patches that meet the box of a query and hold requested values.
 struct FoundPatches {
   std::vector<LocatedPatch> entries;
   std::vector<LocatedPatch> masks;
   FoundReferences references;
 };
+
+/// Removes the patches that hold none of the requested values.
+/// @param left_out  gets them; null: nobody asks which
+void LeaveOut(const PatchParts& parts, const Query& query, FoundPatches* found, LeftOutPatches* left_out) {
+  if (!query.values) return;
+  std::set<std::uint64_t> out;
+  for (const LocatedPatch& entry : found->entries) {
+    if (MayHold(entry.patch, parts, *query.values)) continue;
+    out.insert(entry.patch.patch_index);
+    if (left_out != nullptr) left_out->Add(entry.patch.patch_index);
+  }
+  const auto is_out = [&](const LocatedPatch& entry) { return out.contains(entry.patch.patch_index); };
+  std::erase_if(found->entries, is_out);
+  std::erase_if(found->masks, is_out);
+}
+
+void Widen(const Bounds& by, Bounds* range) {
+  range->low = std::min(range->low, by.low);
+  range->high = std::max(range->high, by.high);
+}
 
 /// Finds the patches of a query.
 struct PatchFinder {
@@ -111,17 +99,41 @@ Result<PatchFinder> FinderOf(const DatasetDescription& dataset, const PatchLocat
   return PatchFinder{dataset, locator, references, std::move(grid)};
 }
 
-/// @param codes  piece of the curve
-/// @param plan   its parts; gets the samples that are left out
-Result<FoundPatches> FindPatches(const PatchFinder& finder, const MortonRun& codes, ReadPlan* plan) {
-  const Query& query = plan->query;
-  const PatchRange range(finder.grid.PatchesMeeting(query.box), codes);
+/// The codes of listed patches in a run.
+std::vector<MortonRun> CodesOf(const PatchList& list, const MortonRun& within) {
+  std::vector<MortonRun> runs;
+  for (auto code = std::ranges::lower_bound(list.codes, within.begin);
+       code != list.codes.end() && *code < within.end; ++code) {
+    if (!runs.empty() && runs.back().end == *code) {
+      ++runs.back().end;
+    } else {
+      runs.push_back({*code, *code + 1});
+    }
+  }
+  return runs;
+}
+
+/// The codes of a shell where they do not follow from the box and a piece of the curve alone.
+std::optional<std::vector<MortonRun>> ListedCodes(const PatchFinder& finder, const Query& query,
+                                                  const Shell& shell) {
+  if (query.only_patches) return CodesOf(*query.only_patches, shell.codes);
+  if (!query.focus || shell == Shell{}) return std::nullopt;
+  return DistanceOrder(finder.grid, finder.grid.PatchesMeeting(query.box), *query.focus).CodesOf(shell);
+}
+
+/// @param left_out  gets the patches without requested values; null: nobody asks which
+Result<FoundPatches> FindPatches(const PatchFinder& finder, const Shell& shell, const ReadPlan& plan,
+                                 LeftOutPatches* left_out) {
+  const Query& query = plan.query;
+  const Box positions = finder.grid.PatchesMeeting(query.box);
+  const std::optional<std::vector<MortonRun>> listed = ListedCodes(finder, query, shell);
+  const PatchRange range = listed ? PatchRange(positions, *listed) : PatchRange(positions, shell.codes);
   FoundPatches found;
   QUARRY_ASSIGN_OR_RETURN(found.entries, finder.locator.Find(query.step, query.field_number, range));
   if (query.mask != 0) {
     QUARRY_ASSIGN_OR_RETURN(found.masks, finder.locator.FindMask(query.step, query.field_number, range));
   }
-  plan->left_out = LeaveOut(finder.grid, plan->parts, query, &found.entries, &found.masks);
+  LeaveOut(plan.parts, query, &found, left_out);
   QUARRY_ASSIGN_OR_RETURN(found.references,
                           FollowReferences(finder.locator, finder.references, query, range, finder.grid,
                                            finder.FieldOf(query).keyframe, found.entries));
@@ -131,16 +143,10 @@ Result<FoundPatches> FindPatches(const PatchFinder& finder, const MortonRun& cod
 /// Takes over the patches that hold a sample of the answer, and widens the recorded ranges by all.
 Status AddPatches(const PatchGrid& grid, FoundPatches found, ReadPlan* plan) {
   const Query& query = plan->query;
-  const auto is_wanted = [&](std::uint64_t index) {
-    return !query.only_patches ||
-           std::binary_search(query.only_patches->begin(), query.only_patches->end(), index);
-  };
-  plan->patches.reserve(query.only_patches ? std::min(query.only_patches->size(), found.entries.size())
-                                           : found.entries.size());
+  plan->patches.reserve(found.entries.size());
   for (LocatedPatch& entry : found.entries) {
     const Box samples = grid.PatchBox(static_cast<std::int64_t>(entry.patch.patch_index));
     Widen({entry.patch.min, entry.patch.max}, &plan->recorded.all);
-    if (!is_wanted(entry.patch.patch_index)) continue;
     if (query.box.Contains(samples)) Widen({entry.patch.min, entry.patch.max}, &plan->recorded.inside);
     // A box may be so thin that it misses all samples of a patch at this level: nothing to fetch there.
     if (SpacedBox(Intersect(query.box, samples), SpacingAt(query.target, query.level)).empty()) continue;
@@ -152,6 +158,7 @@ Status AddPatches(const PatchGrid& grid, FoundPatches found, ReadPlan* plan) {
   found.entries = {};
   QUARRY_RETURN_IF_ERROR(AddMasks(query, std::move(found.masks), &plan->patches));
   plan->references = std::move(found.references.steps);
+  if (query.focus) SortByDistance(*query.focus, &plan->patches);
   return Status::Ok();
 }
 
@@ -179,56 +186,82 @@ void SetLevels(const LevelChoice& choice, ReadPlan* plan) {
   plan->levels = LevelsOf(*plan);
 }
 
+LevelSurvey SurveyFor(const PatchFinder& finder, const Query& query) {
+  return {query, finder.FieldOf(query), finder.dataset.GridOf(query.field_number), finder.grid};
+}
+
 /// A plan with all patches in memory.
 Result<ReadPlan> PlanAtOnce(const PatchFinder& finder, ReadPlan plan) {
-  QUARRY_ASSIGN_OR_RETURN(FoundPatches found, FindPatches(finder, kAllCodes, &plan));
-  LevelSurvey survey(plan.query, finder.FieldOf(plan.query), finder.dataset.GridOf(plan.query.field_number),
-                     finder.grid);
+  LeftOutPatches left_out(finder.grid, plan.query.values ? plan.query.box : Box());
+  QUARRY_ASSIGN_OR_RETURN(FoundPatches found, FindPatches(finder, Shell(), plan, &left_out));
+  QUARRY_ASSIGN_OR_RETURN(plan.left_out, left_out.Boxes(std::numeric_limits<std::size_t>::max()));
+  LevelSurvey survey = SurveyFor(finder, plan.query);
   if (survey.NeedsPatches()) survey.Add(found.entries, found.masks, found.references);
   QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice, survey.Choose(plan.left_out));
   SetLevels(choice, &plan);
   QUARRY_RETURN_IF_ERROR(AddPatches(finder.grid, std::move(found), &plan));
-  if (plan.query.focus) SortByDistance(*plan.query.focus, &plan.patches);
   AddTotals(TotalsOf(plan), &plan);
   return plan;
 }
 
 /// The part of a plan that is one run, without its totals.
-Result<ReadPlan> PlanPart(const PatchFinder& finder, const ReadPlan& plan, const MortonRun& codes) {
+Result<ReadPlan> PlanPart(const PatchFinder& finder, const ReadPlan& plan, const Shell& shell) {
   ReadPlan part = PlanOf(finder, plan.query, plan.read_gap);
   part.levels = plan.levels;
-  QUARRY_ASSIGN_OR_RETURN(FoundPatches found, FindPatches(finder, codes, &part));
+  QUARRY_ASSIGN_OR_RETURN(FoundPatches found, FindPatches(finder, shell, part, nullptr));
   QUARRY_RETURN_IF_ERROR(AddPatches(finder.grid, std::move(found), &part));
   return part;
 }
 
-/// The choice for a query whose patches are found run by run.
+/// The patches of a query in pieces of the curve.
+std::vector<MortonRun> PiecesOf(const PatchFinder& finder, const Query& query) {
+  if (!query.only_patches) return CutCodes(finder.grid.PatchesMeeting(query.box), query.run_patches);
+  CodeCutter cutter(query.run_patches);
+  for (const std::uint64_t code : query.only_patches->codes) cutter.Add({code, code + 1});
+  return cutter.pieces();
+}
+
+/// The patches of a query in the order of its answer.
+std::vector<Shell> ShellsOf(const PatchFinder& finder, const Query& query,
+                            const std::vector<MortonRun>& pieces) {
+  if (query.focus && !query.only_patches)
+    return DistanceOrder(finder.grid, finder.grid.PatchesMeeting(query.box), *query.focus)
+        .Cut(query.run_patches);
+  std::vector<Shell> shells;
+  shells.reserve(pieces.size());
+  for (const MortonRun& codes : pieces) shells.emplace_back().codes = codes;
+  return shells;
+}
+
+/// The choice for a query whose patches are found run by run, and the samples that it leaves out.
 Result<LevelChoice> ChooseInRuns(const PatchFinder& finder, std::span<const MortonRun> pieces,
                                  ReadPlan* plan) {
-  LevelSurvey survey(plan->query, finder.FieldOf(plan->query),
-                     finder.dataset.GridOf(plan->query.field_number), finder.grid);
-  if (survey.NeedsPatches()) {
+  const Query& query = plan->query;
+  LevelSurvey survey = SurveyFor(finder, query);
+  LeftOutPatches left_out(finder.grid, query.values ? query.box : Box());
+  if (survey.NeedsPatches() || query.values) {
     for (const MortonRun& codes : pieces) {
-      QUARRY_ASSIGN_OR_RETURN(const FoundPatches found, FindPatches(finder, codes, plan));
+      QUARRY_ASSIGN_OR_RETURN(const FoundPatches found, FindPatches(finder, {codes}, *plan, &left_out));
       survey.Add(found.entries, found.masks, found.references);
     }
   }
-  return survey.Choose({});
+  QUARRY_ASSIGN_OR_RETURN(plan->left_out, left_out.Boxes(query.most_left_out));
+  return survey.Choose(plan->left_out);
 }
 
 /// A plan whose patches are in memory a run at a time.
 Result<ReadPlan> PlanInRuns(const PatchFinder& finder, ReadPlan plan) {
-  const std::vector<MortonRun> pieces =
-      CutCodes(finder.grid.PatchesMeeting(plan.query.box), plan.query.run_patches);
+  const std::vector<MortonRun> pieces = PiecesOf(finder, plan.query);
   QUARRY_ASSIGN_OR_RETURN(const LevelChoice choice, ChooseInRuns(finder, pieces, &plan));
   SetLevels(choice, &plan);
   PlanTotals totals;
   FingerprintSum fingerprint(plan);
   plan.run_memory = PlanningMemory(finder.dataset, plan.query);
-  plan.runs.reserve(pieces.size());
-  for (const MortonRun& codes : pieces) {
-    QUARRY_ASSIGN_OR_RETURN(const ReadPlan part, PlanPart(finder, plan, codes));
-    plan.runs.push_back({codes, totals.patches, part.patches.size()});
+  const std::vector<Shell> shells = ShellsOf(finder, plan.query, pieces);
+  plan.runs.reserve(shells.size());
+  for (const Shell& shell : shells) {
+    QUARRY_ASSIGN_OR_RETURN(const ReadPlan part, PlanPart(finder, plan, shell));
+    plan.runs.push_back({shell, totals.patches, part.patches.size()});
     totals += TotalsOf(part);
     fingerprint.Add(part.patches);
     Widen(part.recorded.all, &plan.recorded.all);
@@ -247,7 +280,8 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
                           const FindReferences& references, const Query& query, std::uint64_t read_gap) {
   QUARRY_ASSIGN_OR_RETURN(const PatchFinder finder, FinderOf(dataset, locator, references, query));
   ReadPlan plan = PlanOf(finder, query, read_gap);
-  const std::uint64_t patches = MostPatches(dataset, query);
+  const std::uint64_t patches =
+      query.only_patches ? query.only_patches->codes.size() : MostPatches(dataset, query);
   return PlansInRuns(query, patches) ? PlanInRuns(finder, std::move(plan))
                                      : PlanAtOnce(finder, std::move(plan));
 }
@@ -255,7 +289,7 @@ Result<ReadPlan> MakePlan(const DatasetDescription& dataset, const PatchLocator&
 Result<ReadPlan> PlanRun(const DatasetDescription& dataset, const PatchLocator& locator,
                          const FindReferences& references, const ReadPlan& plan, const PatchRun& run) {
   QUARRY_ASSIGN_OR_RETURN(const PatchFinder finder, FinderOf(dataset, locator, references, plan.query));
-  QUARRY_ASSIGN_OR_RETURN(ReadPlan part, PlanPart(finder, plan, run.codes));
+  QUARRY_ASSIGN_OR_RETURN(ReadPlan part, PlanPart(finder, plan, run.shell));
   if (part.patches.size() != run.count)
     return DataLoss("{} of {} patches of step {} are found again; the dataset has changed, ask again",
                     part.patches.size(), run.count, plan.query.step);

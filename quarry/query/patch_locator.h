@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "quarry/format/subfile.h"
@@ -15,15 +17,35 @@ struct LocatedPatch {
   format::PatchEntry patch;
 };
 
-/// Patches at some positions of a grid: all of them, or those on a piece of the curve.
+/// Patches at some positions of a grid: all of them, those on a piece of the curve, or those of listed
+/// pieces.
 struct PatchRange {
   PatchRange(const Box& positions, const MortonRun& codes = kAllCodes)  // NOLINT: a box is a range
       : positions(positions), codes(codes) {}
+  /// @param listed  ascending; none overlap, and each code is that of a position. Outlives the range
+  PatchRange(const Box& positions, std::span<const MortonRun> listed)
+      : positions(positions), codes(kAllCodes), listed(listed) {}
 
-  std::uint64_t count() const { return CountCodes(positions, codes); }
+  std::uint64_t count() const;
 
   Box positions;
   MortonRun codes;
+  std::optional<std::span<const MortonRun>> listed;
+};
+
+/// The codes of a range, ascending, one run after the other.
+class RangeRuns {
+ public:
+  /// @param within  only codes in this run
+  explicit RangeRuns(const PatchRange& range, const MortonRun& within = kAllCodes);
+
+  /// Nothing after the last.
+  std::optional<MortonRun> Next();
+
+ private:
+  std::optional<MortonRuns> of_box_;  ///< otherwise they are listed
+  std::span<const MortonRun> listed_;
+  MortonRun within_;
 };
 
 /// Finds the patches that a query touches: from the subfiles' own tables, or from an index over all of them.

@@ -44,6 +44,19 @@ std::uint64_t PieceMemory(const ReadPlan& plan, const Piece& piece) {
 /// Memory of a delivered patch, in decoded patches: the patch with its layers, and its cut samples.
 std::uint64_t DeliveredForms(const Query& query) { return 2 * (static_cast<std::uint64_t>(query.layer) + 1); }
 
+/// Memory that grows with all patches of a query, also where they are planned in runs.
+std::uint64_t MemoryOfAll(const Query& query, std::uint64_t all, bool in_runs) {
+  constexpr std::uint64_t kDistanceOrder = 256 << 10;
+  std::uint64_t bytes = 0;
+  if (query.only_patches) bytes += 2 * all * sizeof(std::uint64_t);  // a list that grows
+  if (query.values) bytes += all / 8;
+  if (!in_runs) return bytes;
+  // Shells that are not full follow shells that are, and the list of them grows.
+  const std::uint64_t runs = (query.focus ? 4 : 2) * (all / query.run_patches + 1);
+  return bytes + runs * (sizeof(PatchRun) + sizeof(Shell) + sizeof(MortonRun)) +
+         (query.focus ? kDistanceOrder : 0);
+}
+
 /// Memory of the fetches of a batch while they are planned: the batch itself, and a half of it beside it.
 std::uint64_t FetchMemory(std::uint64_t patches, const PatchParts& parts, bool masked) {
   const auto layers = static_cast<std::uint64_t>(parts.layers);
@@ -84,14 +97,17 @@ std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& que
 
 std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query) {
   const Result<PatchGrid> grid = PatchesOf(dataset.GridOf(query.field_number));
-  // Without a grid: MakePlan says why.
-  return grid.ok() ? static_cast<std::uint64_t>(grid->PatchesMeeting(query.box).volume()) : 0;
+  if (!grid.ok()) return 0;  // MakePlan says why
+  const auto in_box = static_cast<std::uint64_t>(grid->PatchesMeeting(query.box).volume());
+  return query.only_patches ? std::min(in_box, query.only_patches->most) : in_box;
 }
 
 bool PlansInRuns(const Query& query, std::uint64_t patches) {
-  return query.run_patches > 0 && patches > query.run_patches && !query.focus && !query.values &&
-         !query.only_patches;
+  return query.run_patches > 0 && patches > query.run_patches;
 }
+
+std::uint64_t MostLeftOut(std::uint64_t bytes) { return bytes / kLeftOutBytes; }
+std::uint64_t LeftOutMemory(std::uint64_t boxes) { return boxes * kLeftOutBytes; }
 
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query) {
   const std::uint64_t all = MostPatches(dataset, query);
@@ -105,23 +121,25 @@ std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& que
   std::uint64_t each =
       RowMemory(parts, masked) + sizeof(LocatedPatch) * (masked ? 2 : 1) + sizeof(PlannedPatch);
   if (query.focus) each += sizeof(PlannedPatch) + sizeof(std::pair<double, std::size_t>);
+  if (query.focus || query.only_patches) each += sizeof(MortonRun);
   if (query.values) each += kLeftOutBytes;
-  if (query.only_patches) each += sizeof(std::uint64_t);
   const auto steps = 1 + static_cast<std::uint64_t>(field.keyframe);
-  const std::uint64_t runs = in_runs ? 2 * (all / patches + 1) * sizeof(PatchRun) : 0;  // a list that grows
-  return kPlanObjects + runs + steps * (patches * each + FetchMemory(patches, parts, masked));
+  return kPlanObjects + MemoryOfAll(query, all, in_runs) +
+         steps * (patches * each + FetchMemory(patches, parts, masked));
 }
 
 std::uint64_t PlanMemory(const ReadPlan& plan) {
   const std::size_t steps = 1 + plan.references.steps.size();
   const bool masked = plan.query.mask != 0 || steps > 1;
-  if (!plan.runs.empty()) return kPlanObjects + plan.runs.capacity() * sizeof(PatchRun) + plan.run_memory;
+  const std::uint64_t left_out = LeftOutMemory(plan.left_out.size());
+  if (!plan.runs.empty())
+    return kPlanObjects + left_out + plan.runs.capacity() * sizeof(PatchRun) + plan.run_memory;
   constexpr std::uint64_t kFillingState = 1;  // state of a patch while an array is filled
-  std::uint64_t bytes = kPlanObjects + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState) +
-                        plan.left_out.size() * kLeftOutBytes;
+  std::uint64_t bytes =
+      kPlanObjects + left_out + plan.patches.capacity() * (sizeof(PlannedPatch) + kFillingState);
   for (const PlannedPatch& patch : plan.patches)
     bytes += (1 + patch.references.size()) * (RowMemory(plan.parts, masked) + sizeof(ReferredPatch));
-  if (plan.query.only_patches) bytes += plan.query.only_patches->capacity() * sizeof(std::uint64_t);
+  if (plan.query.only_patches) bytes += plan.query.only_patches->codes.capacity() * sizeof(std::uint64_t);
   return bytes + steps * FetchMemory(plan.patches.size(), plan.parts, masked);
 }
 

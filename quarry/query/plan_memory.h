@@ -24,9 +24,11 @@ std::uint64_t DeliveryMemory(const DatasetDescription& dataset, const Query& que
 
 /// Upper bound of the patches of a plan, from the geometry alone.
 std::uint64_t MostPatches(const DatasetDescription& dataset, const Query& query);
-/// Whether a plan of so many patches leaves them to be found again, run by run. An order by distance, samples
-/// that are left out, and points need all patches at once.
+/// Whether a plan of so many patches leaves them to be found again, run by run.
 bool PlansInRuns(const Query& query, std::uint64_t patches);
+/// Boxes that an answer leaves out, and the memory that they take from its plan to its message.
+std::uint64_t MostLeftOut(std::uint64_t bytes);
+std::uint64_t LeftOutMemory(std::uint64_t boxes);
 /// Upper bound of the memory that MakePlan takes, from the geometry alone: so much is pinned before a patch
 /// is located. Of a plan in runs, also what planning and executing each of them takes.
 std::uint64_t PlanningMemory(const DatasetDescription& dataset, const Query& query);

@@ -122,15 +122,16 @@ void PointInterpolator::AddCorners(const PatchGrid& grid, std::uint32_t point) {
   }
 }
 
-std::vector<std::uint64_t> PointInterpolator::patches() const {
-  std::vector<std::uint64_t> patches;
-  for (const Corner& corner : corners_) {
-    if (patches.empty() || patches.back() != corner.patch) patches.push_back(corner.patch);
+std::vector<std::uint64_t> PointInterpolator::Codes(const PatchGrid& grid) const {
+  std::vector<std::uint64_t> codes;
+  for (auto corner = corners_.begin(); corner != corners_.end(); ++corner) {
+    if (corner != corners_.begin() && (corner - 1)->patch == corner->patch) continue;
+    codes.push_back(grid.PatchMorton(static_cast<std::int64_t>(corner->patch)));
   }
-  std::sort(patches.begin(), patches.end());
-  patches.erase(std::unique(patches.begin(), patches.end()), patches.end());
-  patches.shrink_to_fit();
-  return patches;
+  std::sort(codes.begin(), codes.end());
+  codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
+  codes.shrink_to_fit();
+  return codes;
 }
 
 void PointInterpolator::Add(const PlannedPatch& patch, DataType type, ByteSpan samples, Validity validity) {

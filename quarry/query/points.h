@@ -35,8 +35,8 @@ class PointInterpolator {
   static Result<PointInterpolator> Create(const PatchGrid& grid, std::vector<Point> points,
                                           const InTurn& in_turn = AtOnce);
 
-  /// Indices of the patches whose samples take part, ascending.
-  std::vector<std::uint64_t> patches() const;
+  /// Codes of the patches whose samples take part, ascending.
+  std::vector<std::uint64_t> Codes(const PatchGrid& grid) const;
   /// @param samples   level 0 of the patch, whole
   /// @param validity  of the samples; empty: all are valid
   void Add(const PlannedPatch& patch, DataType type, ByteSpan samples, Validity validity);

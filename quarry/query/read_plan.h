@@ -12,6 +12,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/codec/coder.h"
 #include "quarry/description.h"
+#include "quarry/query/distance_order.h"
 #include "quarry/query/patch_locator.h"
 #include "quarry/question.h"
 
@@ -20,6 +21,12 @@ namespace quarry::query {
 
 /// Patches of a run, where nobody asks for another number: some megabytes of rows.
 inline constexpr std::size_t kRunPatches = 8192;
+
+/// Patches that alone take part in an answer.
+struct PatchList {
+  std::uint64_t most = 0;            ///< patches at most: known before they are
+  std::vector<std::uint64_t> codes;  ///< along the curve, ascending
+};
 
 /// One question, already resolved against a dataset.
 struct Query {
@@ -34,11 +41,12 @@ struct Query {
   int first_layer = 0;     ///< <= layer; all levels are delivered in it, then `level` in those after it
   bool any_layer =
       false;  ///< the plan chooses the layer as well, for WithinError and WithinBytes: up to `layer`
-  std::optional<std::array<double, 3>> focus;  ///< [level-0 samples] the nearest patches come first
-  std::optional<Bounds> values;                ///< patches that hold none of them are left out
-  bool allow_damage = false;                   ///< otherwise damage is an error
-  std::optional<std::vector<std::uint64_t>> only_patches;  ///< ascending indices: the others are left out
-  std::size_t run_patches = 0;  ///< patches of a plan that are in memory at a time; 0: all
+  std::optional<std::array<double, 3>> focus;     ///< [level-0 samples] the nearest patches come first
+  std::optional<Bounds> values;                   ///< patches that hold none of them are left out
+  bool allow_damage = false;                      ///< otherwise damage is an error
+  std::shared_ptr<const PatchList> only_patches;  ///< the others are left out; null: none is
+  std::size_t run_patches = 0;                    ///< patches of a plan that are in memory at a time; 0: all
+  std::size_t most_left_out = std::numeric_limits<std::size_t>::max();  ///< boxes, of a plan in runs
 };
 
 /// How far an answer was delivered.
@@ -113,7 +121,7 @@ struct PlanTotals {
 
 /// Patches of a plan that are found and planned together.
 struct PatchRun {
-  MortonRun codes;
+  Shell shell;            ///< of the curve; with a focus, of the distances from it
   std::size_t first = 0;  ///< number in the plan
   std::size_t count = 0;
 };

@@ -192,7 +192,7 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
                                                         const query::ReadRequest& question,
                                                         const Takes& takes, RequestControl* control) {
   QUARRY_ASSIGN_OR_RETURN(query::Query query, opened.dataset->Resolve(question));
-  query.run_patches = run_patches_;
+  PlanInRuns(&query);
   const auto plan = [&] { return opened.dataset->Plan(query, opened.index.get()); };
   const auto need = [&](const query::ReadPlan& made) {
     std::uint64_t bytes = query::PlanMemory(made) + takes.besides;
@@ -211,14 +211,14 @@ Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest&
                          RequestControl* control, PlanSink* sink) {
   QUARRY_ASSIGN_OR_RETURN(const Series series, Expand(dataset, request));
   // For the whole request, and before any of its plans: who holds memory does not wait for more.
-  std::uint64_t patches = 0;
-  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t planning, LargestPlanning(series, &patches));
-  const std::uint64_t kept = sink->memory(series.size(), request.read.values ? patches : 0);
+  std::uint64_t boxes = 0;
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t planning, LargestPlanning(series, &boxes));
+  const std::uint64_t kept = sink->memory(series.size(), boxes);
   QUARRY_ASSIGN_OR_RETURN(PatchStore::Memory memory, store()->Pin(kept + planning, RequesterOf(control)));
   for (std::size_t i = 0; i < series.size(); ++i) {
     if (control->Cancelled()) return PlanningCancelled();
     QUARRY_ASSIGN_OR_RETURN(query::Query query, series.opened->dataset->Resolve(series.Question(i)));
-    query.run_patches = run_patches_;
+    PlanInRuns(&query);
     QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan,
                             series.opened->dataset->Plan(query, series.opened->index.get()));
     QUARRY_RETURN_IF_ERROR(sink->Add(*series.opened->dataset, plan, NumberedHeader(plan, i, series.size())));
@@ -228,15 +228,25 @@ Status ReadSession::Plan(const std::string& dataset, const query::SeriesRequest&
   return Status::Ok();
 }
 
-/// @param[out] patches  most of a plan
-Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::uint64_t* patches) const {
+/// Has a question of many patches planned run by run.
+void ReadSession::PlanInRuns(query::Query* query) const {
+  query->run_patches = run_patches_;
+  query->most_left_out = query::MostLeftOut(store()->MostPinned() / 4);
+}
+
+/// @param[out] boxes  most that an answer leaves out
+Result<std::uint64_t> ReadSession::LargestPlanning(const Series& series, std::uint64_t* boxes) const {
   const Dataset& dataset = *series.opened->dataset;
   std::uint64_t largest = 0;
   for (std::size_t i = 0; i < series.size(); ++i) {
     QUARRY_ASSIGN_OR_RETURN(query::Query query, dataset.Resolve(series.Question(i)));
-    query.run_patches = run_patches_;
-    largest = std::max(largest, query::PlanningMemory(dataset.description(), query));
-    *patches = query::MostPatches(dataset.description(), query);
+    PlanInRuns(&query);
+    std::uint64_t planning = query::PlanningMemory(dataset.description(), query);
+    const std::uint64_t patches = query::MostPatches(dataset.description(), query);
+    const bool in_runs = query::PlansInRuns(query, patches);
+    if (query.values) *boxes = in_runs ? std::min<std::uint64_t>(patches, query.most_left_out) : patches;
+    if (query.values && in_runs) planning += query::LeftOutMemory(*boxes);
+    largest = std::max(largest, planning);
   }
   return largest;
 }
@@ -365,7 +375,8 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
                                                     const query::PointsRequest& request,
                                                     RequestControl* control) {
   QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
-  QUARRY_ASSIGN_OR_RETURN(const query::Query query, opened->dataset->Resolve(request));
+  QUARRY_ASSIGN_OR_RETURN(query::Query query, opened->dataset->Resolve(request));
+  PlanInRuns(&query);
   const std::uint64_t points = request.points.size() * query::kBytesPerPoint;
   const Requester requester = RequesterOf(control);
   const auto plan = [&] {
@@ -379,9 +390,9 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
       MakePinned(store(), Likely(*opened->dataset, query, {true, points, nullptr}), requester, plan, need));
   const query::Cost cost = planned.value.cost_only ? query::Cost{} : planned.value.read.cost;
   QUARRY_RETURN_IF_ERROR(control->Admit({cost.bytes, cost.reply_bytes, nullptr, "fewer points at a time"}));
-  QUARRY_ASSIGN_OR_RETURN(
-      query::PointsAnswer answer,
-      quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, requester));
+  QUARRY_ASSIGN_OR_RETURN(query::PointsAnswer answer,
+                          quarry::ReadPoints(*opened->dataset, std::move(planned.value), &engine_, requester,
+                                             opened->index.get()));
   control->CountPatches(cost.patches);
   (void)planned.memory.Resize(3 * sizeof(double) * answer.values.size());  // smaller
   control->Hold(std::move(planned.memory));

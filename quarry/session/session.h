@@ -198,7 +198,8 @@ class ReadSession {
   Result<query::Cost> CostOf(const Series& series, RequestControl* control);
   using Steps = std::vector<std::shared_ptr<const StepSummary>>;
   Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
-  Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* patches) const;
+  void PlanInRuns(query::Query* query) const;
+  Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* boxes) const;
   Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,
                              const Requester& requester, query::ReadPlan* plan) const;
   Status Deliver(const Series& series, std::size_t number, const query::ReadPlan& plan,

@@ -166,7 +166,21 @@ class RunsTest : public ::testing::TestWithParam<RunsCase> {
       default:
         break;
     }
+    if ((*random)() % 3 == 0) question.focus = RandomPoint(random);
+    if ((*random)() % 3 == 0) {
+      const double low = std::uniform_real_distribution<double>(-2, 2)(*random);
+      question.values = query::Bounds{low, low + 0.2};
+    }
     return question;
+  }
+
+  query::Point RandomPoint(std::mt19937* random) const {
+    query::Point point{};
+    for (std::size_t a = 0; a < 3; ++a) {
+      const auto last = static_cast<double>(recipe_.dims[a] - 1);
+      point[a] = std::uniform_real_distribution<double>(0, last)(*random);
+    }
+    return point;
   }
 
   testing::TemporaryFolder folder_;
@@ -176,7 +190,8 @@ class RunsTest : public ::testing::TestWithParam<RunsCase> {
 
 TEST_P(RunsTest, AnswersAreThoseOfOneRun) {
   std::mt19937 random(5);
-  for (int i = 0; i < 60; ++i) {
+  int left_out = 0;
+  for (int i = 0; i < 120; ++i) {
     const query::ReadRequest question = RandomQuestion(&random);
     const Recorder whole = Read(question, 0);
     const Recorder in_runs = Read(question, 1 + random() % 9);
@@ -188,19 +203,25 @@ TEST_P(RunsTest, AnswersAreThoseOfOneRun) {
     EXPECT_EQ(in_runs.header->cost.patches, whole.header->cost.patches);
     EXPECT_GE(in_runs.header->cost.reads, whole.header->cost.reads);
     EXPECT_EQ(in_runs.header->may_miss, whole.header->may_miss);
+    EXPECT_EQ(in_runs.header->left_out, whole.header->left_out);
+    left_out += whole.header->left_out.empty() ? 0 : 1;
     for (std::size_t l = 0; l < whole.header->levels.size(); ++l) {
       EXPECT_EQ(in_runs.header->levels[l].max_error, whole.header->levels[l].max_error);
       EXPECT_EQ(in_runs.header->levels[l].bytes, whole.header->levels[l].bytes);
       EXPECT_NEAR(in_runs.header->levels[l].coverage, whole.header->levels[l].coverage, 1e-12);
     }
   }
+  EXPECT_GT(left_out, 10);
 }
 
 /// A level in an array is whole or not there: its answer goes on at a level alone.
 TEST_P(RunsTest, AnAnswerGoesOnAtEveryPatch) {
   if (GetParam().taking == Recorder::Taking::kArrays) return;
-  const query::ReadRequest question{.field = "pressure", .target = query::AtLevel{1}, .first_level = 3};
-  const Recorder whole = Read(question, 4);
+  std::mt19937 random(6);
+  query::ReadRequest question{.field = "pressure", .target = query::AtLevel{1}, .first_level = 3};
+  question.focus = RandomPoint(&random);
+  question.values = query::Bounds{-1, 0.5};
+  const Recorder whole = Read(question, 0);
   std::size_t pass = 0;
   std::size_t patch = 0;
   for (std::size_t done = 0; done < whole.events.size(); ++done) {
@@ -227,6 +248,30 @@ void ExpectNothingBehindDamage(const std::vector<Event>& events) {
   EXPECT_FALSE(ended.empty());
 }
 
+TEST_P(RunsTest, PointsAreThoseOfOneRun) {
+  if (GetParam().taking != Recorder::Taking::kBlocks) return;
+  std::mt19937 random(9);
+  const auto ask = [&](const query::PointsRequest& request, std::size_t run_patches) {
+    ReadSession session(&*source_, std::make_shared<PatchStore>(std::uint64_t{64} << 20), 2, run_patches);
+    Control control;
+    auto answer = session.ReadPoints("", request, &control);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return *std::move(answer);
+  };
+  for (int i = 0; i < 30; ++i) {
+    query::PointsRequest request{"pressure", {}, {}, false};
+    for (int p = 0; p < 1 + i * i; ++p) request.points.push_back(RandomPoint(&random));
+    const query::PointsAnswer whole = ask(request, 0);
+    const query::PointsAnswer in_runs = ask(request, 1 + random() % 5);
+    ASSERT_EQ(in_runs.values.size(), whole.values.size());
+    EXPECT_EQ(0,
+              std::memcmp(in_runs.values.data(), whole.values.data(), whole.values.size() * sizeof(double)));
+    EXPECT_EQ(in_runs.cost.bytes, whole.cost.bytes);
+    EXPECT_EQ(in_runs.cost.patches, whole.cost.patches);
+    EXPECT_EQ(in_runs.max_error, whole.max_error);
+  }
+}
+
 /// Damage of a coarse level is known in the runs of the finer ones.
 TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   std::fstream file(path() / "steps/000000/pressure/0001.qsf",
@@ -239,6 +284,9 @@ TEST_P(RunsTest, DamageIsShownAsInOneRun) {
   const query::ReadRequest question{
       .field = "pressure", .target = query::AtLevel{0}, .first_level = 3, .allow_damage = true};
   FlipLevel(question, 2);
+  query::ReadRequest around = question;
+  around.focus = {20, 10, 5};
+  EXPECT_EQ(Read(around, 3).events, Read(around, 0).events);
   int damages_whole = 0;
   int damages_in_runs = 0;
   const Recorder whole = Read(question, 0, {}, &damages_whole);
