@@ -2,6 +2,8 @@
 as after: what the programs do to their files is recorded, and every state that a disk may have kept is opened."""
 
 import shutil
+import signal
+import subprocess
 
 import numpy as np
 
@@ -12,6 +14,7 @@ RECORDER = qt.BIN.parent / "lib" / "librecord_files.so"
 DIMS = (40, 30, 20)
 LAYOUT = ("--tolerance", "1e-3", "--patch", "16", "--files", "2")
 STATES = qt.scaled(30, 100_000)
+MOMENTS = qt.scaled(8, 50)
 
 
 class Crash(qt.QuarryTest):
@@ -259,6 +262,96 @@ class Crash(qt.QuarryTest):
             qt.succeed("quarry-index", path, "--verify")
 
         self.assertEqual(list(self.faults(("quarry-index", self.path), check)), [])
+
+
+class Killed(qt.QuarryTest):
+    """A program is killed after some of its changes: nothing is lost, and it finishes when it runs again."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.tmp / "data"
+        self.path = self.root / "a.quarry"
+        self.steps = range(12)
+        for step in self.steps:
+            for field in "ab":
+                samples = self.tmp / "samples.raw"
+                qt.turbulent((12, 10, 8), name=f"{field}{step}").tofile(samples)
+                self.root.mkdir(exist_ok=True)
+                qt.succeed("quarry-write-single", samples, "--dims", "12x10x8", "--type", "float32", "--field", field,
+                           "--tolerance", "1e-3", "--output", self.path, "--step", step,
+                           *["--append"] * self.path.exists())
+
+    def samples(self, path):
+        """All samples of a dataset, by field and step."""
+        output = self.tmp / "read"
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir()
+        qt.succeed("quarry", "get", path, "--fields", "a,b", "--steps", "0:1000", "--output", output / "{field}-{step}.npy")
+        return {file.stem: np.load(file) for file in output.iterdir()}
+
+    def assert_same(self, path, expected):
+        found = self.samples(path)
+        self.assertEqual(sorted(found), sorted(expected))
+        for name, samples in expected.items():
+            np.testing.assert_array_equal(found[name], samples, err_msg=name)
+
+    def recorded(self, path, last=None):
+        """The record of the changes beside a dataset, and the environment that makes it."""
+        record = self.tmp / "record"
+        record.unlink(missing_ok=True)
+        return record, {"LD_PRELOAD": str(RECORDER), "QUARRY_RECORD": str(record), "QUARRY_RECORD_ROOT": str(path.parent),
+                        **({} if last is None else {"QUARRY_RECORD_KILL": str(last)})}
+
+    def code_of(self, program, *words, env):
+        """The end of a program that may be killed."""
+        return subprocess.run([qt.executable(program), *map(str, words)], capture_output=True, env=qt.ENVIRONMENT | env,
+                              timeout=qt.TIMEOUT, check=False).returncode
+
+    def assert_survives(self, *command):
+        """Kills a command, which is given the path, on copies of the dataset at moments all over its work."""
+        untouched, copy = self.samples(self.path), self.tmp / "copy/a.quarry"
+        shutil.copytree(self.path, copy)
+        record, environment = self.recorded(copy)
+        qt.succeed(*command, copy, env=environment)
+        changes = len(record.read_text().splitlines())
+        self.assert_same(copy, untouched)
+        done = qt.snapshot(copy).keys()
+        self.assertGreaterEqual(changes, 50)
+        moments = sorted({1 + round(i * (changes - 1) / (MOMENTS - 1)) for i in range(MOMENTS)})
+        self.assertEqual(len(moments), MOMENTS)
+        for moment in moments:
+            with self.subTest(command=command, killed_after=moment):
+                shutil.rmtree(copy.parent)
+                shutil.copytree(self.path, copy)
+                record, environment = self.recorded(copy, moment)
+                self.assertEqual(self.code_of(*command, copy, env=environment), -signal.SIGKILL)
+                self.assertEqual(len(record.read_text().splitlines()), moment)
+                self.assert_same(copy, untouched)
+                self.assert_verified(copy)
+                qt.succeed(*command, copy)
+                self.assert_same(copy, untouched)
+                self.assert_verified(copy)
+                self.assertEqual(qt.snapshot(copy).keys(), done)
+
+    def test_packing(self):
+        self.assert_survives("quarry", "pack")
+
+    def test_unpacking(self):
+        qt.succeed("quarry", "pack", self.path)
+        self.assert_survives("quarry", "pack", "--unpack")
+
+    def test_an_upgrade(self):
+        """Steps of many fields get sections, and all get a catalogue."""
+        for step in self.steps:
+            manifest = self.path / f"steps/{step:06}/step.json"
+            qt.seal_manifest(manifest, manifest.read_text().replace('"source": "', f'"source": "{"x" * 40_000}'))
+        qt.succeed("quarry", "upgrade", self.path)
+        for step in self.steps:
+            qt.into_one_piece(self.path / f"steps/{step:06}/step.json")
+        shutil.rmtree(self.path / "catalogue", ignore_errors=True)
+        (self.path / "head").unlink()
+        (self.path / "steps/.partial-catalogue-is-current").unlink()
+        self.assert_survives("quarry", "upgrade")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
  *   QUARRY_RECORD       file that the lines are appended to
  *   QUARRY_RECORD_ROOT  folder; calls elsewhere are not recorded
  *   QUARRY_RECORD_DATA  file that the written bytes are appended to; may be missing
+ *   QUARRY_RECORD_READS  1: reads at an offset are recorded as well; may be missing
+ *   QUARRY_RECORD_KILL  after so many lines the program is killed; may be missing
  *
  * Lines: NAME, tab, PATH, and for rename and link a tab and the new path, for write a tab, the offset, a tab
  * and the number of bytes, for resize a tab and the new size. open says "create" or "truncate" where it does.
@@ -14,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +75,9 @@ static void record(const char* what, const char* path, const char* other) {
     const int fd = REAL(open)(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 || REAL(write)(fd, line, (size_t)size) != size) abort();
     REAL(close)(fd);
+    static int lines;
+    const char* last = getenv("QUARRY_RECORD_KILL");
+    if (last != NULL && ++lines == atoi(last)) raise(SIGKILL);
   }
   errno = saved;
 }
@@ -167,6 +173,18 @@ WRITE(pwrite64, (int fd, const void* bytes, size_t size, off64_t at), (fd, bytes
 WRITE(writev, (int fd, const struct iovec* parts, int count), (fd, parts, count), parts, count, -1)
 WRITE(pwritev, (int fd, const struct iovec* parts, int count, off_t at), (fd, parts, count, at), parts, count,
       at)
+
+#define READ(name, offset)                                           \
+  ssize_t name(int fd, void* bytes, size_t size, offset at) {        \
+    pthread_mutex_lock(&mutex);                                      \
+    const ssize_t result = REAL(name)(fd, bytes, size, at);          \
+    if (getenv("QUARRY_RECORD_READS") != NULL) record_fd("read", fd); \
+    pthread_mutex_unlock(&mutex);                                    \
+    return result;                                                   \
+  }
+
+READ(pread, off_t)
+READ(pread64, off64_t)
 
 static void record_resize(int fd, off64_t size) {
   const int saved = errno;
