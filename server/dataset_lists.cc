@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/format/proto_convert.h"
+#include "quarry/pack/packed_steps.h"
 
 namespace quarry::server {
 
@@ -17,12 +18,12 @@ constexpr std::uint64_t kMostKept = 8 << 20;
 /// Datasets that are opened between two looks at the size of the page.
 constexpr std::size_t kAtOnce = 32;
 
-/// A list does not need the index.
+/// A list does not need the index, and most datasets of many rest.
 pb::DatasetSummary SummaryOf(const FoundDataset& found, const std::shared_ptr<PatchStore>& store,
                              const std::function<bool()>& cancelled) {
   pb::DatasetSummary summary;
   summary.set_name(found.name);
-  const auto dataset = Dataset::Open(found.location, store, cancelled);
+  const auto dataset = Dataset::Open(WithPacks(found.location, PackedSteps::State::kRests), store, cancelled);
   if (!dataset.ok()) return summary;
   for (const GridDescription& grid : (*dataset)->description().grids) {
     pb::Grid* const shown = summary.add_grids();

@@ -6,6 +6,7 @@
 #include "clients/cpp/level_assembler.h"
 #include "clients/cpp/transport.h"
 #include "quarry/dataset/discovery.h"
+#include "quarry/pack/packed_steps.h"
 #include "quarry/query/plan_memory.h"
 #include "quarry/session/session.h"
 #include "quarry/storage/stamp_watch.h"
@@ -42,7 +43,10 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
 /// The one dataset of a directory, as of Open, or with the steps that were published and noticed since.
 class OneDataset final : public DatasetSource {
  public:
-  explicit OneDataset(std::shared_ptr<const quarry::Dataset> dataset) {
+  /// @param steps  stamp of the folder of steps, from before the dataset was opened
+  OneDataset(std::shared_ptr<const quarry::Dataset> dataset, const Stamp& steps) {
+    (void)watch_.Holds(steps, dataset->root().storage->stamp_tick());
+    watch_.Looked();
     const Result<ObjectInfo> info = dataset->root().Stat();
     if (info.ok()) identity_ = info->identity;
     Replace(std::move(dataset));
@@ -192,9 +196,9 @@ class CalledSteps final : public StepSink {
 
 class LocalDataset final : public Dataset {
  public:
-  LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Options& options)
+  LocalDataset(std::shared_ptr<const quarry::Dataset> dataset, const Stamp& steps, const Options& options)
       : description_(std::make_shared<const DatasetDescription>(dataset->description())),
-        source_(std::move(dataset)),
+        source_(std::move(dataset), steps),
         session_(&source_, std::make_shared<PatchStore>(MemoryFor(*description_, options.memory)),
                  options.threads) {}
 
@@ -281,7 +285,8 @@ class LocalDataset final : public Dataset {
 /// A damaged dataset is listed by name: opening it gives the reason.
 DatasetSummary SummaryOf(const FoundDataset& found) {
   DatasetSummary summary{.name = found.name};
-  if (const auto dataset = quarry::Dataset::Open(found.location); dataset.ok()) {
+  if (const auto dataset = quarry::Dataset::Open(WithPacks(found.location, PackedSteps::State::kRests));
+      dataset.ok()) {
     summary.grids = (*dataset)->description().grids;
     summary.steps = (*dataset)->steps().size();
     summary.fields = (*dataset)->description().fields.size();
@@ -292,8 +297,9 @@ DatasetSummary SummaryOf(const FoundDataset& found) {
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
+  const Stamp steps = StampOf(Location(path) / "steps");
   QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(path));
-  return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), options));
+  return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), steps, options));
 }
 
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {

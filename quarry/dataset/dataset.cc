@@ -33,6 +33,23 @@ bool IsFolder(const Location& location) {
   return info.ok() && info->kind == ObjectKind::kFolder;
 }
 
+/// @param path   of the manifest
+/// @param error  of opening it
+Status WhyNoManifest(const Location& root, const Location& path, const Status& error) {
+  const Result<ObjectInfo> folder = root.Stat();
+  if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
+  if (!folder.ok() || folder->kind != ObjectKind::kFolder)
+    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root);
+  const Result<ObjectInfo> manifest = path.Stat();
+  // An unreadable manifest is not missing: opening it gives the reason.
+  const bool missing =
+      manifest.ok() ? manifest->kind != ObjectKind::kFile : manifest.status().code() == StatusCode::kNotFound;
+  if (!missing) return error;
+  // Steps without their dataset.json are a damaged dataset; any other directory is no dataset.
+  if (IsFolder(root / "steps")) return DataLoss("\"{}\" is missing; the dataset is damaged", path);
+  return NotFound("\"{}\" is not a dataset: it has no dataset.json", root);
+}
+
 }  // namespace
 
 /// Contents of the folder "steps".
@@ -67,25 +84,14 @@ Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
 Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std::shared_ptr<PatchStore> store,
                                                      const std::function<bool()>& cancelled) {
   const Location root = WithPacks(given);
-  const Result<ObjectInfo> folder = root.Stat();
-  if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
-  if (!folder.ok() || folder->kind != ObjectKind::kFolder)
-    return NotFound("there is no dataset \"{}\"; give the path of a NAME.quarry directory", root);
   const Location path = root / "dataset.json";
-  const Result<ObjectInfo> manifest = path.Stat();
-  // An unreadable manifest is not missing: reading it gives the reason.
-  const bool missing =
-      manifest.ok() ? manifest->kind != ObjectKind::kFile : manifest.status().code() == StatusCode::kNotFound;
-  if (missing) {
-    // Steps without their dataset.json are a damaged dataset; any other directory is no dataset.
-    if (IsFolder(root / "steps")) return DataLoss("\"{}\" is missing; the dataset is damaged", path);
-    return NotFound("\"{}\" is not a dataset: it has no dataset.json", root);
-  }
+  const auto manifest = path.Open();
+  if (!manifest.ok()) return WhyNoManifest(root, path, manifest.status());
   if (!store) store = std::make_shared<PatchStore>(kOwnStoreBytes);
   const MetadataCache metadata(store);
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory,
-                          metadata.Reserve(manifest.ok() ? ParsingMemory(manifest->size) : 0));
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, path.ReadText(format::kManifestLimit));
+                          metadata.Reserve(ParsingMemory((*manifest)->size())));
+  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(**manifest, format::kManifestLimit));
   QUARRY_ASSIGN_OR_RETURN(
       DatasetDescription description,
       format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));

@@ -1,6 +1,7 @@
 #include "quarry/pack/packed_steps.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <list>
 #include <utility>
@@ -111,8 +112,8 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names) {
   return DataLoss("step {} is in several packs: {}; remove all but one", *twice, both);
 }
 
-PackedSteps::PackedSteps(const Location& root)
-    : inner_(root.storage), root_(root.path), steps_((root / "steps").path) {}
+PackedSteps::PackedSteps(const Location& root, State state)
+    : inner_(root.storage), root_(root.path), steps_((root / "steps").path), state_(state) {}
 
 std::vector<PackRef> PackedSteps::packs() const {
   const std::scoped_lock lock(mutex_);
@@ -170,13 +171,20 @@ Result<T> PackedSteps::Find(const std::string& path, const Outside& outside, con
   return outside();
 }
 
-/// A listing that overlaps with a change may have neither a folder that has gone into a pack nor the pack.
+/// A listing that overlaps with a change may have neither a folder that has gone into a pack nor the pack. It
+/// is made again where the stamp before it is not that after it. That before it is not needed where the last
+/// change is older than the listing is long.
 Result<std::vector<FolderEntry>> PackedSteps::ListSteps() const {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kShort = std::chrono::seconds(30);  // half of the least age of an old stamp
   const Location steps(inner_, steps_);
-  const Stamp before = StampOf(steps);
+  const Clock::time_point begun = Clock::now();
+  const Stamp before = state_ == State::kRests ? Stamp{} : StampOf(steps);
   QUARRY_ASSIGN_OR_RETURN(std::vector<FolderEntry> entries, steps.List());
+  const Stamp after = StampOf(steps);
+  const bool rests = state_ == State::kRests && after.old && Clock::now() - begun < kShort;
   std::vector<FolderEntry> earlier;
-  if (StampOf(steps) != before) {
+  if (!rests && after != before) {
     earlier = std::move(entries);
     QUARRY_ASSIGN_OR_RETURN(entries, steps.List());
   }
@@ -284,10 +292,10 @@ Status PackedSteps::ReadRanges(std::span<const ReadRange> ranges,
   return inner_->ReadRanges(inner, cancelled);
 }
 
-Location WithPacks(const Location& root) {
+Location WithPacks(const Location& root, PackedSteps::State state) {
   const auto* const packed = dynamic_cast<const PackedSteps*>(root.storage.get());
   if (packed != nullptr && packed->root() == root.path) return root;
-  return {std::make_shared<PackedSteps>(root), root.path};
+  return {std::make_shared<PackedSteps>(root, state), root.path};
 }
 
 std::vector<PackRef> PacksOf(const Location& root) {

@@ -30,8 +30,14 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names);
 /// well. Thread-safe.
 class PackedSteps final : public Storage {
  public:
+  /// What is likely of a dataset. It decides the calls of a listing, not its result.
+  enum class State : std::uint8_t {
+    kChanges,
+    kRests,  ///< a listing takes one look at a stamp; after a change it is made twice
+  };
+
   /// @param root  a dataset, in a storage without packs
-  explicit PackedSteps(const Location& root);
+  explicit PackedSteps(const Location& root, State state = State::kChanges);
 
   /// Packs as of the last listing of "steps".
   std::vector<PackRef> packs() const;
@@ -67,13 +73,14 @@ class PackedSteps final : public Storage {
 
   const std::shared_ptr<const Storage> inner_;
   const std::string root_;
-  const std::string steps_;   ///< path of the folder
+  const std::string steps_;  ///< path of the folder
+  const State state_;
   mutable std::mutex mutex_;  ///< never held over a look at the storage
   mutable std::vector<PackRef> packs_;
 };
 
 /// A dataset with its packed steps shown as folders.
-Location WithPacks(const Location& root);
+Location WithPacks(const Location& root, PackedSteps::State state = PackedSteps::State::kChanges);
 
 /// The packs of a dataset, as of the last listing. @param root  from WithPacks
 std::vector<PackRef> PacksOf(const Location& root);

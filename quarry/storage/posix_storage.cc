@@ -42,13 +42,8 @@ ObjectKind KindOf(unsigned mode) {
   return S_ISREG(mode) ? ObjectKind::kFile : ObjectKind::kOther;
 }
 
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
-};
-using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
-
 /// The type of a name in a folder, without following it. @returns 0 if it was removed
-unsigned TypeOf(int folder, const dirent& entry) {
+unsigned TypeOf(int folder, const dirent64& entry) {
   if (entry.d_type != DT_UNKNOWN) return DTTOIF(entry.d_type);
   struct stat info;
   return ::fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 ? info.st_mode : 0;
@@ -110,25 +105,29 @@ Result<std::vector<FolderEntry>> PosixStorage::ListNames(const std::string& fold
 
 Result<std::vector<FolderEntry>> PosixStorage::ListFolder(const std::string& folder,
                                                           bool follow_links) const {
-  QUARRY_ASSIGN_OR_RETURN(FileDescriptor fd, OpenPath(folder, kReadFlags | O_DIRECTORY, "list"));
-  const OpenFolder open(::fdopendir(fd.get()));
-  if (!open) return OpenError(errno, "list", folder);
-  (void)fd.Release();
+  QUARRY_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPath(folder, kReadFlags | O_DIRECTORY, "list"));
+  // The C library's stream of a folder also asks for its status: one call more for each of 10,000 datasets.
+  constexpr std::size_t kBuffer = 32 << 10;
+  std::vector<dirent64> buffer(kBuffer / sizeof(dirent64));
+  const auto* const bytes = reinterpret_cast<const std::byte*>(buffer.data());
   std::vector<FolderEntry> entries;
   while (true) {
-    errno = 0;
-    const dirent* const entry = ::readdir(open.get());
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    const unsigned type = TypeOf(::dirfd(open.get()), *entry);
-    const bool is_link = S_ISLNK(type);
-    const ObjectKind kind = is_link && follow_links
-                                ? KindBehind(::dirfd(open.get()), name, fmt::format("{}/{}", folder, name))
-                                : KindOf(type);
-    entries.push_back({std::move(name), kind, is_link});
+    const ssize_t got = ::getdents64(fd.get(), buffer.data(), buffer.size() * sizeof(dirent64));
+    if (got < 0) return OpenError(errno, "list", folder);
+    if (got == 0) break;
+    for (ssize_t at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(bytes + at);
+      at += entry->d_reclen;
+      std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const unsigned type = TypeOf(fd.get(), *entry);
+      const bool is_link = S_ISLNK(type);
+      const ObjectKind kind = is_link && follow_links
+                                  ? KindBehind(fd.get(), name, fmt::format("{}/{}", folder, name))
+                                  : KindOf(type);
+      entries.push_back({std::move(name), kind, is_link});
+    }
   }
-  if (errno != 0) return OpenError(errno, "list", folder);
   std::sort(entries.begin(), entries.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
   return entries;

@@ -6,12 +6,21 @@
 
 namespace quarry {
 
+Result<Bytes> ReadWhole(const StoredObject& object, std::uint64_t limit) {
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(object.path(), object.size(), limit));
+  Bytes bytes(object.size());
+  QUARRY_RETURN_IF_ERROR(object.ReadAt(0, bytes));
+  return bytes;
+}
+
+Result<std::string> ReadText(const StoredObject& object, std::uint64_t limit) {
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadWhole(object, limit));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 Result<Bytes> Storage::ReadWhole(const std::string& path, std::uint64_t limit) const {
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> object, Open(path));
-  QUARRY_RETURN_IF_ERROR(CheckFileSize(path, object->size(), limit));
-  Bytes bytes(object->size());
-  QUARRY_RETURN_IF_ERROR(object->ReadAt(0, bytes));
-  return bytes;
+  return quarry::ReadWhole(*object, limit);
 }
 
 ObjectKind Storage::KindBehindLink(const std::string& path) const {

@@ -60,6 +60,11 @@ class StoredObject {
   virtual void ExpectRead(std::uint64_t, std::uint64_t) const {}
 };
 
+/// All bytes of a small file. @errors those of ReadAt; kDataLoss: it has more than `limit` bytes
+Result<Bytes> ReadWhole(const StoredObject& object, std::uint64_t limit);
+/// The same as text.
+Result<std::string> ReadText(const StoredObject& object, std::uint64_t limit);
+
 /// Bytes to read, and where they go.
 struct ReadRange {
   const StoredObject* object = nullptr;

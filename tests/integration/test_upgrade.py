@@ -43,6 +43,19 @@ class Upgrade(qt.QuarryTest):
         (dataset / "head").unlink()
         (dataset / "steps/.partial-catalogue-is-current").unlink()
 
+    def test_info_opens_a_dataset_once(self):
+        """Also one that has just been written, in folders and in a pack."""
+        dataset, record = self.make(), self.tmp / "record"
+        for packed in (False, True):
+            if packed:
+                qt.succeed("quarry", "pack", dataset)
+            record.unlink(missing_ok=True)
+            qt.succeed("quarry", "info", dataset, env={
+                "LD_PRELOAD": str(qt.BIN.parent / "lib/librecord_files.so"), "QUARRY_RECORD": str(record),
+                "QUARRY_RECORD_ROOT": str(dataset), "QUARRY_RECORD_READS": "1"})
+            read = [Path(line.split("\t")[1]).relative_to(dataset) for line in record.read_text().splitlines()]
+            self.assertEqual([str(name) for name in read], ["dataset.json", "head"])
+
     def test_datasets_of_every_version(self):
         for golden in sorted(GOLDEN.iterdir()):
             with self.subTest(version=golden.name):

@@ -315,6 +315,12 @@ struct dirent64* readdir64(DIR* folder) {
   return real(folder);
 }
 
+ssize_t getdents64(int fd, void* entries, size_t size) {
+  REAL(getdents64);
+  if (is_kind("list") && file_counts(fd) && is_the_one()) FAIL(-1);
+  return real(fd, entries, size);
+}
+
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
   REAL(mmap);
   if (is_kind("mmap") && fd >= 0 && is_the_one()) FAIL(MAP_FAILED);

@@ -360,11 +360,32 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   }
 }
 
-/// The catalogue of a directory; null for a server.
-std::shared_ptr<const quarry::Dataset> WithCatalogue(const std::string& target) {
-  if (target.starts_with("grpc://") || target.starts_with("grpcs://")) return nullptr;
-  const auto dataset = quarry::Dataset::Open(target);
-  return dataset.ok() ? *dataset : nullptr;
+/// A dataset and its steps.
+struct Described {
+  DatasetDescription dataset;
+  std::vector<StepSummary> steps;
+  std::shared_ptr<const quarry::Dataset> local;  ///< a directory, with its catalogue; null: a server has it
+};
+
+Result<Described> DescribeServed(const std::string& target, const client::Options& access) {
+  Described described;
+  QUARRY_ASSIGN_OR_RETURN(const auto dataset, client::Dataset::Open(target, access));
+  described.dataset = dataset->description();
+  QUARRY_ASSIGN_OR_RETURN(described.steps, dataset->Steps());
+  return described;
+}
+
+/// A directory is opened once.
+Result<Described> DescribeDirectory(const std::string& target) {
+  Described described;
+  QUARRY_ASSIGN_OR_RETURN(described.local, quarry::Dataset::Open(target));
+  described.dataset = described.local->description();
+  Catalogue::Hold hold;
+  described.steps.reserve(described.local->steps().size());
+  for (const std::uint64_t step : described.local->steps()) {
+    QUARRY_ASSIGN_OR_RETURN(described.steps.emplace_back(), described.local->Summary(step, &hold));
+  }
+  return described;
 }
 
 /// Packs of the steps, and the steps in them.
@@ -408,21 +429,21 @@ nlohmann::ordered_json ToJson(const Catalogue& catalogue) {
 
 Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
-  QUARRY_ASSIGN_OR_RETURN(const std::unique_ptr<client::Dataset> dataset,
-                          client::Dataset::Open(options.target, access));
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<StepSummary> steps, dataset->Steps());
+  const bool served = options.target.starts_with("grpc://") || options.target.starts_with("grpcs://");
+  QUARRY_ASSIGN_OR_RETURN(const Described described, served ? DescribeServed(options.target, access)
+                                                            : DescribeDirectory(options.target));
+  const auto& [dataset, steps, local] = described;
   std::vector<FieldOverSteps> fields;
-  for (const FieldDescription& field : dataset->description().fields)
-    fields.push_back(Summarise(field, steps, dataset->description().GridOf(field).samples()));
-  const auto local = WithCatalogue(options.target);
+  for (const FieldDescription& field : dataset.fields)
+    fields.push_back(Summarise(field, steps, dataset.GridOf(field).samples()));
   if (options.json) {
-    nlohmann::ordered_json json = ToJson(dataset->description(), steps, fields);
+    nlohmann::ordered_json json = ToJson(dataset, steps, fields);
     json["catalogue"] = local ? ToJson(local->catalogue()) : nlohmann::ordered_json();
     const PackCount packed = local ? CountPacks(*local) : PackCount();
     if (packed.packs > 0) json["packs"] = {{"packs", packed.packs}, {"steps", packed.steps}};
     PrintOut("{}\n", json.dump(2));
   } else {
-    PrintText(options.target, dataset->description(), steps, fields);
+    PrintText(options.target, dataset, steps, fields);
     if (local) {
       PrintCatalogue(local->catalogue(), steps.size());
       PrintPacks(CountPacks(*local));

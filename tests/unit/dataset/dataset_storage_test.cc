@@ -451,7 +451,8 @@ TEST_F(DatasetStorageTest, AStorageThatFailsForAWhileIsNoDatasetThatHasGone) {
   const auto [faulty, copy] = Faulty(Make({}));
   StepFollower follower(copy);
   ASSERT_EQ(follower.Poll()->size(), 1u);
-  faulty->Add(Operation::kStat, "*", 1, 3, Fault::Fail(InternalError("no answer")));
+  // The stamps of the folder of steps, and the look at the dataset.
+  faulty->Add(Operation::kStat, "*", 1, 4, Fault::Fail(InternalError("no answer")));
   EXPECT_EQ(follower.Poll().status().message(), "no answer");
   EXPECT_EQ(follower.Poll()->size(), 0u);
 }
@@ -491,6 +492,7 @@ TEST_F(DatasetStorageTest, WhatCannotBeLookedAtIsNotMissing) {
   {
     const auto [faulty, location] = Faulty(copy);
     faulty->Add(Operation::kStat, location.path, 1, 1, no_answer);
+    faulty->Add(Operation::kOpen, "*/dataset.json", 1, 1, Fault::Fail(NotFound("gone")));
     EXPECT_EQ(Attempt(location).status().message(), "no answer");
   }
   const auto [faulty, location] = Faulty(copy);

@@ -40,6 +40,11 @@ class PacksTest : public ::testing::Test {
     return *report;
   }
 
+  /// By the time of the last change of their folder, which a new change makes now.
+  void LetStepsGrowOld() const {
+    fs::last_write_time(path() / "steps", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+
   /// As a program that does not know packs may leave it: a packed step with a folder that has changed.
   void PackBesideChangedFolder(std::uint64_t step) const {
     const fs::path folder = path() / format::StepFolder(step);
@@ -340,6 +345,7 @@ class ChangingStorage final : public Storage {
       : inner_(std::move(inner)), folder_(std::move(folder)), change_(std::move(change)) {}
 
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override {
+    listings += folder == folder_ ? 1 : 0;
     if (folder != folder_ || !change_) return inner_->List(folder);
     const std::vector<FolderEntry> before = *inner_->List(folder);
     std::exchange(change_, nullptr)();
@@ -350,13 +356,19 @@ class ChangingStorage final : public Storage {
     }
     return both;
   }
-  Result<ObjectInfo> Stat(const std::string& path) const override { return inner_->Stat(path); }
+  Result<ObjectInfo> Stat(const std::string& path) const override {
+    ++looks;
+    return inner_->Stat(path);
+  }
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override {
     return inner_->Open(path);
   }
   std::uint64_t read_gap() const override { return 0; }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
+
+  mutable int listings = 0;  ///< of the folder
+  mutable int looks = 0;
 
  private:
   const std::shared_ptr<const Storage> inner_;
@@ -366,20 +378,43 @@ class ChangingStorage final : public Storage {
 
 TEST_F(PacksTest, AListingDuringAChangeHasEachStep) {
   const Location disk(path());
-  const auto open_during = [&](std::function<void()> change) {
-    const auto storage =
-        std::make_shared<ChangingStorage>(disk.storage, (disk / "steps").path, std::move(change));
-    return Dataset::Open(Location(storage, disk.path));
+  for (const PackedSteps::State state : {PackedSteps::State::kChanges, PackedSteps::State::kRests}) {
+    const auto open_during = [&](std::function<void()> change) {
+      LetStepsGrowOld();
+      const auto storage =
+          std::make_shared<ChangingStorage>(disk.storage, (disk / "steps").path, std::move(change));
+      return Dataset::Open(WithPacks(Location(storage, disk.path), state));
+    };
+
+    const auto packing = open_during([&] { Pack(); });
+    ASSERT_TRUE(packing.ok()) << packing.status().message();
+    EXPECT_EQ((*packing)->steps(), recipe_.steps);
+
+    const auto unpacking = open_during([&] { ASSERT_TRUE(writer::Unpack(path(), kNothing).ok()); });
+    ASSERT_TRUE(unpacking.ok()) << unpacking.status().message();
+    EXPECT_EQ((*unpacking)->steps(), recipe_.steps);
+    EXPECT_TRUE(ReadSteps(**unpacking) == ReadSteps(**packing));
+  }
+}
+
+TEST_F(PacksTest, ADatasetThatRestsIsLookedAtOnce) {
+  Pack();
+  const Location disk(path());
+  const auto storage =
+      std::make_shared<ChangingStorage>(disk.storage, (disk / "steps").path, std::function<void()>());
+  const auto open = [&] {
+    storage->looks = storage->listings = 0;
+    EXPECT_TRUE(Dataset::Open(WithPacks(Location(storage, disk.path), PackedSteps::State::kRests)).ok());
   };
 
-  const auto packing = open_during([&] { Pack(); });
-  ASSERT_TRUE(packing.ok()) << packing.status().message();
-  EXPECT_EQ((*packing)->steps(), recipe_.steps);
+  LetStepsGrowOld();
+  open();
+  EXPECT_EQ(storage->looks, 1) << "at the stamp of its steps";
+  EXPECT_EQ(storage->listings, 1);
 
-  const auto unpacking = open_during([&] { ASSERT_TRUE(writer::Unpack(path(), kNothing).ok()); });
-  ASSERT_TRUE(unpacking.ok()) << unpacking.status().message();
-  EXPECT_EQ((*unpacking)->steps(), recipe_.steps);
-  EXPECT_TRUE(ReadSteps(**unpacking) == ReadSteps(**packing));
+  std::ofstream(path() / "steps" / ".new");
+  open();
+  EXPECT_EQ(storage->listings, 2) << "a change may have come during the first";
 }
 
 TEST_F(PacksTest, FoldersOfPackedStepsAreListed) {
