@@ -43,12 +43,13 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
 /// The one dataset of a directory, as of Open, or with the steps that were published and noticed since.
 class OneDataset final : public DatasetSource {
  public:
-  /// @param steps  stamp of the folder of steps, from before the dataset was opened
+  /// @param steps  stamp of the folder of steps, from before the dataset was opened; empty: not known
   OneDataset(std::shared_ptr<const quarry::Dataset> dataset, const Stamp& steps) {
-    (void)watch_.Holds(steps, dataset->root().storage->stamp_tick());
-    watch_.Looked();
-    const Result<ObjectInfo> info = dataset->root().Stat();
-    if (info.ok()) identity_ = info->identity;
+    if (!steps.text.empty()) {
+      (void)watch_.Holds(steps, dataset->root().storage->stamp_tick());
+      watch_.Looked();
+    }
+    identity_ = dataset->identity();
     Replace(std::move(dataset));
   }
 
@@ -225,11 +226,11 @@ class LocalDataset final : public Dataset {
     QUARRY_ASSIGN_OR_RETURN(const auto dataset, Newest());
     std::vector<StepSummary> steps;
     steps.reserve(dataset->steps().size());
-    quarry::Catalogue::Hold hold;
-    for (const std::uint64_t number : dataset->steps()) {
+    QUARRY_RETURN_IF_ERROR(dataset->ForEachSummary(dataset->steps(), [&](StepSummary step) {
       if (call.cancel.cancelled()) return Status(StatusCode::kCancelled, "the call was cancelled");
-      QUARRY_ASSIGN_OR_RETURN(steps.emplace_back(), dataset->Summary(number, &hold));
-    }
+      steps.push_back(std::move(step));
+      return Status::Ok();
+    }));
     return steps;
   }
 
@@ -297,7 +298,10 @@ DatasetSummary SummaryOf(const FoundDataset& found) {
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
-  const Stamp steps = StampOf(Location(path) / "steps");
+  const Location location(path);
+  // Where each look costs, the first list is trusted for a while instead.
+  const bool looks = location.storage->trust() == std::chrono::milliseconds(0);
+  const Stamp steps = looks ? StampOf(location / "steps") : Stamp();
   QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(path));
   return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), steps, options));
 }

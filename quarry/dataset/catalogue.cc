@@ -1,7 +1,9 @@
 #include "quarry/dataset/catalogue.h"
 
 #include <algorithm>
+#include <span>
 
+#include "quarry/base/file.h"
 #include "quarry/dataset/step_manifests.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
@@ -25,6 +27,13 @@ const StepRecord* FindIn(const Catalogue::Page& records, std::uint64_t step) {
   return found != records.end() && found->summary.step == step ? &*found : nullptr;
 }
 
+MetadataCache::Key KeyOfPage(const PageRef& ref) {
+  MetadataCache::Key key;
+  key.kind = MetadataCache::Key::Kind::kPage;
+  key.step = ref.name;
+  return key;
+}
+
 }  // namespace
 
 Catalogue::Catalogue(Location root, const DatasetDescription& dataset, bool is_current,
@@ -43,16 +52,25 @@ bool Catalogue::is_there() const {
 
 void Catalogue::ReadHead() const {
   const Location path = root_ / format::kHeadFile;
-  const Result<ObjectInfo> info = path.Stat();
-  if (info.status().code() == StatusCode::kNotFound) return;
+  constexpr std::uint64_t kFront = 256 << 10;  // all of most
+  Result<OpenedFile> opened = path.OpenWith(FileEnd::kFront, kFront, nullptr);
+  if (opened.status().code() == StatusCode::kNotFound) return;
   // A head has few records, and may name many pages.
   constexpr std::uint64_t kMostRecords = 2 << 20;
-  const std::uint64_t size = info.ok() ? std::min(info->size, format::kHeadLimit) : 0;
+  const std::uint64_t size = opened.ok() ? std::min(opened->object->size(), format::kHeadLimit) : 0;
   const auto memory = cache_->Reserve(2 * size + DecodingMemory(std::min(size, kMostRecords)));
   if (!memory.ok()) return;
-  const Result<Bytes> bytes = path.ReadWhole(format::kHeadLimit);
-  Result<format::CatalogueHead> head =
-      bytes.ok() ? format::DecodeHead(*bytes) : Result<format::CatalogueHead>(bytes.status());
+  const auto decode = [&]() -> Result<format::CatalogueHead> {
+    QUARRY_RETURN_IF_ERROR(opened.status());
+    QUARRY_RETURN_IF_ERROR(CheckFileSize(path.path, opened->object->size(), format::kHeadLimit));
+    Bytes& bytes = opened->bytes;
+    const std::size_t front = bytes.size();
+    bytes.resize(size);
+    if (front < size)
+      QUARRY_RETURN_IF_ERROR(opened->object->ReadAt(front, std::span(bytes).subspan(front)));
+    return format::DecodeHead(bytes);
+  };
+  Result<format::CatalogueHead> head = decode();
   if (!head.ok()) {
     SetDamage(std::move(head).status().Annotate(fmt::format("\"{}\"", path)));
     return;
@@ -96,6 +114,21 @@ Result<Catalogue::Page> Catalogue::ReadPage(const PageRef& ref) const {
   return page;
 }
 
+Result<std::shared_ptr<const Catalogue::Page>> Catalogue::ObtainPage(const PageRef& ref) const {
+  return cache_->Obtain<Page>(
+      KeyOfPage(ref), [&] { return DecodingMemory(ref.bytes); }, [&] { return ReadPage(ref); });
+}
+
+/// Loads a page and those behind it, for a caller who goes through all steps, where the storage answers calls
+/// together.
+void Catalogue::LoadTogether(std::size_t first) const {
+  const auto most = static_cast<std::size_t>(root_.storage->costs().side_by_side);
+  if (most < 2 || cache_->Has(KeyOfPage(head_.pages[first]))) return;
+  const std::span pages = std::span(head_.pages).subspan(first);
+  root_.storage->AtOnce(std::min(most, pages.size()),
+                        [&](std::size_t i) { (void)ObtainPage(pages[i]); });
+}
+
 /// @returns null: it cannot be read
 std::shared_ptr<const Catalogue::Page> Catalogue::PageOf(std::size_t number, Hold* hold) const {
   if (hold->page && hold->number == number) return hold->page;
@@ -104,11 +137,8 @@ std::shared_ptr<const Catalogue::Page> Catalogue::PageOf(std::size_t number, Hol
     const std::lock_guard lock(mutex_);
     if (unreadable_.contains(ref.name)) return nullptr;
   }
-  MetadataCache::Key key;
-  key.kind = MetadataCache::Key::Kind::kPage;
-  key.step = ref.name;
-  auto page = cache_->Obtain<Page>(
-      key, [&] { return DecodingMemory(ref.bytes); }, [&] { return ReadPage(ref); });
+  if (hold->page && number == hold->number + 1) LoadTogether(number);
+  auto page = ObtainPage(ref);
   if (!page.ok()) return nullptr;
   *hold = {number, *page};
   return *std::move(page);

@@ -47,6 +47,8 @@ class Catalogue {
   void ReadHead() const;
   std::shared_ptr<const Page> PageOf(std::size_t number, Hold* hold) const;
   Result<Page> ReadPage(const format::PageRef& ref) const;
+  Result<std::shared_ptr<const Page>> ObtainPage(const format::PageRef& ref) const;
+  void LoadTogether(std::size_t first) const;
   void Keep(Page* records) const;
   bool IsOfStep(const format::StepRecord& record) const;
   void SetDamage(Status damage) const;

@@ -3,11 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <iterator>
 
+#include "quarry/base/file.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/format/manifest.h"
+#include "quarry/format/step_sections.h"
 #include "quarry/pack/packed_steps.h"
 #include "quarry/query/make_plan.h"
 #include "quarry/query/question_rules.h"
@@ -31,6 +35,12 @@ constexpr std::uint64_t kOwnStoreBytes = 128 << 20;
 bool IsFolder(const Location& location) {
   const Result<ObjectInfo> info = location.Stat();
   return info.ok() && info->kind == ObjectKind::kFolder;
+}
+
+/// Empty: it is not known.
+std::string IdentityOf(const Location& root) {
+  const Result<ObjectInfo> info = root.Stat();
+  return info.ok() ? info->identity : "";
 }
 
 /// @param path   of the manifest
@@ -83,28 +93,44 @@ Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
 
 Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std::shared_ptr<PatchStore> store,
                                                      const std::function<bool()>& cancelled) {
+  constexpr std::uint64_t kFront = 1 << 20;  // all of most
   const Location root = WithPacks(given);
   const Location path = root / "dataset.json";
-  const auto manifest = path.Open();
+  const bool at_once = root.storage->costs().side_by_side > 1;
+  std::string identity;
+  Result<OpenedFile> manifest = OpenedFile();
+  Result<Listing> listing = Listing();
+  std::vector<std::function<void()>> looks = {
+      [&] { manifest = path.OpenWith(FileEnd::kFront, kFront, nullptr); },
+      [&] {
+        if (at_once || manifest.ok()) listing = List(root);
+      }};
+  if (at_once) looks.emplace_back([&] { identity = IdentityOf(root); });
+  root.storage->AtOnce(looks.size(), [&](std::size_t i) { looks[i](); });
   if (!manifest.ok()) return WhyNoManifest(root, path, manifest.status());
+  const std::uint64_t size = manifest->object->size();
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path.path, size, format::kManifestLimit));
   if (!store) store = std::make_shared<PatchStore>(kOwnStoreBytes);
   const MetadataCache metadata(store);
-  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory,
-                          metadata.Reserve(ParsingMemory((*manifest)->size())));
-  QUARRY_ASSIGN_OR_RETURN(const std::string text, ReadText(**manifest, format::kManifestLimit));
+  QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory, metadata.Reserve(ParsingMemory(size)));
+  std::string text(reinterpret_cast<const char*>(manifest->bytes.data()), manifest->bytes.size());
+  QUARRY_ASSIGN_OR_RETURN(const std::string rest,
+                          format::ReadTextAt(*manifest->object, text.size(), size - text.size()));
+  text += rest;
   QUARRY_ASSIGN_OR_RETURN(
       DatasetDescription description,
       format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));
-  QUARRY_ASSIGN_OR_RETURN(Listing listing, List(root));
-  return std::shared_ptr<const Dataset>(
-      new Dataset(root, std::move(description), std::move(listing), std::move(store)));
+  QUARRY_RETURN_IF_ERROR(listing.status());
+  return std::shared_ptr<const Dataset>(new Dataset(root, std::move(identity), std::move(description),
+                                                    *std::move(listing), std::move(store)));
 }
 
 /// The head is read after the steps are listed: a change between the two makes its records newer than the
 /// list, never older.
-Dataset::Dataset(Location root, DatasetDescription description, Listing listing,
+Dataset::Dataset(Location root, std::string identity, DatasetDescription description, Listing listing,
                  std::shared_ptr<PatchStore> store)
     : root_(std::move(root)),
+      identity_(std::move(identity)),
       description_(std::move(description)),
       steps_(std::move(listing.steps)),
       metadata_(std::move(store)),
@@ -113,6 +139,13 @@ Dataset::Dataset(Location root, DatasetDescription description, Listing listing,
   tables_ = std::make_unique<TableLocator>(
       root_, description_,
       [this](std::uint64_t step, const std::string& field) { return FieldOf(step, field); }, &metadata_);
+}
+
+std::string Dataset::identity() const {
+  std::call_once(identity_known_, [this] {
+    if (identity_.empty()) identity_ = IdentityOf(root_);
+  });
+  return identity_;
 }
 
 Result<std::shared_ptr<const StepDescription>> Dataset::Step(std::uint64_t step) const {
@@ -145,6 +178,46 @@ Result<StepSummary> Dataset::Summary(std::uint64_t step, Catalogue::Hold* hold) 
   return std::move(record.summary);
 }
 
+std::size_t Dataset::summaries_at_once() const {
+  constexpr std::size_t kMost = 64;
+  return root_.storage->costs().side_by_side > 1 ? kMost : 1;
+}
+
+std::vector<Result<StepSummary>> Dataset::Summaries(std::span<const std::uint64_t> steps,
+                                                    Catalogue::Hold* hold) const {
+  std::vector<Result<StepSummary>> found(steps.size(), Status(StatusCode::kInternal, "no answer"));
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    // Pages are read here, each once.
+    const bool alone = steps.size() == 1;
+    if (alone || (catalogue_.FindRecord(steps[i], hold) != nullptr && catalogue_.is_current())) {
+      found[i] = Summary(steps[i], hold);
+    } else {
+      asked.push_back(i);
+    }
+  }
+  root_.storage->AtOnce(asked.size(), [&](std::size_t i) {
+    Catalogue::Hold own = *hold;
+    found[asked[i]] = Summary(steps[asked[i]], &own);
+  });
+  return found;
+}
+
+Status Dataset::ForEachSummary(std::span<const std::uint64_t> steps,
+                               const std::function<Status(StepSummary)>& look) const {
+  Catalogue::Hold hold;
+  const std::size_t most = summaries_at_once();
+  for (std::size_t first = 0; first < steps.size(); first += most) {
+    std::vector<Result<StepSummary>> some =
+        Summaries(steps.subspan(first, std::min(most, steps.size() - first)), &hold);
+    for (Result<StepSummary>& step : some) {
+      QUARRY_RETURN_IF_ERROR(step.status());
+      QUARRY_RETURN_IF_ERROR(look(*std::move(step)));
+    }
+  }
+  return Status::Ok();
+}
+
 Result<format::StepRecord> Dataset::LoadRecord(std::uint64_t step) const {
   std::string text;
   QUARRY_ASSIGN_OR_RETURN(const StepDescription description, manifests_.Load(step, &text));
@@ -164,11 +237,15 @@ Result<std::uint64_t> Dataset::ResolveStep(std::size_t field, std::optional<std:
     QUARRY_ASSIGN_OR_RETURN(const auto there, FieldOf(steps_.front(), name));
     if (there) return steps_.front();
   }
-  Catalogue::Hold hold;
-  for (const std::uint64_t candidate : steps_) {
-    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, Summary(candidate, &hold));
-    if (step.FindField(name) != nullptr) return candidate;
-  }
+  std::optional<std::uint64_t> found;
+  const Status ended(StatusCode::kCancelled, "found");
+  const Status searched = ForEachSummary(steps_, [&](const StepSummary& step) {
+    if (step.FindField(name) == nullptr) return Status::Ok();
+    found = step.step;
+    return ended;
+  });
+  if (found) return *found;
+  QUARRY_RETURN_IF_ERROR(searched);
   return NotFound("no step of \"{}\" has the field \"{}\" yet", root_, name);
 }
 
@@ -232,18 +309,17 @@ Result<std::vector<Dataset::Subject>> Dataset::Expand(const query::SeriesRequest
     for (const std::size_t field : fields) subjects.push_back({field, request.read.step});
     return subjects;
   }
-  Catalogue::Hold hold;
-  for (const std::uint64_t number : steps_) {
-    if (!request.steps->Contains(number)) continue;
-    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, Summary(number, &hold));
+  std::vector<std::uint64_t> wanted;
+  std::ranges::copy_if(steps_, std::back_inserter(wanted),
+                       [&](std::uint64_t number) { return request.steps->Contains(number); });
+  QUARRY_RETURN_IF_ERROR(ForEachSummary(wanted, [&](const StepSummary& step) {
     for (const std::size_t field : fields) {
-      if (step.FindField(description_.fields[field].name) != nullptr) subjects.push_back({field, number});
+      if (step.FindField(description_.fields[field].name) != nullptr) subjects.push_back({field, step.step});
     }
-    if (subjects.size() > query::kMaxAnswers) {
-      return InvalidArgument("more than {} answers are asked for; ask for fewer steps or fields at a time",
-                             query::kMaxAnswers);
-    }
-  }
+    if (subjects.size() <= query::kMaxAnswers) return Status::Ok();
+    return InvalidArgument("more than {} answers are asked for; ask for fewer steps or fields at a time",
+                           query::kMaxAnswers);
+  }));
   if (!subjects.empty()) return subjects;
   return NotFound(
       "none of the requested steps in \"{}\" has the field; run \"quarry info\" for those that do", root_);
@@ -254,6 +330,10 @@ Result<std::vector<query::ReferenceStep>> Dataset::ReferencesOf(std::uint64_t nu
   QUARRY_ASSIGN_OR_RETURN(const auto record, FieldOf(number, field));
   std::vector<query::ReferenceStep> found;
   if (!record) return found;
+  // Read together; errors come again.
+  root_.storage->AtOnce(record->references.size(), [&, &references = record->references](std::size_t i) {
+    (void)FieldOf(references[i], field);
+  });
   for (const std::uint64_t other : record->references) {
     const auto referred = FieldOf(other, field);
     if (!referred.ok() || !*referred)
@@ -268,7 +348,7 @@ Result<query::ReadPlan> Dataset::Plan(const query::Query& query, const query::Pa
   const std::string& field = description_.fields[query.field_number].name;
   const auto references = [&](std::uint64_t step) { return ReferencesOf(step, field); };
   return query::MakePlan(description_, locator != nullptr ? *locator : *tables_, references, query,
-                         root_.storage->read_gap());
+                         root_.storage->costs().gap());
 }
 
 Result<query::ReadPlan> Dataset::PlanRun(const query::ReadPlan& plan, const query::PatchRun& run,

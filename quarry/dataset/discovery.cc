@@ -1,7 +1,9 @@
 #include "quarry/dataset/discovery.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,12 +62,16 @@ class Search {
       : options_(options), patience_{options.patience, options.cancelled} {}
 
   Status Run(const Location& root) {
+    together_ = static_cast<std::size_t>(std::max(1, root.storage->costs().side_by_side));
     folders_.push_back(std::make_shared<Folder>(Folder{root, "", 0, false, nullptr, ""}));
     while (!folders_.empty() || !behind_links_.empty()) {
       std::deque<std::shared_ptr<Folder>>& next = folders_.empty() ? behind_links_ : folders_;
-      const std::shared_ptr<Folder> folder = std::move(next.front());
-      next.pop_front();
-      QUARRY_RETURN_IF_ERROR(SearchFolder(folder));
+      std::vector<std::shared_ptr<Folder>> some;
+      while (!next.empty() && some.size() < together_) {
+        some.push_back(std::move(next.front()));
+        next.pop_front();
+      }
+      QUARRY_RETURN_IF_ERROR(SearchFolders(some));
     }
     return Status::Ok();
   }
@@ -75,30 +81,49 @@ class Search {
  private:
   static constexpr std::size_t kAtOnce = 1024;  ///< entries of a folder, whose paths are in memory
 
-  Status SearchFolder(const std::shared_ptr<Folder>& folder) {
+  using Entries = Result<std::vector<FolderEntry>>;
+
+  /// Folders that are listed together.
+  Status SearchFolders(const std::vector<std::shared_ptr<Folder>>& folders) {
     if (options_.cancelled()) return Cancelled();
-    const Location& location = folder->location;
-    const Result<std::vector<FolderEntry>> entries = location.storage->ListNames(location.path);
-    if (!entries.ok()) return Failed(*folder, entries.status());
-    std::vector<const FolderEntry*> folders;
-    for (const FolderEntry& entry : *entries) {
-      if (!CountEntry(*folder)) break;
-      const bool may_be_folder = entry.kind == ObjectKind::kFolder || entry.is_link;
-      if (may_be_folder && !entry.name.starts_with('.') && IsUtf8(entry.name)) folders.push_back(&entry);
-    }
-    const std::span<const FolderEntry* const> all = folders;
+    std::vector<std::optional<Entries>> listed(folders.size());
+    folders.front()->location.storage->AtOnce(folders.size(), [&](std::size_t i) {
+      const Location& location = folders[i]->location;
+      listed[i].emplace(location.storage->ListNames(location.path));
+    });
+    std::vector<Name> names;
+    for (std::size_t i = 0; i < folders.size() && !full_; ++i)
+      QUARRY_RETURN_IF_ERROR(AddNames(folders[i], *listed[i], &names));
+    const std::span<const Name> all = names;
     for (std::size_t first = 0; first < all.size(); first += kAtOnce)
-      QUARRY_RETURN_IF_ERROR(
-          SearchEntries(folder, all.subspan(first, std::min(kAtOnce, all.size() - first))));
+      QUARRY_RETURN_IF_ERROR(SearchNames(all.subspan(first, std::min(kAtOnce, all.size() - first))));
     return Status::Ok();
   }
 
-  Status SearchEntries(const std::shared_ptr<Folder>& folder, std::span<const FolderEntry* const> entries) {
+  /// A name in a folder that may be that of a dataset or of another folder.
+  struct Name {
+    std::shared_ptr<Folder> folder;
+    const FolderEntry* entry;
+  };
+
+  Status AddNames(const std::shared_ptr<Folder>& folder, const Entries& entries, std::vector<Name>* names) {
+    if (options_.cancelled()) return Cancelled();
+    if (!entries.ok()) return Failed(*folder, entries.status());
+    for (const FolderEntry& entry : *entries) {
+      if (!CountEntry(*folder)) break;
+      const bool may_be_folder = entry.kind == ObjectKind::kFolder || entry.is_link;
+      if (may_be_folder && !entry.name.starts_with('.') && IsUtf8(entry.name))
+        names->push_back({folder, &entry});
+    }
+    return Status::Ok();
+  }
+
+  Status SearchNames(std::span<const Name> names) {
     std::vector<Location> places;
     std::vector<bool> links;
-    for (const FolderEntry* entry : entries) {
-      places.push_back(folder->location / entry->name);
-      links.push_back(entry->is_link);
+    for (const Name& name : names) {
+      places.push_back(name.folder->location / name.entry->name);
+      links.push_back(name.entry->is_link);
     }
     const auto look = [places, links](std::size_t number, const LookEnded&) {
       const Location& place = places[number];
@@ -106,13 +131,22 @@ class Search {
         return Seen::kNeither;
       return IsListed(place) ? Seen::kDataset : Seen::kFolder;
     };
-    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::optional<Seen>> seen,
-                            LookAtEach<Seen>(std::move(places), look, &patience_));
-    for (std::size_t i = 0; i < entries.size(); ++i) {
+    QUARRY_ASSIGN_OR_RETURN(const std::vector<std::optional<Seen>> seen, LookAt(std::move(places), look));
+    for (std::size_t i = 0; i < names.size(); ++i) {
       if (options_.cancelled()) return Cancelled();
-      SearchEntry(folder, *entries[i], seen[i]);
+      SearchEntry(names[i].folder, *names[i].entry, seen[i]);
     }
     return Status::Ok();
+  }
+
+  /// Looks at places: where that is faster together, without patience for each, as such a storage has its own.
+  Result<std::vector<std::optional<Seen>>> LookAt(
+      std::vector<Location> places, const std::function<Seen(std::size_t, const LookEnded&)>& look) {
+    if (together_ < 2) return LookAtEach<Seen>(std::move(places), look, &patience_);
+    std::vector<std::optional<Seen>> seen(places.size());
+    if (places.empty()) return seen;
+    places.front().storage->AtOnce(places.size(), [&](std::size_t i) { seen[i] = look(i, [] { return false; }); });
+    return seen;
   }
 
   /// @param seen  nothing: it does not answer
@@ -176,6 +210,7 @@ class Search {
 
   const DiscoveryOptions& options_;
   Patience patience_;
+  std::size_t together_ = 1;  ///< calls that are made at once
   bool full_ = false;  ///< a bound is reached
   std::deque<std::shared_ptr<Folder>> folders_;
   std::deque<std::shared_ptr<Folder>> behind_links_;
@@ -198,11 +233,13 @@ void FinishNames(std::vector<FoundDataset>* found) {
 }  // namespace
 
 Result<Discovery> Discover(const Location& root, const DiscoveryOptions& options) {
-  const Result<ObjectInfo> folder = root.Stat();
+  const std::array<Location, 2> places = {root, root / "dataset.json"};
+  std::array<Result<ObjectInfo>, 2> infos = {ObjectInfo(), ObjectInfo()};
+  root.storage->AtOnce(places.size(), [&](std::size_t i) { infos[i] = places[i].Stat(); });
+  const auto& [folder, manifest] = infos;
   if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
   if (!folder.ok() || folder->kind != ObjectKind::kFolder)
     return NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets", root);
-  const Result<ObjectInfo> manifest = (root / "dataset.json").Stat();
   if (manifest.ok() && manifest->kind == ObjectKind::kFile)
     return Discovery{{{WithoutSuffix(root.name()), root}}, {}, {}};
   Search search(options);

@@ -104,6 +104,11 @@ PatchKey MetadataCache::KeyInStore(const Key& key) const {
   return in_store;
 }
 
+bool MetadataCache::Has(const Key& key) const {
+  const PatchKey in_store = KeyInStore(key);
+  return store_->Has({&in_store, 1}).front();
+}
+
 Status MetadataCache::CheckFits(std::uint64_t bytes, const std::string& path) const {
   constexpr std::uint64_t kAlways = 4 << 20;  // where the budget is smaller than any block
   if (bytes <= std::max(store_->MostReserved(), kAlways)) return Status::Ok();

@@ -56,6 +56,9 @@ class MetadataCache {
     return std::static_pointer_cast<const T>(object);
   }
 
+  /// Whether it is there now.
+  bool Has(const Key& key) const;
+
   /// Whether something of this size may be loaded: no question takes more than is left to it.
   /// @param path  of its file
   /// @errors kResourceExhausted

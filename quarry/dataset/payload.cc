@@ -36,34 +36,38 @@ Location PayloadPaths::Of(query::FileNumber number) const {
                         : SubfileLocation(root_, step.step, field_, number.subfile);
 }
 
-Result<const StoredObject*> PayloadSource::Open(query::FileNumber number) {
+Result<std::shared_ptr<const StoredObject>> PayloadPaths::Refer(const Dataset& dataset,
+                                                                query::FileNumber number) const {
+  QUARRY_ASSIGN_OR_RETURN(const auto field, dataset.FieldOf(steps_[number.step].step, field_));
+  const std::vector<SubfileDescription>* files = nullptr;
+  if (field && !number.of_mask) files = &field->subfiles;
+  if (field && number.of_mask && field->mask) files = &field->mask->subfiles;
+  const Location path = Of(number);
+  if (files == nullptr || number.subfile >= files->size())
+    return DataLoss("\"{}\" is not listed in step.json any more; read again", path);
+  return path.Refer((*files)[number.subfile].bytes);
+}
+
+Result<const StoredObject*> PayloadSource::FileOf(query::FileNumber number) {
   auto it = files_.find(number);
   if (it == files_.end()) {
-    const Location path = paths_->Of(number);
-    Result<std::shared_ptr<const StoredObject>> file = path.Open();
-    if (!file.ok()) return StatusOfPart(std::move(file).status(), path, ", though step.json lists it");
-    it = files_.emplace(number, *std::move(file)).first;
+    QUARRY_ASSIGN_OR_RETURN(auto file, paths_->Refer(dataset_, number));
+    it = files_.emplace(number, std::move(file)).first;
   }
   return it->second.get();
 }
 
-/// The file of a range, after checking that the range lies in it.
-Result<const StoredObject*> PayloadSource::OpenFor(const query::ByteRange& range) {
-  QUARRY_ASSIGN_OR_RETURN(const StoredObject* file, Open(range.file));
-  if (range.offset > file->size() || range.size > file->size() - range.offset) {
-    return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
-                    file->size(), range.offset, range.offset + range.size);
-  }
-  return file;
-}
-
-Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayload* fetched) {
+Result<std::unique_ptr<Reading>> PayloadSource::Begin(std::shared_ptr<FetchedPayload> fetched, RangeDone done,
+                                                      const std::function<bool()>& cancelled) {
   fetched->paths = paths_;
-  // Checked before memory is taken: a truncated file must not cost memory for bytes that it no longer has.
   std::vector<ReadRange> ranges;
   ranges.reserve(fetched->fetch.ranges.size());
   for (const query::ByteRange& range : fetched->fetch.ranges) {
-    QUARRY_ASSIGN_OR_RETURN(const StoredObject* file, OpenFor(range));
+    QUARRY_ASSIGN_OR_RETURN(const StoredObject* file, FileOf(range.file));
+    // Checked before memory is taken for bytes that the file does not have.
+    if (range.offset > file->size() || range.size > file->size() - range.offset)
+      return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", file->path(),
+                      file->size(), range.offset, range.offset + range.size);
     ranges.push_back({file, range.offset, {}});
   }
   fetched->ranges.reserve(ranges.size());
@@ -74,7 +78,12 @@ Status PayloadSource::Read(const std::function<bool()>& cancelled, FetchedPayloa
     usage_->bytes += fetched->fetch.bytes();
     usage_->payload_bytes += fetched->fetch.payload_bytes;
   }
-  return storage_->ReadRanges(ranges, cancelled);
+  auto report = [fetched, done = std::move(done)](std::size_t range, const Status& status) {
+    const bool read = status.ok() || status.code() == StatusCode::kCancelled;
+    done(range, read ? status
+                     : StatusOfSubfile(status, fetched->paths->Of(fetched->fetch.ranges[range].file)));
+  };
+  return dataset_.root().storage->BeginRead(std::move(ranges), std::move(report), cancelled);
 }
 
 Result<LevelPayload> TakePayload(const FetchedPayload& fetched, std::size_t piece, int level, int layers,

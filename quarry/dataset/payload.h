@@ -26,6 +26,9 @@ class PayloadPaths {
   PayloadPaths(const Dataset& dataset, const query::ReadPlan& plan);
 
   Location Of(query::FileNumber number) const;
+  /// The same of which the size is known, from step.json. Does not outlive the storage.
+  /// @errors those of Dataset::FieldOf; kDataLoss: step.json does not list it
+  Result<std::shared_ptr<const StoredObject>> Refer(const Dataset& dataset, query::FileNumber number) const;
 
  private:
   Location root_;
@@ -53,25 +56,26 @@ struct LevelPayload {
   }
 };
 
-/// Reads payload of a plan from the subfiles of a dataset, each opened once. One caller at a time.
+/// Reads payload of a plan from the subfiles of a dataset. One caller at a time.
 class PayloadSource {
  public:
   /// @param usage  counts what is read; may be null
   PayloadSource(const Dataset& dataset, const query::ReadPlan& plan, ReadUsage* usage)
-      : storage_(dataset.root().storage),
-        paths_(std::make_shared<const PayloadPaths>(dataset, plan)),
-        usage_(usage) {}
+      : dataset_(dataset), paths_(std::make_shared<const PayloadPaths>(dataset, plan)), usage_(usage) {}
 
-  /// Fills `ranges` and `paths` of a fetch.
-  /// @param cancelled  asked between ranges
-  /// @errors kDataLoss: a file is missing or too short; kInternal: it cannot be read; kCancelled
-  Status Read(const std::function<bool()>& cancelled, FetchedPayload* fetched);
+  /// Begins to fill `ranges` of a fetch, and sets `paths`.
+  /// @param fetched    not null; kept until all ranges were reported
+  /// @param done       see Storage::BeginRead
+  /// @param cancelled  asked between ranges where the calling thread reads
+  /// @errors kDataLoss: step.json does not list a file. Of a range: kDataLoss: its file is missing or too
+  /// short; kInternal: it cannot be read; kCancelled
+  Result<std::unique_ptr<Reading>> Begin(std::shared_ptr<FetchedPayload> fetched, RangeDone done,
+                                         const std::function<bool()>& cancelled);
 
  private:
-  Result<const StoredObject*> Open(query::FileNumber number);
-  Result<const StoredObject*> OpenFor(const query::ByteRange& range);
+  Result<const StoredObject*> FileOf(query::FileNumber number);
 
-  const std::shared_ptr<const Storage> storage_;
+  const Dataset& dataset_;
   const std::shared_ptr<const PayloadPaths> paths_;
   ReadUsage* const usage_;
   std::map<query::FileNumber, std::shared_ptr<const StoredObject>> files_;

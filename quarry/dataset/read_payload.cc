@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "quarry/dataset/batch_under_way.h"
 #include "quarry/query/fetch.h"
 
 namespace quarry {
@@ -22,6 +23,9 @@ std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
   return std::max(bytes, plan.totals.largest_payload);
 }
 
+/// Whether the next batch is begun before this one is passed on.
+bool ReadsAhead(const ReadCosts& costs) { return costs.bytes_under_way() > 0; }
+
 /// Reads payload batch by batch and passes it on.
 class PayloadExecution {
  public:
@@ -29,6 +33,7 @@ class PayloadExecution {
                    const Requester& requester, PayloadSink* sink, PayloadDamages* damages, ReadUsage* usage)
       : plan_(plan),
         chunk_(ChunkBytes(plan, store->state().total)),
+        reads_ahead_(ReadsAhead(dataset.root().storage->costs())),
         requester_(requester),
         sink_(sink),
         source_(dataset, plan, usage),
@@ -38,9 +43,12 @@ class PayloadExecution {
     const std::vector<Pass> passes = query::MakePasses(plan_);
     for (std::size_t p = from.pass; p < std::min(passes.size(), from.end_pass); ++p) {
       const std::size_t first = p == from.pass ? from.patch : 0;
-      for (const Batch& batch : passes[p].batches) {
-        if (batch.end() > first)
-          QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batch.first_patch), batch.end()}));
+      const std::vector<Batch>& batches = passes[p].batches;
+      for (std::size_t b = 0; b < batches.size(); ++b) {
+        if (batches[b].end() <= first) continue;
+        next_.reset();
+        if (b + 1 < batches.size()) next_ = {batches[b + 1].first_patch, batches[b + 1].end()};
+        QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batches[b].first_patch), batches[b].end()}));
       }
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
@@ -54,15 +62,18 @@ class PayloadExecution {
   Status Deliver(const Pass& pass, Range range) {
     if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     const bool single = range.second - range.first == 1;
-    std::optional<query::Fetch> fetch = FetchOf(pass, range);
-    if (!single && fetch->bytes() > chunk_) {
+    const bool begun = ahead_ && ahead_->range == range;
+    std::optional<query::Fetch> fetch;
+    if (!begun) fetch = FetchOf(pass, range);
+    if (!begun && !single && fetch->bytes() > chunk_) {
       fetch.reset();  // one such plan at a time, however deep the halves go
       return DeliverHalves(pass, range);
     }
-    const Result<std::shared_ptr<FetchedPayload>> batch = Read(*std::exchange(fetch, std::nullopt));
+    const auto batch = begun ? TakeAhead() : Read(*std::exchange(fetch, std::nullopt));
     if (batch.status().code() == StatusCode::kDataLoss)
       return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
     QUARRY_RETURN_IF_ERROR(batch.status());
+    BeginAhead(pass);
     for (std::size_t piece = 0; piece < (*batch)->fetch.pieces.size(); ++piece)
       QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece));
     return Status::Ok();
@@ -107,10 +118,39 @@ class PayloadExecution {
   }
 
   Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
+    QUARRY_ASSIGN_OR_RETURN(BatchAhead begun, Begin({}, std::move(fetch)));
+    QUARRY_RETURN_IF_ERROR(begun.reading->Wait(requester_.cancelled));
+    return std::move(begun.batch);
+  }
+
+  /// A batch that is being read.
+  struct BatchAhead {
+    Range range;
+    std::shared_ptr<FetchedPayload> batch;
+    std::unique_ptr<BatchUnderWay> reading;
+  };
+
+  Result<BatchAhead> Begin(Range range, query::Fetch fetch) {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = std::move(fetch);
-    QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
-    return batch;
+    auto reading = std::make_unique<BatchUnderWay>(batch, nullptr, DecodePriority{}, /*held=*/true);
+    QUARRY_RETURN_IF_ERROR(reading->Begin(&source_, requester_.cancelled));
+    return BatchAhead{range, std::move(batch), std::move(reading)};
+  }
+
+  /// Begins the next batch of the pass, where a storage answers late. An error comes again.
+  void BeginAhead(const Pass& pass) {
+    if (!reads_ahead_ || !next_ || ahead_) return;
+    const Range range = *std::exchange(next_, std::nullopt);
+    query::Fetch fetch = FetchOf(pass, range);
+    if (fetch.bytes() > chunk_) return;
+    if (auto begun = Begin(range, std::move(fetch)); begun.ok()) ahead_ = *std::move(begun);
+  }
+
+  Result<std::shared_ptr<FetchedPayload>> TakeAhead() {
+    const BatchAhead taken = *std::exchange(ahead_, std::nullopt);
+    QUARRY_RETURN_IF_ERROR(taken.reading->Wait(requester_.cancelled));
+    return taken.batch;
   }
 
   Status DeliverHalves(const Pass& pass, Range range) {
@@ -212,10 +252,13 @@ class PayloadExecution {
 
   const ReadPlan& plan_;
   const std::uint64_t chunk_;
+  const bool reads_ahead_;
   const Requester& requester_;
   PayloadSink* sink_;
   PayloadSource source_;
   PayloadDamages* const damages_;
+  std::optional<Range> next_;        ///< the batch behind the one that is delivered, in its pass
+  std::optional<BatchAhead> ahead_;  ///< destroyed first: it uses the others
 };
 
 }  // namespace
@@ -226,6 +269,8 @@ Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine*
   return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, damages, usage).Run(from);
 }
 
-std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total) { return 2 * ChunkBytes(plan, total); }
+std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total, const ReadCosts& costs) {
+  return (ReadsAhead(costs) ? 3 : 2) * ChunkBytes(plan, total);
+}
 
 }  // namespace quarry

@@ -49,8 +49,10 @@ Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, Read
                        const Requester& requester, PayloadSink* sink, const query::Position& from,
                        PayloadDamages* damages, ReadUsage* usage);
 
-/// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice.
+/// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice, and
+/// where reading has to be begun early, once more.
 /// @param total  of the store
-std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total);
+/// @param costs  of the storage
+std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total, const ReadCosts& costs);
 
 }  // namespace quarry

@@ -8,6 +8,7 @@
 
 #include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/array_filling.h"
+#include "quarry/dataset/batch_under_way.h"
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/read_tasks.h"
 #include "quarry/query/fetch.h"
@@ -83,7 +84,8 @@ class Execution {
         sink_(sink),
         source_(dataset, plan, usage),
         keys_(dataset, plan),
-        delivery_memory_(query::DeliveryMemory(plan)) {}
+        delivery_memory_(query::DeliveryMemory(plan)),
+        bytes_under_way_(dataset.root().storage->costs().bytes_under_way()) {}
 
   /// Abandons queued work that nobody else needs. The array may go afterwards.
   ~Execution() {
@@ -131,8 +133,7 @@ class Execution {
     ahead_bytes_ = 0;
     ahead_again_ = first;
     for (std::size_t b = 0; b < pass.batches.size(); ++b) {
-      const std::size_t ahead = std::min<std::size_t>(2, pass.batches.size() - b);
-      const std::span batches = std::span(pass.batches).subspan(b, ahead);
+      const std::span batches = BatchesAhead(std::span(pass.batches).subspan(b));
       for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
         if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
         QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
@@ -146,6 +147,14 @@ class Execution {
       }
     }
     return Status::Ok();
+  }
+
+  /// The first batch, which is delivered, the next, and as many more as fill the way from the storage.
+  std::span<const Batch> BatchesAhead(std::span<const Batch> batches) const {
+    std::size_t count = std::min<std::size_t>(2, batches.size());
+    std::uint64_t bytes = count < 2 ? 0 : batches[1].payload;
+    for (; count < batches.size() && bytes < bytes_under_way_; ++count) bytes += batches[count].payload;
+    return batches.first(count);
   }
 
   /// Sees to it that the samples of a patch are in the array.
@@ -163,8 +172,8 @@ class Execution {
     return sink_->Filled(filling_->level(), index, shown);
   }
 
-  /// Starts on this batch and the next, so that one is fetched while the other is decoded, as far as memory
-  /// is free and other reads keep their share.
+  /// Starts on this batch and those behind it, so that they are fetched while this one is decoded, as far as
+  /// memory is free and other reads keep their share.
   /// @param next  the patch to be delivered next
   Status ReadAhead(const Pass& pass, std::span<const Batch> batches, std::size_t next) {
     if (next < ahead_again_) return Status::Ok();
@@ -282,12 +291,39 @@ class Execution {
       if (!memory) return false;
       batch->memory = *std::move(memory);
     }
-    QUARRY_RETURN_IF_ERROR(source_.Read(requester_.cancelled, batch.get()));
-    if (manner == Manner::kToEnd) {
-      QUARRY_RETURN_IF_ERROR(DecodeToEnd(std::move(batch), choice, claims));
-      return true;
+    return Begin(std::move(batch), choice, claims, manner);
+  }
+
+  /// Begins to read a batch, whose tasks decode what is there. Reading ahead does not wait for it: an error
+  /// that comes later comes again when the patch is wanted.
+  /// @param claims  of the pieces of the batch, all to be decoded to the choice
+  Result<bool> Begin(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
+                     std::span<PatchStore::Claim> claims, Manner manner) {
+    const std::uint64_t bytes = SampleBytes(*batch, choice.level);
+    const bool alone = manner == Manner::kToEnd || (manner == Manner::kAhead && bytes <= kOwnSampleBytes);
+    const std::size_t step = alone ? claims.size() : TaskPatches(bytes, claims.size());
+    const DecodePriority priority = PriorityOf(*batch, choice.level, bytes * step / claims.size());
+    auto reading = std::make_unique<BatchUnderWay>(batch, pool_, priority, /*held=*/alone);
+    for (std::size_t first = 0; first < claims.size(); first += step) {
+      const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
+      reading->Add(
+          std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(choice), abandoned_),
+          first, first + of_task.size());
     }
-    Submit(std::move(batch), choice, claims, manner);
+    QUARRY_RETURN_IF_ERROR(reading->Begin(&source_, requester_.cancelled));
+    if (manner != Manner::kAhead) QUARRY_RETURN_IF_ERROR(reading->Wait(requester_.cancelled));
+    if (alone) {
+      for (const std::shared_ptr<DecodeTask>& task : reading->TakeComplete()) {
+        if (manner == Manner::kToEnd) {
+          QUARRY_RETURN_IF_ERROR(DecodeToEnd(task, priority));
+        } else {
+          (void)task->Run();  // the error comes again when the patch is wanted
+        }
+      }
+    }
+    QUARRY_RETURN_IF_ERROR(reading->status());
+    std::erase_if(under_way_, [](const auto& earlier) { return earlier->ended(); });
+    if (!reading->ended()) under_way_.push_back(std::move(reading));
     return true;
   }
 
@@ -333,11 +369,7 @@ class Execution {
   }
 
   /// Runs on the pool's threads too: each decoding thread keeps megabytes for it.
-  Status DecodeToEnd(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
-                     std::span<PatchStore::Claim> claims) {
-    const DecodePriority priority = PriorityOf(*batch, choice.level, SampleBytes(*batch, choice.level));
-    auto task = std::make_shared<DecodeTask>(plan_, *coder_, std::move(batch), 0, claims, FillingOf(choice),
-                                             abandoned_);
+  Status DecodeToEnd(std::shared_ptr<DecodeTask> task, const DecodePriority& priority) {
     auto ended = std::make_shared<std::promise<Status>>();
     std::future<Status> status = ended->get_future();
     pool_->Submit(priority, [task = std::move(task), ended] { ended->set_value(task->Run()); });
@@ -362,25 +394,12 @@ class Execution {
     return {level, batch.fetch.bytes(), requester_.client, sample_bytes};
   }
 
-  /// @param claims  of the pieces of the batch, all to be decoded to the choice
-  void Submit(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
-              std::span<PatchStore::Claim> claims, Manner manner) {
-    const std::uint64_t bytes = SampleBytes(*batch, choice.level);
-    if (manner == Manner::kAhead && bytes <= kOwnSampleBytes) {
-      // The error comes again when the patch is wanted.
-      (void)DecodeTask(plan_, *coder_, std::move(batch), 0, claims, FillingOf(choice), abandoned_).Run();
-      return;
-    }
+  /// Patches that a task decodes.
+  /// @param bytes  of their samples, of all patches of the batch together
+  std::size_t TaskPatches(std::uint64_t bytes, std::size_t patches) const {
     const std::size_t enough_tasks = kTasksPerThread * static_cast<std::size_t>(pool_->threads());
-    const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * claims.size() / bytes);
-    const std::size_t step = std::max<std::size_t>(1, std::min(most, claims.size() / enough_tasks));
-    const DecodePriority priority = PriorityOf(*batch, choice.level, bytes * step / claims.size());
-    for (std::size_t first = 0; first < claims.size(); first += step) {
-      const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
-      auto task =
-          std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(choice), abandoned_);
-      pool_->Submit(priority, [task = std::move(task)] { (void)task->Run(); });
-    }
+    const std::size_t most = std::min<std::size_t>(kTaskPatches, kTaskSampleBytes * patches / bytes);
+    return std::max<std::size_t>(1, std::min(most, patches / enough_tasks));
   }
 
   const ReadPlan& plan_;
@@ -391,6 +410,7 @@ class Execution {
   PayloadSource source_;
   const PatchKeys keys_;
   const std::uint64_t delivery_memory_;
+  const std::uint64_t bytes_under_way_;  ///< that fill the way from the storage
   const PatchCoder* coder_ = nullptr;
   int layer_ = 0;                  ///< layer of the pass
   std::size_t started_ = 0;        ///< patches of the pass requested from the store, in their order
@@ -398,6 +418,7 @@ class Execution {
   std::size_t ahead_again_ = 0;    ///< no reading ahead before this patch
   std::shared_ptr<ArrayFilling> filling_;  ///< the array of the pass; null: the sink gets the patches
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
+  std::vector<std::unique_ptr<BatchUnderWay>> under_way_;  ///< destroyed first: it uses the others
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 namespace quarry {
@@ -13,10 +14,6 @@ constexpr std::size_t kMostAtOnce = 16;
 }  // namespace
 
 Status StepFollower::CheckSameDirectory() {
-  if (identity_.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(const ObjectInfo info, root_.Stat());
-    identity_ = info.identity;
-  }
   return OrGone(Status::Ok());
 }
 
@@ -25,8 +22,12 @@ Status StepFollower::OrGone(Status error) const {
   if (identity_.empty()) return error;
   const Result<ObjectInfo> info = root_.Stat();
   const bool gone = info.ok() ? info->identity != identity_ : info.status().code() == StatusCode::kNotFound;
-  if (gone) return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again", root_);
+  if (gone) return Gone();
   return error.ok() ? info.status() : error;
+}
+
+Status StepFollower::Gone() const {
+  return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again", root_);
 }
 
 bool StepFollower::Changed() {
@@ -56,7 +57,8 @@ Status StepFollower::List() {
   if (!dataset.ok()) return OrGone(std::move(dataset).status());
   dataset_ = *std::move(dataset);
   hold_ = {};
-  QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
+  if (identity_.empty()) identity_ = dataset_->identity();
+  if (dataset_->identity() != identity_) return Gone();
   const auto returned = unread_.begin() + static_cast<std::ptrdiff_t>(next_);
   const auto middle = seen_.insert(seen_.end(), unread_.begin(), returned);
   std::inplace_merge(seen_.begin(), middle, seen_.end());
@@ -74,8 +76,15 @@ Status StepFollower::List() {
 Result<StepFollower::Found> StepFollower::ReadSome() {
   Found found;
   std::uint64_t bytes = 0;
-  while (HasUnread() && found.size() < kMostAtOnce && bytes < kMostBytes) {
-    Result<StepSummary> step = dataset_->Summary(unread_[next_], &hold_);
+  std::vector<Result<StepSummary>> some;
+  for (std::size_t at = 0; HasUnread() && found.size() < kMostAtOnce && bytes < kMostBytes; ++at) {
+    if (at == some.size()) {
+      const std::size_t most = std::min(kMostAtOnce - found.size(), dataset_->summaries_at_once());
+      some = dataset_->Summaries(std::span(unread_).subspan(next_).first(std::min(most, unread_.size() - next_)),
+                                 &hold_);
+      at = 0;
+    }
+    Result<StepSummary>& step = some[at];
     if (!step.ok()) {
       unread_.resize(next_);
       watch_ = {};

@@ -46,6 +46,7 @@ class StepFollower {
 
   Status CheckSameDirectory();
   Status OrGone(Status error) const;
+  Status Gone() const;
   bool HasUnread() const { return next_ < unread_.size(); }
   Status List();
   Result<Found> ReadSome();

@@ -35,21 +35,21 @@ Status DamagedStep(Status error, const Location& path) {
   return StatusOfPart(std::move(error), path, "; the step is damaged");
 }
 
-/// [bytes] of a file; 0 without one: reading it gives the reason.
-std::uint64_t SizeOf(const Location& path) {
-  const Result<ObjectInfo> info = path.Stat();
-  return info.ok() ? info->size : 0;
-}
-
 Status CheckStepOf(const Location& path, std::uint64_t found, std::uint64_t step) {
   if (found == step) return Status::Ok();
   return DataLoss("\"{}\" describes step {}; it was moved here", path, found);
 }
 
-Result<std::string> OpenFront(const Location& path, File* file) {
-  QUARRY_ASSIGN_OR_RETURN(*file, path.Open());
-  QUARRY_RETURN_IF_ERROR(CheckFileSize(path.path, (*file)->size(), format::kManifestLimit));
-  return format::ReadTextAt(**file, 0, std::min((*file)->size(), format::kFrontBytes));
+std::string TextOf(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// @param stamp  gets that of the file; may be null
+Result<std::string> OpenFront(const Location& path, File* file, Stamp* stamp) {
+  QUARRY_ASSIGN_OR_RETURN(OpenedFile opened, path.OpenWith(FileEnd::kFront, format::kFrontBytes, stamp));
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path.path, opened.object->size(), format::kManifestLimit));
+  *file = std::move(opened.object);
+  return TextOf(opened.bytes);
 }
 
 Result<OpenedStep> ReadOpened(const StoredObject& file, const std::string& front,
@@ -93,7 +93,7 @@ Result<std::shared_ptr<const FieldStepDescription>> ReadFieldOfStep(const Locati
                                                                     const DatasetDescription& dataset) {
   const Location path = StepManifest(root, step);
   File file;
-  QUARRY_ASSIGN_OR_RETURN(const std::string front, OpenFront(path, &file));
+  QUARRY_ASSIGN_OR_RETURN(const std::string front, OpenFront(path, &file, nullptr));
   QUARRY_ASSIGN_OR_RETURN(OpenedStep read, ReadOpened(*file, front, dataset));
   const auto opened = std::make_shared<const OpenedStep>(std::move(read));
   if (!opened->root)
@@ -116,22 +116,21 @@ MetadataCache::Key StepManifests::KeyOf(Kind kind, std::uint64_t step) const {
 }
 
 /// A step that had to make room and is read again may have been replaced since.
-void StepManifests::RememberStamp(std::uint64_t step) const {
-  const Stamp stamp = StampOf(StepManifest(root_, step));
+void StepManifests::Remember(std::uint64_t step, const Stamp& stamp) const {
   const std::lock_guard lock(mutex_);
   const auto [known, first] = known_.try_emplace(step, Known{stamp});
+  known->second.asked = Clock::now();
   if (!first && known->second.stamp != stamp) outdated_ = true;
 }
 
 void StepManifests::LookForReplacement(std::uint64_t step) const {
-  Stamp read;
   {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find(step);
     if (known == known_.end()) return;
-    read = known->second.stamp;
+    if (Clock::now() - known->second.asked < root_.storage->trust()) return;
   }
-  if (StampOf(StepManifest(root_, step)) != read) outdated_ = true;
+  Remember(step, StampOf(StepManifest(root_, step)));
 }
 
 /// A root that is older than the sections beside it is read again: they have a step.json that was replaced.
@@ -191,8 +190,9 @@ Result<std::shared_ptr<const OpenedStep>> StepManifests::Open(std::uint64_t step
   Result<std::string> front = std::string();
   // The memory for the rest follows from the front.
   const auto bytes = [&]() -> std::uint64_t {
-    RememberStamp(step);
-    front = OpenFront(path, file);
+    Stamp stamp;
+    front = OpenFront(path, file, &stamp);
+    Remember(step, stamp);
     if (!front.ok()) return 0;
     if (!format::IsInSections(*front)) return ParsingMemory((*file)->size());
     const Result<std::uint64_t> root = format::RootBytes(*front);
@@ -211,25 +211,33 @@ Result<std::shared_ptr<const StepDescription>> StepManifests::Whole(std::uint64_
   File file;
   QUARRY_ASSIGN_OR_RETURN(const auto opened, Open(step, &file));
   if (!opened->root) return std::shared_ptr<const StepDescription>(opened, &opened->step);
-  return cache_->Obtain<StepDescription>(
-      KeyOf(Kind::kWholeStep, step), [&] { return ParsingMemory(SizeOf(StepManifest(root_, step))); },
-      [&] {
-        std::string text;
-        return Read(step, &text);
-      });
+  Result<std::string> front = std::string();
+  const auto bytes = [&]() -> std::uint64_t {
+    front = OpenFront(StepManifest(root_, step), &file, nullptr);
+    return front.ok() ? ParsingMemory(file->size()) : 0;
+  };
+  return cache_->Obtain<StepDescription>(KeyOf(Kind::kWholeStep, step), bytes, [&] {
+    std::string text;
+    return Read(step, file, front, &text);
+  });
 }
 
 Result<StepDescription> StepManifests::Load(std::uint64_t step, std::string* text) const {
+  File file;
+  const Result<std::string> front = OpenFront(StepManifest(root_, step), &file, nullptr);
   QUARRY_ASSIGN_OR_RETURN(const PatchStore::Memory memory,
-                          cache_->Reserve(ParsingMemory(SizeOf(StepManifest(root_, step)))));
-  return Read(step, text);
+                          cache_->Reserve(front.ok() ? ParsingMemory(file->size()) : 0));
+  return Read(step, file, front, text);
 }
 
-Result<StepDescription> StepManifests::Read(std::uint64_t step, std::string* text) const {
+/// @param front  of the file
+Result<StepDescription> StepManifests::Read(std::uint64_t step, const File& file,
+                                            const Result<std::string>& front, std::string* text) const {
   const Location path = StepManifest(root_, step);
-  Result<std::string> read = path.ReadText(format::kManifestLimit);
-  if (!read.ok()) return DamagedStep(std::move(read).status(), path);
-  *text = *std::move(read);
+  if (!front.ok()) return DamagedStep(front.status(), path);
+  QUARRY_ASSIGN_OR_RETURN(const std::string rest,
+                          format::ReadTextAt(*file, front->size(), file->size() - front->size()));
+  *text = *front + rest;
   QUARRY_ASSIGN_OR_RETURN(StepDescription description,
                           format::DecodeStepManifest(*text, dataset_).Annotate(fmt::format("\"{}\"", path)));
   QUARRY_RETURN_IF_ERROR(CheckStepOf(path, description.step, step));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,7 +55,7 @@ class StepManifests {
   /// The same from the storage, not kept. @param text  gets that of step.json
   Result<StepDescription> Load(std::uint64_t step, std::string* text) const;
 
-  /// Looks whether a step.json was replaced since it was read.
+  /// Looks whether a step.json was replaced since it was read, unless the storage trusts its stamp still.
   void LookForReplacement(std::uint64_t step) const;
   /// True when one was.
   bool outdated() const { return outdated_; }
@@ -63,18 +64,22 @@ class StepManifests {
   using Fields = std::vector<FieldStepDescription>;
   using File = std::shared_ptr<const StoredObject>;
 
-  /// A step.json, as it was before its first read.
+  using Clock = std::chrono::steady_clock;
+
+  /// A step.json, as it was at its first read.
   struct Known {
     Stamp stamp;
     std::size_t replacements = 0;  ///< that readers of sections have met
+    Clock::time_point asked = {};  ///< when the stamp was asked for last
   };
 
   Result<std::shared_ptr<const OpenedStep>> Open(std::uint64_t step, File* file) const;
   Result<std::shared_ptr<const FieldStepDescription>> Find(std::uint64_t step, const std::string& field,
                                                            const OpenedStep& opened, File file) const;
-  Result<StepDescription> Read(std::uint64_t step, std::string* text) const;
+  Result<StepDescription> Read(std::uint64_t step, const File& file, const Result<std::string>& front,
+                               std::string* text) const;
   MetadataCache::Key KeyOf(MetadataCache::Key::Kind kind, std::uint64_t step) const;
-  void RememberStamp(std::uint64_t step) const;
+  void Remember(std::uint64_t step, const Stamp& stamp) const;
   bool WasReplaced(std::uint64_t step) const;
 
   const Location root_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "quarry/base/checked_math.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
@@ -29,6 +30,10 @@ format::SubfileHeader FieldHeader(const DatasetDescription& dataset, std::uint64
   return header;
 }
 
+Status StatusOfSubfile(Status error, const Location& path) {
+  return StatusOfPart(std::move(error), path, ", though step.json lists it");
+}
+
 Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,
                          std::size_t subfile) {
   return root / format::StepFolder(step) / field / format::SubfileName(subfile);
@@ -40,20 +45,18 @@ Location MaskSubfileLocation(const Location& root, std::uint64_t mask, std::size
 
 namespace {
 
-/// Opens a subfile that step.json lists.
-Result<std::shared_ptr<const StoredObject>> OpenSubfile(const Location& path) {
-  Result<std::shared_ptr<const StoredObject>> file = path.Open();
-  if (!file.ok()) return StatusOfPart(std::move(file).status(), path, ", though step.json lists it");
-  return file;
-}
-
 /// The subfile that a manifest describes by `expected`. A file that is undamaged may still be the wrong one:
 /// from another step, or from an older write.
-/// @param header  what the file's own must equal, except order, version, and number and blocks of the patches
-Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHeader& header,
-                                  const SubfileDescription& expected) {
-  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, OpenSubfile(path));
-  QUARRY_ASSIGN_OR_RETURN(SubfileTable table, format::ReadSubfileTable(*file, expected.patches));
+/// @param header     what the file's own must equal, except order, version, and number and blocks of the
+/// patches
+/// @param row_bytes  as many as a row of its table probably has
+Result<SubfileTable> LoadExpected(const Location& path, const StoredObject& file,
+                                  const format::SubfileHeader& header, const SubfileDescription& expected,
+                                  std::uint64_t row_bytes) {
+  const std::uint64_t back = format::TableBack(expected.patches, row_bytes, header.order, header.parts());
+  Result<SubfileTable> read = format::ReadSubfileTable(*path.storage, file, expected.patches, back);
+  if (!read.ok()) return StatusOfSubfile(std::move(read).status(), path);
+  SubfileTable table = *std::move(read);
   format::SubfileHeader wanted = header;
   wanted.version = table.header.version;
   wanted.order = table.header.order;
@@ -67,13 +70,32 @@ Result<SubfileTable> LoadExpected(const Location& path, const format::SubfileHea
   return table;
 }
 
-/// The blocks of a table, kept beside it. The file is opened once, when the first one has to be read.
+/// [bytes] of a row in the tables of a field, from the bytes that are no payload. Rows have various sizes, and
+/// a table may have larger ones than the others.
+std::uint64_t RowBytes(const FieldStepDescription& field, const PatchParts& parts) {
+  const std::uint64_t most = format::PatchEntry::EncodedSize(parts.count());
+  std::uint64_t rest = field.subfiles.size() *
+                       (format::SubfileHeader::kEncodedSize + format::SubfileFooter::kEncodedSize);
+  for (int layer = 0; layer < parts.layers; ++layer) {
+    for (const LevelRecord& level : field.LevelsOf(layer)) rest += level.bytes;
+  }
+  if (rest >= field.stored_bytes || field.patches == 0) return most;
+  const std::uint64_t mean = CeilDivide(field.stored_bytes - rest, field.patches);
+  return std::min(most, field.subfiles.size() == 1 ? mean : mean + mean / 4);
+}
+
+/// The blocks of a table, kept beside it.
 class KeptBlocks final : public format::BlockSource {
  public:
   /// @param key  that of the table
-  KeptBlocks(std::shared_ptr<const SubfileTable> table, Location path, const MetadataCache& metadata,
+  KeptBlocks(std::shared_ptr<const SubfileTable> table, Location path,
+             std::shared_ptr<const StoredObject> file, const MetadataCache& metadata,
              const MetadataCache::Key& key)
-      : table_(std::move(table)), path_(std::move(path)), metadata_(metadata), key_(key) {}
+      : table_(std::move(table)),
+        path_(std::move(path)),
+        file_(std::move(file)),
+        metadata_(metadata),
+        key_(key) {}
 
   Result<std::shared_ptr<const format::PatchRows>> Rows(const format::BlockPlace& place) override {
     return Obtain<format::PatchRows>(place, format::ReadBlock);
@@ -81,29 +103,34 @@ class KeptBlocks final : public format::BlockSource {
   Result<std::shared_ptr<const format::TableIndex>> Entries(const format::BlockPlace& place) override {
     return Obtain<format::TableIndex>(place, format::ReadEntries);
   }
+  bool Has(const format::BlockPlace& place) const override { return metadata_.Has(KeyOf(place)); }
 
  private:
+  MetadataCache::Key KeyOf(const format::BlockPlace& place) const {
+    MetadataCache::Key key = key_;
+    key.stage = place.stage;
+    key.block = place.number;
+    return key;
+  }
+
   template <typename T, typename Read>
-  Result<std::shared_ptr<const T>> Obtain(const format::BlockPlace& place, const Read& read) {
+  Result<std::shared_ptr<const T>> Obtain(const format::BlockPlace& place, const Read& read) const {
     const std::uint64_t bytes = format::BlockMemory(*table_, place);
     QUARRY_RETURN_IF_ERROR(metadata_.CheckFits(bytes, path_.path));
-    key_.stage = place.stage;
-    key_.block = place.number;
     return metadata_.Obtain<T>(
-        key_, [&] { return bytes; },
+        KeyOf(place), [&] { return bytes; },
         [&]() -> Result<T> {
-          if (!file_) {
-            QUARRY_ASSIGN_OR_RETURN(file_, OpenSubfile(path_));
-          }
-          return read(*file_, *table_, place);
+          Result<T> block = read(*file_, *table_, place);
+          if (!block.ok()) return StatusOfSubfile(std::move(block).status(), path_);
+          return block;
         });
   }
 
   const std::shared_ptr<const SubfileTable> table_;
   const Location path_;
+  const std::shared_ptr<const StoredObject> file_;
   const MetadataCache& metadata_;
-  MetadataCache::Key key_;
-  std::shared_ptr<const StoredObject> file_;
+  const MetadataCache::Key key_;
 };
 
 using TableOf = std::function<Result<TableWalk>(std::size_t subfile)>;
@@ -172,30 +199,46 @@ class RowFinder {
   std::size_t next_ = 0;     ///< no row before this one of the block is wanted
 };
 
-/// The rows of a range from the tables of one set of subfiles; exactly one for each position. First the boxes
-/// of subfiles, and because these have holes, their pieces of the curve; then the blocks of the tables, then
-/// the patches. A thin box takes time for its own patches, not for all of the tables. A table gives only
-/// patches of its own piece of the curve, so that none is found twice.
-/// @param folder  of the subfiles, for messages
-Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const query::PatchRange& range,
-                                                  const std::vector<SubfileDescription>& subfiles,
-                                                  const TableOf& table_of, const Location& folder) {
-  std::vector<query::LocatedPatch> found;
-  const std::uint64_t wanted = range.count();
-  found.reserve(wanted);
+/// A subfile that may have patches of a range.
+struct MetSubfile {
+  std::size_t number = 0;
+  MortonRun codes;  ///< its piece of the curve
+};
+
+/// The subfiles with patches of a range. First their boxes, and because these have holes, their pieces of the
+/// curve.
+std::vector<MetSubfile> SubfilesOf(const PatchGrid& grid, const query::PatchRange& range,
+                                   const std::vector<SubfileDescription>& subfiles) {
+  std::vector<MetSubfile> met;
   std::uint64_t next_rank = 0;
   for (std::size_t s = 0; s < subfiles.size(); ++s) {
     const std::uint64_t rank = next_rank;
     next_rank += subfiles[s].patches;
     if (Intersect(grid.PatchesMeeting(subfiles[s].bounds), range.positions).empty()) continue;
-    query::RangeRuns runs(range, CodesOfRanks(grid, rank, next_rank));
-    std::optional<MortonRun> run = runs.Next();
-    if (!run) continue;
-    QUARRY_ASSIGN_OR_RETURN(TableWalk walk, table_of(s));
+    const MortonRun codes = CodesOfRanks(grid, rank, next_rank);
+    if (query::RangeRuns(range, codes).Next()) met.push_back({s, codes});
+  }
+  return met;
+}
+
+/// The rows of a range from the tables of one set of subfiles; exactly one for each position. Of the subfiles
+/// that it meets, first the blocks of the tables, then the patches. A thin box takes time for its own
+/// patches, not for all of the tables. A table gives only patches of its own piece of the curve, so that none
+/// is found twice.
+/// @param folder  of the subfiles, for messages
+Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const query::PatchRange& range,
+                                                  const std::vector<MetSubfile>& subfiles,
+                                                  const TableOf& table_of, const Location& folder) {
+  std::vector<query::LocatedPatch> found;
+  const std::uint64_t wanted = range.count();
+  found.reserve(wanted);
+  for (const MetSubfile& subfile : subfiles) {
+    query::RangeRuns runs(range, subfile.codes);
+    QUARRY_ASSIGN_OR_RETURN(TableWalk walk, table_of(subfile.number));
     RowFinder finder(grid, &walk);
-    for (; run && walk.blocks() > 0; run = runs.Next()) {
+    for (auto run = runs.Next(); run && walk.blocks() > 0; run = runs.Next()) {
       QUARRY_RETURN_IF_ERROR(finder.ForEach(*run, [&](const format::PatchEntry& row) {
-        found.push_back({static_cast<std::uint32_t>(s), row});
+        found.push_back({static_cast<std::uint32_t>(subfile.number), row});
       }));
     }
   }
@@ -204,6 +247,22 @@ Result<std::vector<query::LocatedPatch>> FindRows(const PatchGrid& grid, const q
                     found.size(), wanted, ToString(range.positions));
   }
   return found;
+}
+
+/// The blocks of rows of a table that runs of codes meet, as far as the root has their entries, that is in
+/// all but the largest tables.
+std::vector<format::BlockPlace> BlocksOf(const TableWalk& walk, query::RangeRuns runs) {
+  const SubfileTable& table = walk.table();
+  std::vector<format::BlockPlace> places;
+  if (table.stages.root() != 1 || !table.rows.empty() || table.root.size() == 0) return places;
+  std::size_t next = 0;
+  for (auto run = runs.Next(); run; run = runs.Next()) {
+    std::size_t entry = std::max(next, table.root.Find(run->begin));
+    for (; entry < table.root.size() && table.root.code(entry) < run->end; ++entry)
+      places.push_back(walk.PlaceBelowRoot(entry));
+    next = std::max(next, entry);
+  }
+  return places;
 }
 
 }  // namespace
@@ -216,14 +275,100 @@ Result<std::shared_ptr<const FieldStepDescription>> TableLocator::FieldOf(std::u
   return field;
 }
 
+/// The tables of one set of subfiles that a range meets.
+class TableLocator::Wanted {
+ public:
+  /// @param key  of the table of subfile 0
+  Wanted(const PatchGrid& grid, const query::PatchRange& range,
+         const std::vector<SubfileDescription>& subfiles, MetadataCache::Key key, TableOf table_of)
+      : range_(range),
+        met_(SubfilesOf(grid, range, subfiles)),
+        key_(key),
+        table_of_(std::move(table_of)) {}
+
+  std::size_t size() const { return met_.size(); }
+  const std::vector<MetSubfile>& met() const { return met_; }
+  Result<TableWalk> Table(std::size_t subfile) const { return table_of_(subfile); }
+  MetadataCache::Key KeyOf(std::size_t i) const {
+    MetadataCache::Key key = key_;
+    key.subfile = met_[i].number;
+    return key;
+  }
+  Result<TableWalk> Load(std::size_t i) const { return table_of_(met_[i].number); }
+  std::vector<format::BlockPlace> BlocksIn(std::size_t i, const TableWalk& walk) const {
+    return BlocksOf(walk, query::RangeRuns(range_, met_[i].codes));
+  }
+
+ private:
+  const query::PatchRange range_;
+  const std::vector<MetSubfile> met_;
+  const MetadataCache::Key key_;
+  const TableOf table_of_;
+};
+
+/// Loads tables that are not kept yet with one wait, and those of their blocks that are needed with a second
+/// one, as far as the storage answers calls together. Errors come again when the tables are used.
+/// @param steps  to which patches may refer: their records are loaded besides
+void TableLocator::LoadTogether(const std::vector<Wanted>& wanted, const std::vector<std::uint64_t>& steps,
+                                std::size_t field_number) const {
+  constexpr std::size_t kMost = 256;  // more would leave the cache before they are used
+  const Storage& storage = *root_.storage;
+  if (storage.costs().side_by_side < 2) return;
+  struct Loaded {
+    const Wanted* of = nullptr;
+    std::size_t number = 0;
+    std::optional<TableWalk> walk = {};
+  };
+  std::vector<Loaded> tables;
+  bool any_missing = !steps.empty();
+  for (const Wanted& of : wanted) {
+    for (std::size_t i = 0; i < of.size() && tables.size() < kMost; ++i) {
+      tables.push_back({&of, i});
+      any_missing = any_missing || !metadata_->Has(of.KeyOf(i));
+    }
+  }
+  const auto load_table = [&](std::size_t i) {
+    if (i >= tables.size()) {
+      (void)fields_(steps[i - tables.size()], dataset_.fields[field_number].name);
+    } else if (auto walk = tables[i].of->Load(tables[i].number); walk.ok()) {
+      tables[i].walk = *std::move(walk);
+    }
+  };
+  const std::size_t loads = tables.size() + steps.size();
+  if (any_missing) {
+    storage.AtOnce(loads, load_table);
+  } else {
+    for (std::size_t i = 0; i < loads; ++i) load_table(i);
+  }
+  std::vector<std::pair<format::BlockSource*, format::BlockPlace>> blocks;
+  for (Loaded& table : tables) {
+    if (!table.walk) continue;
+    for (const format::BlockPlace& place : table.of->BlocksIn(table.number, *table.walk)) {
+      if (blocks.size() < kMost && !table.walk->source().Has(place))
+        blocks.emplace_back(&table.walk->source(), place);
+    }
+  }
+  storage.AtOnce(blocks.size(), [&](std::size_t i) { (void)blocks[i].first->Rows(blocks[i].second); });
+}
+
 Result<std::vector<query::LocatedPatch>> TableLocator::Find(std::uint64_t step, std::size_t field_number,
                                                             const query::PatchRange& range) const {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchesOf(dataset_.GridOf(field_number)));
   QUARRY_ASSIGN_OR_RETURN(const auto field, FieldOf(step, field_number));
-  return FindRows(
-      grid, range, field->subfiles,
-      [&](std::size_t subfile) { return Walk(step, field_number, subfile, Blocks::kKeep); },
-      root_ / format::StepFolder(step) / field->name);
+  std::vector<Wanted> wanted;
+  wanted.emplace_back(grid, range, field->subfiles,
+                      MetadataCache::Key{MetadataCache::Key::Kind::kTable, step, field_number},
+                      [&](std::size_t subfile) { return Walk(step, field_number, subfile, Blocks::kKeep); });
+  // FindMask comes next: its tables come with these.
+  if (field->mask)
+    wanted.emplace_back(
+        grid, range, field->mask->subfiles,
+        MetadataCache::Key{MetadataCache::Key::Kind::kMaskTable, field->mask->name, field->mask->grid},
+        [&](std::size_t subfile) { return WalkMask(*field->mask, subfile, Blocks::kKeep); });
+  LoadTogether(wanted, field->references, field_number);
+  const auto table_of = [&](std::size_t subfile) { return wanted.front().Table(subfile); };
+  return FindRows(grid, range, wanted.front().met(), table_of,
+                  root_ / format::StepFolder(step) / field->name);
 }
 
 Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t step, std::size_t field_number,
@@ -233,7 +378,7 @@ Result<std::vector<query::LocatedPatch>> TableLocator::FindMask(std::uint64_t st
   const auto& mask = field->mask;
   if (!mask) return std::vector<query::LocatedPatch>();
   return FindRows(
-      grid, range, mask->subfiles,
+      grid, range, SubfilesOf(grid, range, mask->subfiles),
       [&](std::size_t subfile) { return WalkMask(*mask, subfile, Blocks::kKeep); },
       root_ / format::MaskFolder(mask->name));
 }
@@ -244,7 +389,8 @@ Result<TableWalk> TableLocator::Walk(std::uint64_t step, std::size_t field_numbe
   format::SubfileHeader header = FieldHeader(dataset_, step, field_number, field->mask_name());
   header.subfile_number = static_cast<std::uint32_t>(subfile);
   return WalkOf({MetadataCache::Key::Kind::kTable, step, field_number, subfile},
-                SubfileLocation(root_, step, field->name, subfile), header, field->subfiles[subfile], blocks);
+                SubfileLocation(root_, step, field->name, subfile), header, field->subfiles[subfile],
+                RowBytes(*field, header.parts()), blocks);
 }
 
 Result<TableWalk> TableLocator::WalkMask(const MaskDescription& mask, std::size_t subfile,
@@ -252,20 +398,24 @@ Result<TableWalk> TableLocator::WalkMask(const MaskDescription& mask, std::size_
   format::SubfileHeader header = format::MaskHeader(mask.name, dataset_.grids[mask.grid], dataset_.order);
   header.subfile_number = static_cast<std::uint32_t>(subfile);
   return WalkOf({MetadataCache::Key::Kind::kMaskTable, mask.name, mask.grid, subfile},
-                MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile], blocks);
+                MaskSubfileLocation(root_, mask.name, subfile), header, mask.subfiles[subfile],
+                format::PatchEntry::EncodedSize(header.parts().count()), blocks);
 }
 
 Result<TableWalk> TableLocator::WalkOf(const MetadataCache::Key& key, const Location& path,
                                        const format::SubfileHeader& header,
-                                       const SubfileDescription& expected, Blocks blocks) const {
-  const std::uint64_t bytes = format::TableMemory(expected.patches, header.parts());
+                                       const SubfileDescription& expected, std::uint64_t row_bytes,
+                                       Blocks blocks) const {
+  const std::uint64_t bytes =
+      format::TableMemory(expected.patches, header.parts()) + root_.storage->costs().gap();
   QUARRY_RETURN_IF_ERROR(metadata_->CheckFits(bytes, path.path));
-  QUARRY_ASSIGN_OR_RETURN(const auto table, metadata_->Obtain<SubfileTable>(
-                                                key, [&] { return bytes; },
-                                                [&] { return LoadExpected(path, header, expected); }));
+  const std::shared_ptr<const StoredObject> file = path.Refer(expected.bytes);
+  QUARRY_ASSIGN_OR_RETURN(
+      const auto table,
+      metadata_->Obtain<SubfileTable>(
+          key, [&] { return bytes; }, [&] { return LoadExpected(path, *file, header, expected, row_bytes); }));
   if (blocks == Blocks::kKeep)
-    return TableWalk(table, std::make_unique<KeptBlocks>(table, path, *metadata_, key));
-  QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, OpenSubfile(path));
+    return TableWalk(table, std::make_unique<KeptBlocks>(table, path, file, *metadata_, key));
   return TableWalk(table, file);
 }
 

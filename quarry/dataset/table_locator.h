@@ -44,9 +44,13 @@ class TableLocator final : public query::PatchLocator {
                              Blocks blocks = Blocks::kForget) const;
 
  private:
+  class Wanted;
+
   Result<TableWalk> WalkOf(const MetadataCache::Key& key, const Location& path,
                            const format::SubfileHeader& header, const SubfileDescription& expected,
-                           Blocks blocks) const;
+                           std::uint64_t row_bytes, Blocks blocks) const;
+  void LoadTogether(const std::vector<Wanted>& wanted, const std::vector<std::uint64_t>& steps,
+                    std::size_t field_number) const;
   Result<std::shared_ptr<const FieldStepDescription>> FieldOf(std::uint64_t step,
                                                               std::size_t field_number) const;
 
@@ -60,6 +64,9 @@ class TableLocator final : public query::PatchLocator {
 /// @param mask  name of the mask; 0: none
 format::SubfileHeader FieldHeader(const DatasetDescription& dataset, std::uint64_t step,
                                   std::size_t field_number, std::uint64_t mask);
+
+/// The error of a subfile: that it is missing is damage, since a step.json lists it.
+Status StatusOfSubfile(Status error, const Location& path);
 
 /// Path of a subfile of the dataset at `root`.
 Location SubfileLocation(const Location& root, std::uint64_t step, const std::string& field,

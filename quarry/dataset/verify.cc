@@ -1,7 +1,9 @@
 #include "quarry/dataset/verify.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <utility>
 
 #include "quarry/base/checksum.h"
 #include "quarry/format/mask.h"
@@ -10,27 +12,36 @@
 namespace quarry {
 namespace {
 
+const auto kNever = [] { return false; };
+
+/// Calls that are made together.
+std::size_t AtOnceOf(const Dataset& dataset) {
+  return static_cast<std::size_t>(std::max(1, dataset.root().storage->costs().side_by_side));
+}
+
 class Verifier {
  public:
   Verifier(const Dataset& dataset, const std::function<void(std::uint64_t, std::uint64_t)>& progress)
-      : dataset_(dataset), progress_(progress) {}
+      : dataset_(dataset),
+        storage_(*dataset.root().storage),
+        at_once_(AtOnceOf(dataset)),
+        progress_(progress) {}
 
   VerifyReport Run() {
     std::vector<std::shared_ptr<const StepDescription>> steps;
     VerifyCatalogue();
-    for (const std::uint64_t number : dataset_.steps()) {
-      in_step_ = number;
-      Result<std::shared_ptr<const StepDescription>> step = dataset_.Step(number);
-      if (!step.ok()) {
-        AddDamage(std::move(step).status());
-        continue;
-      }
-      for (const FieldStepDescription& field : (*step)->fields) {
-        total_ += field.stored_bytes;
-        if (field.mask) AddMask(**step, *field.mask);
-      }
-      steps.push_back(*std::move(step));
-    }
+    using Step = Result<std::shared_ptr<const StepDescription>>;
+    ForEachTogether<Step>(
+        dataset_.steps().size(), [&](std::size_t i) { return dataset_.Step(dataset_.steps()[i]); },
+        [&](std::size_t i, Step step) {
+          in_step_ = dataset_.steps()[i];
+          if (!step.ok()) return AddDamage(std::move(step).status());
+          for (const FieldStepDescription& field : (*step)->fields) {
+            total_ += field.stored_bytes;
+            if (field.mask) AddMask(**step, *field.mask);
+          }
+          steps.push_back(*std::move(step));
+        });
     for (const auto& step : steps) {
       ++report_.steps;
       in_step_ = step->step;
@@ -42,22 +53,38 @@ class Verifier {
   }
 
  private:
+  /// Looks that do not depend on each other: some are made together, and their results used one by one.
+  template <typename T, typename Look, typename Use>
+  void ForEachTogether(std::size_t count, const Look& look, const Use& use) {
+    for (std::size_t first = 0; first < count; first += at_once_) {
+      std::vector<std::optional<T>> seen(std::min(at_once_, count - first));
+      storage_.AtOnce(seen.size(), [&](std::size_t i) { seen[i].emplace(look(first + i)); });
+      for (std::size_t i = 0; i < seen.size(); ++i) use(first + i, *std::move(seen[i]));
+    }
+  }
+
   /// Records that count, though they are not those of their step.json, and files that cannot be read. A
   /// record that is missing is no damage, nor is one that readers compare before they use it.
   void VerifyCatalogue() {
     const Catalogue& catalogue = dataset_.catalogue();
     Catalogue::Hold hold;
+    std::vector<std::uint64_t> recorded;
     for (const std::uint64_t number : dataset_.steps()) {
-      const format::StepRecord* record = catalogue.FindRecord(number, &hold);
-      if (record == nullptr) continue;
-      ++report_.records;
-      if (!catalogue.is_current()) continue;
-      const Result<format::StepRecord> expected = dataset_.LoadRecord(number);
-      // A damaged step.json is reported where its step is looked at.
-      if (expected.ok() && *expected != *record)
-        AddDamage(
-            DataLoss("the catalogue of \"{}\" does not have step {} as its step.json; run \"quarry upgrade\"",
-                     dataset_.root(), number));
+      if (catalogue.FindRecord(number, &hold) != nullptr) recorded.push_back(number);
+    }
+    report_.records = recorded.size();
+    if (catalogue.is_current()) {
+      using Record = Result<format::StepRecord>;
+      ForEachTogether<Record>(
+          recorded.size(), [&](std::size_t i) { return dataset_.LoadRecord(recorded[i]); },
+          [&](std::size_t i, const Record& expected) {
+            const format::StepRecord* const record = catalogue.FindRecord(recorded[i], &hold);
+            // A damaged step.json is reported where its step is looked at.
+            if (record == nullptr || !expected.ok() || *expected == *record) return;
+            AddDamage(DataLoss(
+                "the catalogue of \"{}\" does not have step {} as its step.json; run \"quarry upgrade\"",
+                dataset_.root(), recorded[i]));
+          });
     }
     if (const Status damage = catalogue.damage(); !damage.ok()) {
       AddDamage(DataLoss("{}; steps are read from step.json instead, until you run \"quarry upgrade\"",
@@ -78,11 +105,16 @@ class Verifier {
     ++report_.masks;
     std::vector<std::uint64_t> digests;
     bool whole = true;
-    for (std::size_t s = 0; s < mask.subfiles.size(); ++s) {
-      const auto digest = [&](const format::PatchEntry& row) { digests.push_back(format::MaskDigest(row)); };
-      const Location path = MaskSubfileLocation(dataset_.root(), mask.name, s);
-      whole = VerifySubfile(path, dataset_.tables().WalkMask(mask, s), digest) && whole;
-    }
+    ForEachTogether<Result<TableWalk>>(
+        mask.subfiles.size(), [&](std::size_t s) { return dataset_.tables().WalkMask(mask, s); },
+        [&](std::size_t s, Result<TableWalk> walk) {
+          const auto digest = [&](const format::PatchEntry& row) {
+            digests.push_back(format::MaskDigest(row));
+          };
+          const Location path = MaskSubfileLocation(dataset_.root(), mask.name, s);
+          whole = VerifySubfile(path, mask.subfiles[s], std::move(walk), digest) && whole;
+        });
+    EndPayload();
     if (whole && format::MaskName(digests, mask.grid) != mask.name) {
       AddDamage(DataLoss("\"{}\" should be called {}, after its contents",
                          dataset_.root() / format::MaskFolder(mask.name),
@@ -97,9 +129,13 @@ class Verifier {
           DataLoss("step {} has a field \"{}\" that dataset.json does not know", step.step, field.name));
       return;
     }
-    for (std::size_t s = 0; s < field.subfiles.size(); ++s)
-      VerifySubfile(SubfileLocation(dataset_.root(), step.step, field.name, s),
-                    dataset_.tables().Walk(step.step, *number, s), [](const format::PatchEntry&) {});
+    ForEachTogether<Result<TableWalk>>(
+        field.subfiles.size(), [&](std::size_t s) { return dataset_.tables().Walk(step.step, *number, s); },
+        [&](std::size_t s, Result<TableWalk> walk) {
+          VerifySubfile(SubfileLocation(dataset_.root(), step.step, field.name, s), field.subfiles[s],
+                        std::move(walk), [](const format::PatchEntry&) {});
+        });
+    EndPayload();
   }
 
   /// "level 2", or "level 2 of layer 1".
@@ -113,19 +149,21 @@ class Verifier {
   /// @param visit  gets each row
   /// @return whether the table is undamaged
   template <typename Visit>
-  bool VerifySubfile(const Location& path, Result<TableWalk> walk, const Visit& visit) {
+  bool VerifySubfile(const Location& path, const SubfileDescription& subfile, Result<TableWalk> walk,
+                     const Visit& visit) {
     ++report_.subfiles;
     bool whole = walk.ok();
     if (!walk.ok()) AddDamage(walk.status());
+    const auto file = std::make_shared<const CheckedFile>(CheckedFile{path, path.Refer(subfile.bytes)});
     for (std::uint64_t block = 0; walk.ok() && block < walk->blocks(); ++block) {
       Status status = walk->GoTo(block);
       whole = whole && status.ok();
       if (status.ok()) {
         for (const format::PatchEntry& row : walk->rows()) visit(row);
         report_.patches += walk->rows().size();
-        status = VerifyPayload(path, *walk);
+        status = VerifyPayload(file, *walk);
       }
-      if (!status.ok()) AddDamage(std::move(status));
+      if (!status.ok()) AddDamage(StatusOfSubfile(std::move(status), path));
     }
     if (!whole || walk->blocks() == 0) return whole;
     // Before version 4 the rows say where payloads lie, and these may end before the table.
@@ -136,40 +174,106 @@ class Verifier {
     return true;
   }
 
+  struct CheckedFile {
+    Location path;
+    std::shared_ptr<const StoredObject> object;
+  };
+
+  /// A payload: where it is, and what it should be.
+  struct Part {
+    std::uint64_t patch = 0;
+    std::string name;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::uint64_t checksum = 0;
+  };
+
+  /// Payloads that follow each other in a file, and are read together.
+  struct Group {
+    std::shared_ptr<const CheckedFile> file;
+    std::shared_ptr<bool> failed;  ///< a group of the block cannot be read: the others are not looked at
+    std::vector<Part> parts;
+    std::uint64_t size = 0;
+    Bytes bytes;
+    std::unique_ptr<Reading> reading;  ///< destroyed first
+  };
+
   /// Payload ranges follow each other without gaps, so that a checksum covers every byte of the file.
-  Status VerifyPayload(const Location& path, const TableWalk& walk) {
-    QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const StoredObject> file, path.Open());
+  Status VerifyPayload(const std::shared_ptr<const CheckedFile>& file, const TableWalk& walk) {
+    constexpr std::uint64_t kTogether = 1 << 20;
     const SubfileTable& table = walk.table();
     const std::vector<format::PartRun> runs = format::PartRuns(table.header.order, table.header.parts());
+    const auto failed = std::make_shared<bool>(false);
     for (std::size_t run = 0; run < runs.size(); ++run) {
       std::uint64_t position = walk.payload_begin(run);
+      auto group = std::make_unique<Group>(Group{file, failed, {}, 0, {}, nullptr});
       for (const format::PatchEntry& row : walk.rows()) {
         for (int part = runs[run].first; part >= runs[run].last; --part) {
           const format::LevelEntry& entry = row.levels[static_cast<std::size_t>(part)];
           if (entry.offset != position) {
-            return DataLoss("\"{}\": {} of patch {} begins at byte {}, not at {}", path, NameOf(table, part),
-                            row.patch_index, entry.offset, position);
+            Begin(std::move(group));
+            return DataLoss("\"{}\": {} of patch {} begins at byte {}, not at {}", file->path,
+                            NameOf(table, part), row.patch_index, entry.offset, position);
           }
           position += entry.size;
-          QUARRY_RETURN_IF_ERROR(VerifyPart(path, *file, row, NameOf(table, part), entry));
+          if (!group->parts.empty() && group->size + entry.size > kTogether)
+            Begin(std::exchange(group, std::make_unique<Group>(Group{file, failed, {}, 0, {}, nullptr})));
+          group->parts.push_back({row.patch_index, NameOf(table, part), entry.offset, entry.size, entry.checksum});
+          group->size += entry.size;
         }
       }
+      Begin(std::move(group));
     }
     return Status::Ok();
   }
 
-  Status VerifyPart(const Location& path, const StoredObject& file, const format::PatchEntry& row,
-                    const std::string& part, const format::LevelEntry& entry) {
-    payload_.resize(entry.size);
-    QUARRY_RETURN_IF_ERROR(file.ReadAt(entry.offset, payload_));
-    if (Checksum(payload_) != entry.checksum) {
-      AddDamage(DataLoss("\"{}\": {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", path, part,
-                         row.patch_index, entry.offset, entry.offset + entry.size,
-                         ChecksumText(entry.checksum), ChecksumText(Checksum(payload_))));
+  /// Reads a group while others are under way, up to what fills the way from the storage.
+  void Begin(std::unique_ptr<Group> group) {
+    if (group->parts.empty()) return;
+    const std::uint64_t most = storage_.costs().bytes_under_way();
+    while (!groups_.empty() && under_way_ + group->size > most) EndFirst();
+    group->bytes.resize(group->size);
+    under_way_ += group->size;
+    const auto ignore = [](std::size_t, const Status&) {};
+    group->reading = storage_.BeginRead({{group->file->object.get(), group->parts.front().offset, group->bytes}},
+                                        ignore, kNever);
+    groups_.push_back(std::move(group));
+    if (most == 0) EndFirst();
+  }
+
+  void EndPayload() {
+    while (!groups_.empty()) EndFirst();
+  }
+
+  void EndFirst() {
+    const std::unique_ptr<Group> group = std::move(groups_.front());
+    groups_.pop_front();
+    under_way_ -= group->size;
+    const bool together = group->reading->Wait(kNever).ok();
+    std::uint64_t at = 0;
+    for (const Part& part : group->parts) {
+      if (*group->failed) return;
+      const std::span<std::byte> bytes = std::span(group->bytes).subspan(at, part.size);
+      at += part.size;
+      // One by one, the payloads before the first that cannot be read are whole.
+      const Status status = together ? Status::Ok() : group->file->object->ReadAt(part.offset, bytes);
+      if (!status.ok()) {
+        *group->failed = true;
+        return AddDamage(StatusOfSubfile(status, group->file->path));
+      }
+      VerifyPart(*group->file, part, bytes);
     }
-    report_.bytes += entry.size;
+  }
+
+  void VerifyPart(const CheckedFile& file, const Part& part, ByteSpan payload) {
+    const std::uint64_t computed = Checksum(payload);
+    if (computed != part.checksum) {
+      AddDamage(DataLoss("\"{}\": {} of patch {} (bytes {}..{}): checksum {} stored, {} computed", file.path,
+                         part.name, part.patch, part.offset, part.offset + part.size,
+                         ChecksumText(part.checksum), ChecksumText(computed)));
+    }
+    report_.bytes += part.size;
     progress_(report_.bytes, total_);
-    return Status::Ok();
   }
 
   /// Damage in a file of a packed step is in the file of its pack.
@@ -186,10 +290,13 @@ class Verifier {
   }
 
   const Dataset& dataset_;
+  const Storage& storage_;
+  const std::size_t at_once_;  ///< calls that are made together
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   VerifyReport report_;
   std::optional<std::uint64_t> in_step_;  ///< step whose files are looked at
-  Bytes payload_;
+  std::deque<std::unique_ptr<Group>> groups_;  ///< under way, the first one in front
+  std::uint64_t under_way_ = 0;                ///< [bytes] of them
   std::map<std::uint64_t, MaskDescription> masks_;
   std::uint64_t total_ = 0;
 };

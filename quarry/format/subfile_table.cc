@@ -1,6 +1,8 @@
 #include "quarry/format/subfile_table.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "quarry/base/checked_math.h"
 
@@ -12,10 +14,33 @@ constexpr std::uint64_t kPieceBytes = 1 << 20;
 
 constexpr std::uint64_t kBlockRows = std::uint64_t{1} << kBlockBits;
 
+/// The last bytes of a file that were read, and the rest of it.
+class BackOfFile {
+ public:
+  BackOfFile(const StoredObject& file, Bytes back) : file_(file), back_(std::move(back)) {}
+
+  const StoredObject& file() const { return file_; }
+
+  Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const {
+    const std::uint64_t begin = file_.size() - back_.size();
+    const std::uint64_t end = offset + out.size();
+    const std::uint64_t missing = offset < begin ? std::min(end, begin) - offset : 0;
+    if (missing > 0) QUARRY_RETURN_IF_ERROR(file_.ReadAt(offset, out.first(missing)));
+    if (missing == out.size()) return Status::Ok();
+    const ByteSpan there = ByteSpan(back_).subspan(offset + missing - begin, out.size() - missing);
+    std::copy(there.begin(), there.end(), out.begin() + static_cast<std::ptrdiff_t>(missing));
+    return Status::Ok();
+  }
+
+ private:
+  const StoredObject& file_;
+  const Bytes back_;
+};
+
 /// A table without blocks, from the front, in pieces that have whole rows.
 class PieceReader {
  public:
-  PieceReader(const StoredObject& file, const SubfileFooter& footer)
+  PieceReader(const BackOfFile& file, const SubfileFooter& footer)
       : file_(file), next_(footer.table_offset), end_(footer.table_offset + footer.table_size) {}
 
   /// The bytes from here on: at least `least`, or all that are left.
@@ -38,7 +63,7 @@ class PieceReader {
   std::uint64_t checksum() const { return checksum_.Finish(); }
 
  private:
-  const StoredObject& file_;
+  const BackOfFile& file_;
   std::uint64_t next_;
   const std::uint64_t end_;
   StreamingChecksum checksum_;
@@ -61,7 +86,7 @@ Status ScanRows(const SubfileHeader& header, PieceReader* reader, TableScan* sca
 }
 
 /// Reads a table without blocks. Damage shows as a wrong checksum, whatever else it does to the rows.
-Status ReadFlat(const StoredObject& file, SubfileTable* table) {
+Status ReadFlat(const BackOfFile& file, SubfileTable* table) {
   QUARRY_ASSIGN_OR_RETURN(const PatchGrid grid, PatchGrid::Create(table->header.dims, table->header.patch));
   TableScan scan(table->header, table->footer, grid, table->header.patch_count <= kBlockRows);
   PieceReader reader(file, table->footer);
@@ -81,7 +106,7 @@ Status ReadFlat(const StoredObject& file, SubfileTable* table) {
   return Status::Ok();
 }
 
-Status ReadRoot(const StoredObject& file, SubfileTable* table) {
+Status ReadRoot(const BackOfFile& file, SubfileTable* table) {
   const TableStages& stages = table->stages;
   Bytes bytes(stages.SizeOf(stages.root(), 0));
   QUARRY_RETURN_IF_ERROR(file.ReadAt(stages.OffsetOf(stages.root(), 0), bytes));
@@ -89,31 +114,67 @@ Status ReadRoot(const StoredObject& file, SubfileTable* table) {
   return Status::Ok();
 }
 
-}  // namespace
+constexpr std::uint64_t kSmallest = SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize;
 
-Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<std::uint64_t> patches) {
-  const std::string where = fmt::format("\"{}\"", file.path());
-  constexpr std::uint64_t kSmallest = SubfileHeader::kEncodedSize + SubfileFooter::kEncodedSize;
-  if (file.size() < kSmallest)
-    return DataLoss("{} has {} bytes, too few for a subfile; it is truncated", where, file.size());
-  Bytes bytes(SubfileHeader::kEncodedSize);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(0, bytes));
+Status CheckSmallest(const StoredObject& file) {
+  if (file.size() >= kSmallest) return Status::Ok();
+  return DataLoss("\"{}\" has {} bytes, too few for a subfile; it is truncated", file.path(), file.size());
+}
+
+/// @param footer  the last bytes of the file
+Result<SubfileTable> DecodeTable(ByteSpan header, ByteSpan footer, const BackOfFile& back,
+                                 std::optional<std::uint64_t> patches) {
+  const std::string where = fmt::format("\"{}\"", back.file().path());
   SubfileTable table;
-  QUARRY_ASSIGN_OR_RETURN(table.header, SubfileHeader::DecodeFrom(bytes).Annotate(where));
-
-  bytes.resize(SubfileFooter::kEncodedSize);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(file.size() - bytes.size(), bytes));
-  QUARRY_ASSIGN_OR_RETURN(table.footer, SubfileFooter::DecodeFrom(bytes).Annotate(where));
-  if (table.footer.file_size != file.size()) {
-    return DataLoss("{} has {} bytes, its footer says {}", where, file.size(), table.footer.file_size);
+  QUARRY_ASSIGN_OR_RETURN(table.header, SubfileHeader::DecodeFrom(header).Annotate(where));
+  QUARRY_ASSIGN_OR_RETURN(table.footer, SubfileFooter::DecodeFrom(footer).Annotate(where));
+  if (table.footer.file_size != back.file().size()) {
+    return DataLoss("{} has {} bytes, its footer says {}", where, back.file().size(), table.footer.file_size);
   }
-
   if (patches && table.header.patch_count != *patches)
     return DataLoss("{} has {} patches, {} are expected", where, table.header.patch_count, *patches);
   QUARRY_ASSIGN_OR_RETURN(table.stages, TableStages::Of(table.header, table.footer).Annotate(where));
-  Status read = table.header.block_bits > 0 ? ReadRoot(file, &table) : ReadFlat(file, &table);
+  Status read = table.header.block_bits > 0 ? ReadRoot(back, &table) : ReadFlat(back, &table);
   if (!read.ok()) return std::move(read).Annotate(where);
   return table;
+}
+
+}  // namespace
+
+Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<std::uint64_t> patches) {
+  QUARRY_RETURN_IF_ERROR(CheckSmallest(file));
+  Bytes header(SubfileHeader::kEncodedSize);
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(0, header));
+  Bytes footer(SubfileFooter::kEncodedSize);
+  QUARRY_RETURN_IF_ERROR(file.ReadAt(file.size() - footer.size(), footer));
+  return DecodeTable(header, footer, BackOfFile(file, {}), patches);
+}
+
+Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject& file, std::uint64_t patches,
+                                      std::uint64_t back) {
+  QUARRY_RETURN_IF_ERROR(CheckSmallest(file));
+  const auto never = [] { return false; };
+  Bytes header(SubfileHeader::kEncodedSize);
+  Bytes last(std::clamp<std::uint64_t>(back, SubfileFooter::kEncodedSize, file.size()));
+  const std::uint64_t begin = file.size() - last.size();
+  if (begin <= header.size() + storage.costs().gap()) {
+    last.resize(file.size());
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(0, last));
+    std::copy_n(last.begin(), header.size(), header.begin());
+  } else {
+    const std::array<ReadRange, 2> both = {ReadRange{&file, 0, header}, ReadRange{&file, begin, last}};
+    QUARRY_RETURN_IF_ERROR(storage.ReadRanges(both, never));
+  }
+  const Bytes footer(last.end() - SubfileFooter::kEncodedSize, last.end());
+  return DecodeTable(header, footer, BackOfFile(file, std::move(last)), patches);
+}
+
+std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, PayloadOrder order,
+                        const PatchParts& parts) {
+  if (patches <= kBlockRows) return patches * row_bytes + SubfileFooter::kEncodedSize;
+  std::uint64_t entries = patches;  // of the root
+  while (entries > kBlockRows) entries = CeilDivide(entries, kBlockRows);
+  return entries * TableIndex::EntrySize(PartRuns(order, parts).size()) + SubfileFooter::kEncodedSize;
 }
 
 std::uint64_t RowMemory(std::size_t parts) {

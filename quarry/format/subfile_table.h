@@ -24,6 +24,17 @@ struct SubfileTable {
 /// @errors kDataLoss, naming the file
 Result<SubfileTable> ReadSubfileTable(const StoredObject& file, std::optional<std::uint64_t> patches = {});
 
+/// The same in one reading, of the header and of the last bytes together.
+/// @param storage  of the file
+/// @param back     [bytes] from the end that probably have the table; more is read if they do not
+Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject& file, std::uint64_t patches,
+                                      std::uint64_t back);
+
+/// [bytes] from the end of a subfile that have its footer and its table, or the root of one in blocks.
+/// @param row_bytes  of a row at most, or as many as are expected
+std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, PayloadOrder order,
+                        const PatchParts& parts);
+
 /// [bytes] of a decoded row.
 std::uint64_t RowMemory(std::size_t parts);
 
@@ -45,13 +56,15 @@ Result<PatchRows> ReadBlock(const StoredObject& file, const SubfileTable& table,
 /// A block of entries. @errors the same
 Result<TableIndex> ReadEntries(const StoredObject& file, const SubfileTable& table, const BlockPlace& place);
 
-/// The blocks of one table: from its file, or from where they are kept.
+/// The blocks of one table: from its file, or from where they are kept. Thread-safe.
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
   /// @errors those of ReadBlock and ReadEntries
   virtual Result<std::shared_ptr<const PatchRows>> Rows(const BlockPlace& place) = 0;
   virtual Result<std::shared_ptr<const TableIndex>> Entries(const BlockPlace& place) = 0;
+  /// Whether a block is kept now, so that nothing has to be read.
+  virtual bool Has(const BlockPlace&) const { return false; }
 };
 
 /// The rows of a table block by block: the one place that knows how blocks are found.
@@ -72,6 +85,9 @@ class TableWalk {
   /// The block: its number, its rows, the codes below which they are, and where their payloads lie in each
   /// run of the file.
   std::uint64_t block() const { return block_; }
+  /// Where a block of rows is that the root has the entry of. @param entry  of the root
+  BlockPlace PlaceBelowRoot(std::size_t entry) const { return {0, entry, &table_->root, entry}; }
+  BlockSource& source() { return *source_; }
   const PatchRows& rows() const { return *rows_; }
   std::uint64_t end_code() const { return Above(0).code(entry_ + 1); }
   std::uint64_t payload_begin(std::size_t run) const { return Above(0).payload(entry_, run); }

@@ -71,48 +71,74 @@ bool HasSteps(const PackTable& table, const std::vector<format::StepRun>& runs) 
   return next == table.steps.size();
 }
 
-Result<std::string> ReadTextAt(const StoredObject& file, std::uint64_t offset, std::uint64_t size) {
-  std::string text(size, '\0');
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, std::as_writable_bytes(std::span(text))));
-  return text;
-}
-
-Result<PackTable> ReadTable(const StoredObject& file) {
+/// @param back  the last bytes of the file: more of the table is read where they have only its end
+Result<PackTable> ReadTable(const StoredObject& file, Bytes back) {
   constexpr std::uint64_t kSmallest = format::kPackBegin + format::kPackFooter;
   if (file.size() < kSmallest) return DataLoss("it has {} bytes, too few for a pack", file.size());
-  Bytes begin(format::kPackBegin);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(0, begin));
-  QUARRY_RETURN_IF_ERROR(format::CheckPackBegin(begin));
-  Bytes end(format::kPackFooter);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(file.size() - end.size(), end));
+  const ByteSpan end = ByteSpan(back).last(format::kPackFooter);
   QUARRY_ASSIGN_OR_RETURN(const format::PackFooter footer, format::DecodePackFooter(end, file.size()));
-  Bytes table(footer.table_size);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(footer.table_offset, table));
-  return format::DecodePackTable(table, footer);
+  const std::uint64_t begin = file.size() - back.size();
+  if (footer.table_offset < begin) {
+    Bytes front(begin - footer.table_offset);
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(footer.table_offset, front));
+    back.insert(back.begin(), front.begin(), front.end());
+  }
+  const std::size_t at = footer.table_offset - (file.size() - back.size());
+  return format::DecodePackTable(ByteSpan(back).subspan(at, footer.table_size), footer);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const PackFile>> PackFile::Open(const Location& path,
-                                                       const std::vector<format::StepRun>& steps) {
+                                                       const std::vector<format::StepRun>& steps,
+                                                       Stamp* stamp) {
+  constexpr std::uint64_t kBack = 16 << 10;  // most tables
   auto pack = std::make_shared<PackFile>();
-  QUARRY_ASSIGN_OR_RETURN(pack->file_, path.Open());
-  QUARRY_ASSIGN_OR_RETURN(pack->table_, ReadTable(*pack->file_).Annotate(fmt::format("\"{}\"", path)));
+  pack->storage_ = path.storage;
+  const std::uint64_t back = std::max(kBack, path.storage->costs().gap());
+  QUARRY_ASSIGN_OR_RETURN(OpenedFile opened, path.OpenWith(FileEnd::kBack, back, stamp));
+  pack->file_ = std::move(opened.object);
+  QUARRY_ASSIGN_OR_RETURN(pack->table_, ReadTable(*pack->file_, std::move(opened.bytes))
+                                            .Annotate(fmt::format("\"{}\"", path)));
   if (!HasSteps(pack->table_, steps))
     return DataLoss("\"{}\" has other steps than its name says; give it back its name", path);
-  const auto is_difference = [](const PackTable::Step& step) { return step.stored < step.size; };
-  if (std::ranges::any_of(pack->table_.steps, is_difference)) {
-    const PackTable::Step& first = pack->table_.steps.front();
-    QUARRY_ASSIGN_OR_RETURN(pack->first_, ReadTextAt(*pack->file_, first.offset, first.size));
-  }
   return std::shared_ptr<const PackFile>(std::move(pack));
 }
 
+/// [bytes] of the step.json of which others are stored as differences; it lies behind the begin of the pack.
+std::uint64_t PackFile::FirstBytes() const {
+  const auto is_difference = [](const PackTable::Step& step) { return step.stored < step.size; };
+  return std::ranges::any_of(table_.steps, is_difference) ? table_.steps.front().size : 0;
+}
+
+/// Reads ranges of the pack. What all files need is read with the first of them: the begin, which says
+/// whether this is a pack at all, and the step.json of which others are differences.
+Status PackFile::Read(std::vector<ReadRange> ranges) const {
+  const auto never = [] { return false; };
+  Bytes front;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!begun_) front.resize(format::kPackBegin + FirstBytes());
+  }
+  if (!front.empty()) ranges.push_back({file_.get(), 0, front});
+  if (ranges.empty()) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(storage_->ReadRanges(ranges, never));
+  if (front.empty()) return Status::Ok();
+  const ByteSpan bytes = front;
+  QUARRY_RETURN_IF_ERROR(format::CheckPackBegin(bytes.first(format::kPackBegin))
+                             .Annotate(fmt::format("\"{}\"", file_->path())));
+  const ByteSpan first = bytes.subspan(format::kPackBegin);
+  const std::lock_guard lock(mutex_);
+  if (!begun_) first_.assign(reinterpret_cast<const char*>(first.data()), first.size());
+  begun_ = true;
+  return Status::Ok();
+}
+
 Result<std::string> PackFile::Manifest(const PackTable::Step& step) const {
-  if (step.stored == step.size) return ReadTextAt(*file_, step.offset, step.size);
-  Bytes stored(step.stored);
-  QUARRY_RETURN_IF_ERROR(file_->ReadAt(step.offset, stored));
-  return format::DecodeDifference(stored, first_, step.size)
+  std::string stored(step.stored, '\0');
+  QUARRY_RETURN_IF_ERROR(Read({{file_.get(), step.offset, std::as_writable_bytes(std::span(stored))}}));
+  if (step.stored == step.size) return stored;
+  return format::DecodeDifference(std::as_bytes(std::span(stored)), first_, step.size)
       .Annotate(fmt::format("step.json of step {} in \"{}\"", step.step, file_->path()));
 }
 
@@ -126,6 +152,7 @@ Result<std::shared_ptr<const StoredObject>> PackFile::OpenPart(std::uint64_t ste
   }
   const PackTable::File* const part = found == nullptr ? nullptr : table_.FindFile(*found, file);
   if (part == nullptr) return NotFound("cannot open \"{}\": \"{}\" does not have it", path, file_->path());
+  QUARRY_RETURN_IF_ERROR(Read({}));
   return std::shared_ptr<const StoredObject>(
       std::make_shared<PackedObject>(file_, part->offset, part->size, std::move(path)));
 }

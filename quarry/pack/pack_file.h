@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,9 +15,11 @@ namespace quarry {
 class PackFile {
  public:
   /// @param steps  from its name
+  /// @param stamp  gets that of the file
   /// @errors kNotFound: there is no such file; kDataLoss: it is damaged, or does not have these steps
   static Result<std::shared_ptr<const PackFile>> Open(const Location& path,
-                                                      const std::vector<format::StepRun>& steps);
+                                                      const std::vector<format::StepRun>& steps,
+                                                      Stamp* stamp = nullptr);
 
   const format::PackTable& table() const { return table_; }
   /// step.json of one of its steps. @errors kDataLoss
@@ -26,12 +29,18 @@ class PackFile {
   Result<std::shared_ptr<const StoredObject>> OpenPart(std::uint64_t step, std::string_view file,
                                                        std::string path) const;
   /// [bytes] of memory.
-  std::uint64_t memory() const { return format::MemoryOf(table_) + first_.capacity(); }
+  std::uint64_t memory() const { return format::MemoryOf(table_) + FirstBytes(); }
 
  private:
+  std::uint64_t FirstBytes() const;
+  Status Read(std::vector<ReadRange> ranges) const;
+
+  std::shared_ptr<const Storage> storage_;
   std::shared_ptr<const StoredObject> file_;
   format::PackTable table_;
-  std::string first_;  ///< step.json of the first step, if others are its differences
+  mutable std::mutex mutex_;       ///< guards the following
+  mutable bool begun_ = false;     ///< the begin was read and checked
+  mutable std::string first_;      ///< step.json of the first step, if others are its differences
 };
 
 /// The range of a pack that a file of a step is, as an object of the pack's storage; nothing for files that

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <iterator>
 #include <list>
+#include <thread>
 #include <utility>
 
+#include "quarry/base/file.h"
 #include "quarry/format/manifest.h"
 
 namespace quarry {
@@ -21,13 +23,25 @@ class PackCache {
     return instance;
   }
 
+  /// @param stamp  gets that of the pack; may be null
   /// @errors those of PackFile::Open
-  Result<std::shared_ptr<const PackFile>> Obtain(const Location& path, const PackRef& ref) {
-    QUARRY_ASSIGN_OR_RETURN(const ObjectInfo info, path.Stat());
-    Entry wanted{path, info.identity + info.stamp.text, nullptr};
-    if (auto known = Find(wanted)) return known;
-    QUARRY_ASSIGN_OR_RETURN(wanted.pack, PackFile::Open(path, ref.runs));
+  Result<std::shared_ptr<const PackFile>> Obtain(const Location& path, const PackRef& ref, Stamp* stamp) {
+    Entry wanted{path, {}, nullptr, Clock::now()};
+    if (auto known = Find(path)) {
+      if (wanted.asked - known->asked >= path.storage->trust()) {
+        QUARRY_ASSIGN_OR_RETURN(ObjectInfo info, path.Stat());
+        wanted.stamp = std::move(info.stamp);
+        if (wanted.stamp != known->stamp) known.reset();
+      }
+      if (known) {
+        if (stamp != nullptr) *stamp = known->stamp;
+        return std::move(known->pack);
+      }
+    }
+    QUARRY_ASSIGN_OR_RETURN(wanted.pack, PackFile::Open(path, ref.runs, &wanted.stamp));
+    if (stamp != nullptr) *stamp = wanted.stamp;
     const std::scoped_lock lock(mutex_);
+    Drop(path);
     bytes_ += wanted.pack->memory();
     entries_.push_front(wanted);
     while (entries_.size() > kMostPacks || (bytes_ > kMostBytes && entries_.size() > 1)) {
@@ -41,22 +55,32 @@ class PackCache {
   static constexpr std::size_t kMostPacks = 64;  // each has a file open
   static constexpr std::uint64_t kMostBytes = 16 << 20;
 
+  using Clock = std::chrono::steady_clock;
+
   struct Entry {
     Location path;
-    std::string version;  ///< tells the file at this path from another one
+    Stamp stamp;  ///< tells the file at this path from another one
     std::shared_ptr<const PackFile> pack;
+    Clock::time_point asked;  ///< when the stamp was asked for
   };
 
-  std::shared_ptr<const PackFile> Find(const Entry& wanted) {
+  std::list<Entry>::iterator At(const Location& path) {
+    return std::ranges::find_if(entries_, [&](const Entry& entry) {
+      return entry.path.storage == path.storage && entry.path.path == path.path;
+    });
+  }
+  std::optional<Entry> Find(const Location& path) {
     const std::scoped_lock lock(mutex_);
-    const auto same = [&](const Entry& entry) {
-      return entry.path.storage == wanted.path.storage && entry.path.path == wanted.path.path &&
-             entry.version == wanted.version;
-    };
-    const auto found = std::ranges::find_if(entries_, same);
-    if (found == entries_.end()) return nullptr;
+    const auto found = At(path);
+    if (found == entries_.end()) return {};
     entries_.splice(entries_.begin(), entries_, found);
-    return found->pack;
+    return *found;
+  }
+  void Drop(const Location& path) {
+    const auto found = At(path);
+    if (found == entries_.end()) return;
+    bytes_ -= found->pack->memory();
+    entries_.erase(found);
   }
 
   std::mutex mutex_;
@@ -67,6 +91,31 @@ class PackCache {
 std::string FolderName(std::uint64_t step) {
   const std::string path = format::StepFolder(step);
   return path.substr(path.find('/') + 1);
+}
+
+std::vector<std::uint64_t> StepsOf(const std::vector<PackRef>& packs) {
+  std::vector<std::uint64_t> steps;
+  for (const PackRef& pack : packs) {
+    for (const format::StepRun& run : pack.runs) {
+      for (std::uint64_t i = 0; i < run.steps; ++i) steps.push_back(run.first + i * run.distance);
+    }
+  }
+  return steps;
+}
+
+/// The packed steps that have a folder too, ascending.
+std::vector<std::uint64_t> FoldersOfPacked(const std::vector<PackRef>& packs,
+                                           const std::vector<FolderEntry>& names) {
+  std::vector<std::uint64_t> packed = StepsOf(packs);
+  std::vector<std::uint64_t> folders;
+  if (packed.empty()) return folders;
+  std::ranges::sort(packed);
+  for (const FolderEntry& entry : names) {
+    const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name);
+    if (step && std::ranges::binary_search(packed, *step)) folders.push_back(*step);
+  }
+  std::ranges::sort(folders);
+  return folders;
 }
 
 void SortNames(std::vector<FolderEntry>* entries) {
@@ -98,9 +147,8 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names) {
     packs.push_back({entry.name, std::move(runs)});
     if (packs.back().steps() > format::kMaxPackedSteps - all.size())
       return DataLoss("the packs have more than {} steps; the dataset is damaged", format::kMaxPackedSteps);
-    for (const format::StepRun& run : packs.back().runs) {
-      for (std::uint64_t i = 0; i < run.steps; ++i) all.push_back(run.first + i * run.distance);
-    }
+    const std::vector<std::uint64_t> steps = StepsOf({packs.back()});
+    all.insert(all.end(), steps.begin(), steps.end());
   }
   std::ranges::sort(all);
   const auto twice = std::ranges::adjacent_find(all);
@@ -120,9 +168,10 @@ std::vector<PackRef> PackedSteps::packs() const {
   return packs_;
 }
 
-void PackedSteps::Keep(std::vector<PackRef> packs) const {
+void PackedSteps::Keep(std::vector<PackRef> packs, std::vector<std::uint64_t> folders) const {
   const std::scoped_lock lock(mutex_);
   packs_ = std::move(packs);
+  folders_ = std::move(folders);
 }
 
 std::optional<PackRef> PackedSteps::PackOf(std::uint64_t step) const {
@@ -131,11 +180,22 @@ std::optional<PackRef> PackedSteps::PackOf(std::uint64_t step) const {
   return found == packs_.end() ? std::nullopt : std::optional(*found);
 }
 
+/// The pack of a step that had no folder when the steps were listed.
+std::optional<PackRef> PackedSteps::OnlyPackOf(std::uint64_t step) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (std::ranges::binary_search(folders_, step)) return {};
+  }
+  return PackOf(step);
+}
+
 void PackedSteps::Relist() const {
   const auto names = inner_->ListNames(steps_);
   if (!names.ok()) return;
   Result<std::vector<PackRef>> packs = PacksAmong(*names);
-  if (packs.ok()) Keep(*std::move(packs));
+  if (!packs.ok()) return;
+  std::vector<std::uint64_t> folders = FoldersOfPacked(*packs, *names);
+  Keep(*std::move(packs), std::move(folders));
 }
 
 std::optional<PackedSteps::Place> PackedSteps::PlaceOf(const std::string& path) const {
@@ -149,18 +209,22 @@ std::optional<PackedSteps::Place> PackedSteps::PlaceOf(const std::string& path) 
   return Place{*step, rest.substr(std::min(slash + 1, rest.size()))};
 }
 
-Result<std::shared_ptr<const PackFile>> PackedSteps::OpenPack(const PackRef& pack) const {
-  return PackCache::Instance().Obtain(Location(inner_, steps_) / pack.name, pack);
+Result<std::shared_ptr<const PackFile>> PackedSteps::OpenPack(const PackRef& pack, Stamp* stamp) const {
+  return PackCache::Instance().Obtain(Location(inner_, steps_) / pack.name, pack, stamp);
 }
 
-/// Looks for a folder or file of a step outside of packs, then in its pack, and where that has gone once
-/// more.
+/// Looks for a folder or file of a step in its pack, if it had no folder when the steps were listed; then
+/// outside of packs, then in its pack, and where that has gone once more.
 template <typename T, typename Outside, typename Inside>
 Result<T> PackedSteps::Find(const std::string& path, const Outside& outside, const Inside& inside) const {
+  const std::optional<Place> place = PlaceOf(path);
+  if (!place) return outside();
+  if (const std::optional<PackRef> only = OnlyPackOf(place->step)) {
+    Result<T> packed = inside(*only, *place);
+    if (packed.ok() || packed.status().code() != StatusCode::kNotFound) return packed;
+  }
   Result<T> found = outside();
   if (found.ok() || found.status().code() != StatusCode::kNotFound) return found;
-  const std::optional<Place> place = PlaceOf(path);
-  if (!place) return found;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) Relist();
     const std::optional<PackRef> pack = PackOf(place->step);
@@ -173,18 +237,21 @@ Result<T> PackedSteps::Find(const std::string& path, const Outside& outside, con
 
 /// A listing that overlaps with a change may have neither a folder that has gone into a pack nor the pack. It
 /// is made again where the stamp before it is not that after it. That before it is not needed where the last
-/// change is older than the listing is long.
+/// change is older than the listing is long. A storage whose stamps are not asked again at once cannot tell;
+/// it lists in the order of names, packs behind folders, so that a folder that it misses was in a pack before.
 Result<std::vector<FolderEntry>> PackedSteps::ListSteps() const {
   using Clock = std::chrono::steady_clock;
   constexpr auto kShort = std::chrono::seconds(30);  // half of the least age of an old stamp
   const Location steps(inner_, steps_);
+  const bool may_tell = inner_->trust() == std::chrono::milliseconds(0);
+  const auto stamp = [&] { return may_tell ? StampOf(steps) : Stamp{}; };
   const Clock::time_point begun = Clock::now();
-  const Stamp before = state_ == State::kRests ? Stamp{} : StampOf(steps);
+  const Stamp before = state_ == State::kRests ? Stamp{} : stamp();
   QUARRY_ASSIGN_OR_RETURN(std::vector<FolderEntry> entries, steps.List());
-  const Stamp after = StampOf(steps);
+  const Stamp after = stamp();
   const bool rests = state_ == State::kRests && after.old && Clock::now() - begun < kShort;
   std::vector<FolderEntry> earlier;
-  if (!rests && after != before) {
+  if (may_tell && !rests && after != before) {
     earlier = std::move(entries);
     QUARRY_ASSIGN_OR_RETURN(entries, steps.List());
   }
@@ -192,14 +259,11 @@ Result<std::vector<FolderEntry>> PackedSteps::ListSteps() const {
   QUARRY_ASSIGN_OR_RETURN(std::vector<PackRef> all, PacksAmong(earlier));
   all.insert(all.end(), packs.begin(), packs.end());
   entries.insert(entries.end(), earlier.begin(), earlier.end());
-  for (const PackRef& pack : all) {
-    for (const format::StepRun& run : pack.runs) {
-      for (std::uint64_t i = 0; i < run.steps; ++i)
-        entries.push_back({FolderName(run.first + i * run.distance), ObjectKind::kFolder, false});
-    }
-  }
+  std::vector<std::uint64_t> folders = FoldersOfPacked(packs, entries);
+  for (const std::uint64_t step : StepsOf(all))
+    entries.push_back({FolderName(step), ObjectKind::kFolder, false});
   SortNames(&entries);
-  Keep(std::move(packs));
+  Keep(std::move(packs), std::move(folders));
   return entries;
 }
 
@@ -277,19 +341,165 @@ Result<std::shared_ptr<const StoredObject>> PackedSteps::Open(const std::string&
       });
 }
 
-Status PackedSteps::ReadRanges(std::span<const ReadRange> ranges,
-                               const std::function<bool()>& cancelled) const {
-  std::vector<ReadRange> inner(ranges.begin(), ranges.end());
-  for (ReadRange& range : inner) {
-    const std::optional<PackRange> packed = RangeInPack(*range.object);
-    if (!packed) continue;
-    // Beyond the end of a file lies another one.
-    if (range.offset > packed->size || range.out.size() > packed->size - range.offset)
-      return range.object->ReadAt(range.offset, range.out);
-    range.object = packed->pack;
-    range.offset += packed->offset;
+Result<OpenedFile> PackedSteps::OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
+                                         Stamp* stamp) const {
+  return Find<OpenedFile>(
+      path, [&] { return inner_->OpenWith(path, end, most, stamp); },
+      [&](const PackRef& pack, const Place& place) -> Result<OpenedFile> {
+        QUARRY_ASSIGN_OR_RETURN(const auto file, OpenPack(pack, stamp));
+        OpenedFile opened;
+        QUARRY_ASSIGN_OR_RETURN(opened.object, file->OpenPart(place.step, place.file, path));
+        const std::uint64_t size = opened.object->size();
+        opened.bytes.resize(std::min(size, most));
+        const std::uint64_t offset = end == FileEnd::kFront ? 0 : size - opened.bytes.size();
+        QUARRY_RETURN_IF_ERROR(opened.object->ReadAt(offset, opened.bytes));
+        return opened;
+      });
+}
+
+Result<Bytes> PackedSteps::ReadWhole(const std::string& path, std::uint64_t limit) const {
+  return Find<Bytes>(
+      path, [&] { return inner_->ReadWhole(path, limit); },
+      [&](const PackRef& pack, const Place& place) -> Result<Bytes> {
+        QUARRY_ASSIGN_OR_RETURN(const auto file, OpenPack(pack));
+        QUARRY_ASSIGN_OR_RETURN(const auto part, file->OpenPart(place.step, place.file, path));
+        QUARRY_RETURN_IF_ERROR(CheckFileSize(path, part->size(), limit));
+        Bytes bytes(part->size());
+        QUARRY_RETURN_IF_ERROR(part->ReadAt(0, bytes));
+        return bytes;
+      });
+}
+
+/// A file of a step of which a manifest tells the size: in the folder of the step, or in the pack that the
+/// step had instead; where it is missing there, wherever it has gone.
+class PackedSteps::Referred final : public StoredObject {
+ public:
+  /// @param outside  null: the step has no folder
+  Referred(const PackedSteps& steps, std::shared_ptr<const StoredObject> outside, std::string path,
+           std::uint64_t size)
+      : steps_(steps), path_(std::move(path)), size_(size), object_(std::move(outside)) {}
+
+  const std::string& path() const override { return path_; }
+  std::uint64_t size() const override { return size_; }
+  Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const override {
+    QUARRY_ASSIGN_OR_RETURN(const auto object, Object());
+    Status status = object->ReadAt(offset, out);
+    return status.code() == StatusCode::kNotFound ? ReadElsewhere(offset, out) : status;
   }
-  return inner_->ReadRanges(inner, cancelled);
+  void ExpectRead(std::uint64_t offset, std::uint64_t size) const override {
+    if (const auto object = Object(); object.ok()) (*object)->ExpectRead(offset, size);
+  }
+
+  /// The object that is read.
+  Result<std::shared_ptr<const StoredObject>> Object() const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (object_) return object_;
+    }
+    QUARRY_ASSIGN_OR_RETURN(auto opened, steps_.Open(path_));
+    QUARRY_RETURN_IF_ERROR(CheckKnownSize(path_, opened->size(), size_));
+    const std::lock_guard lock(mutex_);
+    object_ = std::move(opened);
+    return object_;
+  }
+  /// The object was missing: the next read looks for it.
+  void Forget() const {
+    const std::lock_guard lock(mutex_);
+    object_ = nullptr;
+  }
+  Status ReadElsewhere(std::uint64_t offset, std::span<std::byte> out) const {
+    Forget();
+    QUARRY_ASSIGN_OR_RETURN(const auto object, Object());
+    return object->ReadAt(offset, out);
+  }
+
+ private:
+  const PackedSteps& steps_;
+  const std::string path_;
+  const std::uint64_t size_;
+  mutable std::mutex mutex_;  ///< never held over a look at the storage
+  mutable std::shared_ptr<const StoredObject> object_;
+};
+
+std::shared_ptr<const StoredObject> PackedSteps::Refer(const std::string& path, std::uint64_t size) const {
+  const std::optional<Place> place = PlaceOf(path);
+  if (!place) return inner_->Refer(path, size);
+  auto outside = OnlyPackOf(place->step) ? nullptr : inner_->Refer(path, size);
+  return std::make_shared<const Referred>(*this, std::move(outside), path, size);
+}
+
+/// The ranges of a reading as ranges of the objects of the storage behind.
+class PackedSteps::Translation {
+ public:
+  explicit Translation(std::vector<ReadRange> ranges) : ranges_(std::move(ranges)) {}
+
+  /// @param failed  gets the ranges that cannot be read
+  std::vector<ReadRange> Translate(const RangeDone& failed) {
+    std::vector<ReadRange> inner;
+    inner.reserve(ranges_.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      ReadRange range = ranges_[i];
+      const Status status = Translate(&range);
+      if (status.ok()) {
+        inner.push_back(range);
+        numbers_.push_back(i);
+      } else {
+        failed(i, status);
+      }
+    }
+    return inner;
+  }
+
+  std::size_t NumberOf(std::size_t inner) const { return numbers_[inner]; }
+
+  /// A file that has gone into a pack since the steps were listed.
+  /// @param may_wait  the thread that begins the reading; others leave it to the next one
+  Status Missing(std::size_t number, const Status& status, bool may_wait) const {
+    const ReadRange& range = ranges_[number];
+    const auto* const referred = dynamic_cast<const Referred*>(range.object);
+    if (referred == nullptr) return status;
+    if (may_wait) return referred->ReadElsewhere(range.offset, range.out);
+    referred->Forget();
+    return status;
+  }
+
+ private:
+  Status Translate(ReadRange* range) {
+    if (const auto* const referred = dynamic_cast<const Referred*>(range->object)) {
+      if (referred != last_) {
+        QUARRY_ASSIGN_OR_RETURN(held_.emplace_back(), referred->Object());
+        last_ = referred;
+      }
+      range->object = held_.back().get();
+    }
+    const std::optional<PackRange> packed = RangeInPack(*range->object);
+    if (!packed) return Status::Ok();
+    // Beyond the end of a file lies another one.
+    if (range->offset > packed->size || range->out.size() > packed->size - range->offset)
+      return range->object->ReadAt(range->offset, range->out);
+    range->object = packed->pack;
+    range->offset += packed->offset;
+    return Status::Ok();
+  }
+
+  const std::vector<ReadRange> ranges_;
+  std::vector<std::size_t> numbers_;  ///< of the ranges that are read
+  const Referred* last_ = nullptr;
+  std::vector<std::shared_ptr<const StoredObject>> held_;  ///< while they are read
+};
+
+std::unique_ptr<Reading> PackedSteps::Begin(std::vector<ReadRange> ranges, RangeDone done,
+                                            const std::function<bool()>& cancelled) const {
+  const auto translation = std::make_shared<Translation>(std::move(ranges));
+  std::vector<ReadRange> inner = translation->Translate(done);
+  const auto report = [translation, done = std::move(done), begins = std::this_thread::get_id()](
+                          std::size_t range, const Status& status) {
+    const std::size_t number = translation->NumberOf(range);
+    const bool here = std::this_thread::get_id() == begins;
+    done(number,
+         status.code() == StatusCode::kNotFound ? translation->Missing(number, status, here) : status);
+  };
+  return inner_->BeginRead(std::move(inner), report, cancelled);
 }
 
 Location WithPacks(const Location& root, PackedSteps::State state) {

@@ -49,12 +49,26 @@ class PackedSteps final : public Storage {
   ObjectKind KindBehindLink(const std::string& path) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
-  Status ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const override;
-  std::uint64_t read_gap() const override { return inner_->read_gap(); }
+  Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
+                              Stamp* stamp) const override;
+  Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override;
+  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const override;
+  void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override {
+    inner_->AtOnce(calls, call);
+  }
+  ReadCosts costs() const override { return inner_->costs(); }
+  std::chrono::milliseconds trust() const override { return inner_->trust(); }
   std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }
   std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
 
+ protected:
+  std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
+                                 const std::function<bool()>& cancelled) const override;
+
  private:
+  class Referred;
+  class Translation;
+
   /// A step, and a file in its folder; an empty name: the folder.
   struct Place {
     std::uint64_t step = 0;
@@ -64,10 +78,11 @@ class PackedSteps final : public Storage {
   Result<std::vector<FolderEntry>> ListSteps() const;
   Result<std::vector<FolderEntry>> ListPacked(const PackRef& pack, const Place& place) const;
   Result<ObjectInfo> StatPacked(const PackRef& pack, const Place& place) const;
-  Result<std::shared_ptr<const PackFile>> OpenPack(const PackRef& pack) const;
+  Result<std::shared_ptr<const PackFile>> OpenPack(const PackRef& pack, Stamp* stamp = nullptr) const;
   std::optional<PackRef> PackOf(std::uint64_t step) const;
+  std::optional<PackRef> OnlyPackOf(std::uint64_t step) const;
   void Relist() const;
-  void Keep(std::vector<PackRef> packs) const;
+  void Keep(std::vector<PackRef> packs, std::vector<std::uint64_t> folders) const;
   template <typename T, typename Outside, typename Inside>
   Result<T> Find(const std::string& path, const Outside& outside, const Inside& inside) const;
 
@@ -77,6 +92,7 @@ class PackedSteps final : public Storage {
   const State state_;
   mutable std::mutex mutex_;  ///< never held over a look at the storage
   mutable std::vector<PackRef> packs_;
+  mutable std::vector<std::uint64_t> folders_;  ///< ascending; packed steps that had a folder too
 };
 
 /// A dataset with its packed steps shown as folders.

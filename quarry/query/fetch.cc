@@ -39,7 +39,7 @@ void CutIntoBatches(const ReadPlan& plan, Pass* pass) {
     const bool full =
         payload >= kBatchPayloadBytes || samples >= kBatchSampleBytes || i + 1 - first >= kBatchPatches;
     if (full || i + 1 == plan.patches.size()) {
-      pass->batches.push_back({first, i + 1 - first});
+      pass->batches.push_back({first, i + 1 - first, payload});
       first = i + 1;
       payload = samples = 0;
     }
@@ -75,6 +75,19 @@ std::uint64_t Fetch::bytes() const {
   std::uint64_t sum = 0;
   for (const ByteRange& range : ranges) sum += range.size;
   return sum;
+}
+
+std::vector<std::size_t> Fetch::RangesOf(std::size_t first, std::size_t end) const {
+  std::vector<std::size_t> needed;
+  for (std::size_t piece = first; piece < end; ++piece) {
+    for (const Slice& slice : slices[piece]) {
+      if (slice.range != Slice::kNone && (needed.empty() || needed.back() != slice.range))
+        needed.push_back(slice.range);
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  return needed;
 }
 
 Fetch PlanFetch(const ReadPlan& plan, std::vector<Piece> pieces, int layer) {

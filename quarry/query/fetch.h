@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "quarry/query/read_plan.h"
@@ -26,7 +27,9 @@ struct ByteRange {
 
 /// The payload of one level of one patch, as a part of a ByteRange of its batch.
 struct Slice {
-  std::size_t range = 0;
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  std::size_t range = kNone;  ///< of the fetch; kNone: the payload is empty
   std::uint64_t offset = 0;  ///< from the start of the range
 };
 
@@ -45,7 +48,7 @@ struct Fetch {
   int layers = 1;                   ///< layers of a level, from the first
   std::uint64_t payload_bytes = 0;  ///< without the gaps between payloads
 
-  /// Payload of a piece and level; a slice means nothing where the payload is empty.
+  /// Payload of a piece and level.
   /// @param reference  0: of the patch itself; k: of the k-th that it needs
   const Slice& Payload(std::size_t piece, int level, int layer, std::size_t reference = 0) const {
     return slices[piece][SliceOf(piece, level, reference) + static_cast<std::size_t>(layer)];
@@ -66,12 +69,16 @@ struct Fetch {
   }
 
   std::uint64_t bytes() const;  ///< sum of all ranges
+
+  /// The ranges that pieces need, ascending. @param end  behind the last piece
+  std::vector<std::size_t> RangesOf(std::size_t first, std::size_t end) const;
 };
 
 /// Consecutive patches of a plan that are fetched together if memory allows.
 struct Batch {
   std::size_t first_patch = 0;
   std::size_t patch_count = 0;
+  std::uint64_t payload = 0;  ///< [bytes] without gaps
 
   std::size_t end() const { return first_patch + patch_count; }
 };

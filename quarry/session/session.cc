@@ -200,7 +200,8 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
       const std::uint64_t most = store()->MostPinned();
       takes.sink->Choose(*opened.dataset, made, most - std::min(most, bytes + query::DeliveryMemory(made)));
       bytes += takes.sink->memory_of(made);
-      if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, store()->state().total);
+      const ReadCosts costs = opened.dataset->root().storage->costs();
+      if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, store()->state().total, costs);
     }
     return takes.delivers ? bytes + query::DeliveryMemory(made) : bytes;
   };

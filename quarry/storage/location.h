@@ -29,6 +29,11 @@ struct Location {
   Result<std::vector<FolderEntry>> ListNames() const { return storage->ListNames(path); }
   Result<ObjectInfo> Stat() const { return storage->Stat(path); }
   Result<std::shared_ptr<const StoredObject>> Open() const { return storage->Open(path); }
+  /// A file whose size a manifest tells, without a call. Does not outlive the storage.
+  std::shared_ptr<const StoredObject> Refer(std::uint64_t size) const { return storage->Refer(path, size); }
+  Result<OpenedFile> OpenWith(FileEnd end, std::uint64_t most, Stamp* stamp) const {
+    return storage->OpenWith(path, end, most, stamp);
+  }
   Result<Bytes> ReadWhole(std::uint64_t limit) const { return storage->ReadWhole(path, limit); }
   /// The same as text.
   Result<std::string> ReadText(std::uint64_t limit) const;

@@ -29,8 +29,8 @@ class PosixStorage final : public Storage {
   ObjectKind KindBehindLink(const std::string& path) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
-  /// Reading this many bytes is cheaper than a separate read.
-  std::uint64_t read_gap() const override { return 8 << 10; }
+  /// Calls are answered at once, and one after the other.
+  ReadCosts costs() const override { return {}; }
   /// Clocks of file systems tick in milliseconds, some in seconds.
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::seconds(3); }
   std::string AbsolutePath(const std::string& path) const override;

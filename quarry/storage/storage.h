@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/base/endian.h"
@@ -72,6 +73,48 @@ struct ReadRange {
   std::span<std::byte> out;
 };
 
+/// Told of each range of a reading once, in any order: by its number, and kCancelled if nobody wanted it any
+/// more. Called on a thread of the storage or on the one that begins the reading. It does not wait.
+using RangeDone = std::function<void(std::size_t range, const Status& status)>;
+
+/// Ranges that are being read. Destroying it cancels those that have not come; afterwards nobody writes to
+/// their memory, and all of them were reported. One caller at a time.
+class Reading {
+ public:
+  virtual ~Reading() = default;
+
+  /// Waits until all ranges were reported.
+  /// @param cancelled  asked from time to time; true cancels the others
+  /// @errors the first of a range; kCancelled
+  virtual Status Wait(const std::function<bool()>& cancelled) = 0;
+};
+
+/// The error of a file that is not as large as its manifest says. @errors kDataLoss
+Status CheckKnownSize(std::string_view path, std::uint64_t size, std::uint64_t known);
+
+/// What reading costs. Plans join ranges by it, and readers have as much under way as fills the way.
+struct ReadCosts {
+  double latency = 0;    ///< [s] from a request to the first byte of its answer
+  double bandwidth = 0;  ///< [bytes/s] of all answers together
+  int side_by_side = 1;  ///< requests that are answered sooner together than one after the other
+  std::uint64_t most_bytes = 0;       ///< [bytes] of a request, longer ranges are cut into several; 0: any
+  std::uint64_t least_gap = 8 << 10;  ///< [bytes] that are read as fast as a call is made
+
+  /// [bytes] The largest gap between two ranges that is faster to read than to skip.
+  std::uint64_t gap() const;
+  /// [bytes] that are on the way while an answer is waited for.
+  std::uint64_t bytes_under_way() const { return static_cast<std::uint64_t>(latency * bandwidth); }
+};
+
+/// A file that was opened, with some of its bytes.
+struct OpenedFile {
+  std::shared_ptr<const StoredObject> object;
+  Bytes bytes;
+};
+
+/// Which bytes of a file come with it.
+enum class FileEnd : std::uint8_t { kFront, kBack };
+
 /// A tree of folders and files that datasets are read from: the file system, or any other implementation of
 /// this class. Parts of a path are separated by "/". Thread-safe.
 class Storage {
@@ -96,23 +139,51 @@ class Storage {
   /// read
   virtual Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const = 0;
 
+  /// Opens a file and reads its first or its last bytes, as one call where that is cheaper than two.
+  /// @param most   bytes to read; all of a shorter file
+  /// @param stamp  gets the stamp of the file, as it was not after the read; may be null
+  /// @errors those of Open and ReadAt
+  virtual Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
+                                      Stamp* stamp) const;
+
   /// A whole small file. @errors those of Open and ReadAt; kDataLoss: it has more than `limit` bytes
   virtual Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const;
 
-  /// Reads all ranges, of any objects that this storage has opened. By default, announces all and then reads
-  /// them one after the other; a storage with slow answers requests many at a time.
-  /// @param cancelled  asked between ranges; true ends it with kCancelled
-  /// @errors those of ReadAt; the contents of `out` are then undefined
-  virtual Status ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const;
+  /// A file of which a manifest tells the size, without a call: that it is missing, or has another size,
+  /// shows when it is first read. By default it is opened then. It does not outlive the storage.
+  virtual std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const;
 
-  /// [bytes] The largest gap between two ranges that is faster to read than to skip. Plans join such ranges.
-  virtual std::uint64_t read_gap() const = 0;
+  /// Begins to read all ranges, of any objects of this storage. The memory of `out` outlives the reading; it
+  /// holds the bytes of a range that was reported without an error. By default, the calling thread announces
+  /// all ranges and reads one after the other, and all are reported before this returns.
+  /// @param cancelled  asked between ranges where the calling thread reads; true ends that
+  /// @errors of a range, those of ReadAt; besides, of an object from Refer, those of Open
+  std::unique_ptr<Reading> BeginRead(std::vector<ReadRange> ranges, RangeDone done,
+                                     const std::function<bool()>& cancelled) const;
+  /// The same, and waits for it.
+  Status ReadRanges(std::span<const ReadRange> ranges, const std::function<bool()>& cancelled) const;
+
+  /// Makes calls of this storage that do not depend on each other: `call` is given the numbers from 0 on, and
+  /// may be called by several threads at a time. By default as many as costs() has side by side; on files,
+  /// one after the other by the calling thread.
+  virtual void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const;
+
+  /// What reading costs here.
+  virtual ReadCosts costs() const = 0;
+
+  /// So long need not be asked again for a stamp that is known: where each look costs, changes show later.
+  virtual std::chrono::milliseconds trust() const { return std::chrono::milliseconds(0); }
 
   /// Two changes that are no further apart may leave the same stamp.
   virtual std::chrono::milliseconds stamp_tick() const = 0;
 
   /// The path from the root of the storage, without "." and "..".
   virtual std::string AbsolutePath(const std::string& path) const;
+
+ protected:
+  /// See BeginRead, which sees to the lengths of the ranges, and to what Wait returns if one has failed.
+  virtual std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
+                                         const std::function<bool()>& cancelled) const;
 };
 
 }  // namespace quarry

@@ -63,7 +63,8 @@ class FaultyStorage final : public Storage {
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
-  std::uint64_t read_gap() const override { return behind_->read_gap(); }
+  ReadCosts costs() const override { return behind_->costs(); }
+  std::chrono::milliseconds trust() const override { return behind_->trust(); }
   std::chrono::milliseconds stamp_tick() const override {
     return stamp_tick_.value_or(behind_->stamp_tick());
   }

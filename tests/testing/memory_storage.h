@@ -11,7 +11,7 @@ namespace quarry::testing {
 /// Files in memory. Paths begin at the root of the storage, with or without "/".
 class MemoryStorage final : public Storage {
  public:
-  /// @param read_gap  [bytes] see Storage; skipping costs nothing in memory
+  /// @param read_gap  [bytes] see ReadCosts; skipping costs nothing in memory
   explicit MemoryStorage(std::uint64_t read_gap = 0) : read_gap_(read_gap) {}
 
   /// Makes or replaces a file, with the folders above it. Readers that have it open keep the old bytes.
@@ -29,7 +29,11 @@ class MemoryStorage final : public Storage {
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
-  std::uint64_t read_gap() const override { return read_gap_; }
+  ReadCosts costs() const override {
+    ReadCosts costs;
+    costs.least_gap = read_gap_;
+    return costs;
+  }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override;
 

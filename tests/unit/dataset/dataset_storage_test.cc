@@ -377,7 +377,7 @@ TEST_F(DatasetStorageTest, AFollowerListsTheFolderOnceForAnyNumberOfSteps) {
     StepFollower follower(copy);
     EXPECT_EQ(PollAll(&follower), FirstSteps(count));
     EXPECT_EQ(faulty->Calls(Operation::kList).size(), 1u);
-    EXPECT_EQ(faulty->Calls(Operation::kOpen).size(), 1 + count) << "dataset.json, and every step once";
+    EXPECT_EQ(faulty->Calls(Operation::kOpen).size(), 2 + count) << "dataset.json, no head, each step once";
     looks.push_back(faulty->Calls(Operation::kStat).size());
   }
   // One for each step, one for each call of Poll with some of them, and a few for the dataset.
@@ -540,7 +540,7 @@ TEST_F(DatasetStorageTest, AFileThatIsCutShortIsDamage) {
   }
   // After its table was read.
   const auto [faulty, location] = Faulty(copy);
-  faulty->Add(Operation::kOpen, "*/pressure/0001.qsf", 2, 1, Fault::Truncate());
+  faulty->Add(Operation::kOpen, "*/pressure/0001.qsf", 2, UINT64_MAX, Fault::Truncate());
   const Status status = Attempt(location).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("it is truncated"), std::string::npos) << status.message();

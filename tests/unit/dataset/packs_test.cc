@@ -363,7 +363,7 @@ class ChangingStorage final : public Storage {
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override {
     return inner_->Open(path);
   }
-  std::uint64_t read_gap() const override { return 0; }
+  ReadCosts costs() const override { return {}; }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
 
