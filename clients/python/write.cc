@@ -249,6 +249,7 @@ void BindWriting(nb::module_& m) {
       .def_ro("written", &WriteOutcome::written)
       .def_ro("there", &WriteOutcome::there)
       .def_ro("others", &WriteOutcome::others)
+      .def_ro("warnings", &WriteOutcome::warnings)
       .def_ro("other_texts", &WriteOutcome::other_texts);
   m.def("write", &Write, "path"_a, "settings"_a, "grids"_a, "fields"_a, "steps"_a, "time_axis"_a, "load"_a,
         "Writes the fields of steps, each on its grid; `load(step, field, box)` gives the samples [z, y, x] "

@@ -274,6 +274,7 @@ class Run {
     }
     if (written.empty()) return Status::Ok();
     QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
+    for (std::string& warning : writer_->TakeWarnings()) outcome_.warnings.push_back(std::move(warning));
     outcome_.written.insert(outcome_.written.end(), written.begin(), written.end());
     return Status::Ok();
   }

@@ -65,6 +65,7 @@ struct WriteOutcome {
   std::vector<std::string> there;  ///< fields that stand still, and that the dataset had already
   /// Attributes that the dataset has otherwise, or not, and keeps so: of a field, or of the whole, "".
   std::vector<std::pair<std::string, std::vector<std::string>>> others;
+  std::vector<std::string> warnings;     ///< for the user
   std::vector<std::string> other_texts;  ///< coordinates of text that the dataset has otherwise, and keeps so
 };
 

@@ -30,7 +30,7 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names);
 /// well. Thread-safe.
 class PackedSteps final : public Storage {
  public:
-  /// What is likely of a dataset. It decides the calls of a listing, not its result.
+  /// The likely state of a dataset. It decides the calls of a listing, not its result.
   enum class State : std::uint8_t {
     kChanges,
     kRests,  ///< a listing takes one look at a stamp; after a change it is made twice

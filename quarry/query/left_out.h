@@ -26,7 +26,7 @@ class LeftOutPatches {
   const PatchGrid& grid_;
   const Box box_;
   const Box positions_;
-  std::vector<bool> bits_;  ///< of the positions, x first
+  std::vector<bool> bits_;  ///< a bit for each position, x first
 };
 
 }  // namespace quarry::query

@@ -121,7 +121,7 @@ struct PlanTotals {
 
 /// Patches of a plan that are found and planned together.
 struct PatchRun {
-  Shell shell;            ///< of the curve; with a focus, of the distances from it
+  Shell shell;            ///< a piece of the curve; with a focus, distances from it
   std::size_t first = 0;  ///< number in the plan
   std::size_t count = 0;
 };

@@ -1,5 +1,6 @@
 """Small steps in packs: every reader gets what it got before, a step costs little, and writers go on."""
 
+import errno
 import fcntl
 import json
 import os
@@ -211,6 +212,26 @@ class Packs(qt.QuarryTest):
         self.assertEqual(said(dataset), said(twin))
         self.assertNotIn(PACKED, qt.info(dataset))
         self.assert_verified(dataset)
+
+    def test_packing_that_fails_is_told_and_loses_nothing(self):
+        source, listed, dataset = self.tmp / "0.raw", self.tmp / "list.txt", self.tmp / "full.quarry"
+        field_of(0).tofile(source)
+        listed.write_text(f"{source}\n" * 515)
+        outcome = qt.succeed(
+            qt.SERIAL_WRITER, f"@{listed}", "--dims", "12x10x8", "--type", "float32", "--relative", "1e-2", "--output", dataset,
+            "--report", self.tmp / "report.json", env={
+                "LD_PRELOAD": str(qt.BIN.parent / "lib/libfail_call.so"), "QUARRY_FAIL_CALL": "open", "QUARRY_FAIL_AT": "1",
+                "QUARRY_FAIL_ERRNO": str(errno.ENOSPC), "QUARRY_FAIL_BELOW": str(dataset / "steps/.partial-pack")})
+        (warning,) = [line for line in outcome.err.splitlines() if "warning" in line]
+        for part in ("small steps stay folders", os.strerror(errno.ENOSPC), f'run "quarry pack {dataset}" later'):
+            self.assertIn(part, warning)
+        told = json.loads((self.tmp / "report.json").read_text())["warnings"]
+        self.assertEqual([f"quarry-write: warning: {one}" for one in told], [warning])
+        self.assertEqual(qt.info(dataset)["steps"], [*range(515)])
+        self.assertNotIn(PACKED, qt.info(dataset))
+        self.assert_verified(dataset)
+        qt.succeed("quarry", "pack", dataset)
+        self.assertIn(PACKED, qt.info(dataset))
 
     def test_unpacked_it_is_as_before(self):
         dataset = self.make()

@@ -174,13 +174,13 @@ WRITE(writev, (int fd, const struct iovec* parts, int count), (fd, parts, count)
 WRITE(pwritev, (int fd, const struct iovec* parts, int count, off_t at), (fd, parts, count, at), parts, count,
       at)
 
-#define READ(name, offset)                                           \
-  ssize_t name(int fd, void* bytes, size_t size, offset at) {        \
-    pthread_mutex_lock(&mutex);                                      \
-    const ssize_t result = REAL(name)(fd, bytes, size, at);          \
+#define READ(name, offset)                                            \
+  ssize_t name(int fd, void* bytes, size_t size, offset at) {         \
+    pthread_mutex_lock(&mutex);                                       \
+    const ssize_t result = REAL(name)(fd, bytes, size, at);           \
     if (getenv("QUARRY_RECORD_READS") != NULL) record_fd("read", fd); \
-    pthread_mutex_unlock(&mutex);                                    \
-    return result;                                                   \
+    pthread_mutex_unlock(&mutex);                                     \
+    return result;                                                    \
   }
 
 READ(pread, off_t)

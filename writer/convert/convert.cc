@@ -216,6 +216,7 @@ class Run {
       QUARRY_ASSIGN_OR_RETURN(const std::optional<double> time,
                               TimeOf(options_, jobs, writer_->dataset().time_unit));
       QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step, time));
+      for (const std::string& warning : writer_->TakeWarnings()) Warn(warning);
       for (FieldReport& report : reports) {
         PrintOut("step {}: {} published, {} -> {}\n", step, report.field, FormatBytes(report.bytes_in),
                  FormatBytes(report.bytes_out));

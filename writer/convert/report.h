@@ -43,7 +43,7 @@ struct FieldReport {
 struct WriteReport {
   int ranks = 1;
   std::vector<FieldReport> fields;
-  std::vector<std::string> warnings;  ///< metadata of the inputs that the dataset does not hold
+  std::vector<std::string> warnings;  ///< as the user has seen them
   /// Seconds of the slowest rank.
   PhaseSeconds seconds{};
   double total_seconds = 0;

@@ -243,6 +243,8 @@ Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time
   Status status = OnRoot(comm_, [&]() -> Status {
     QUARRY_RETURN_IF_ERROR(CheckTime(time));
     Status published = publisher_->PublishStep(dataset_, description);
+    if (std::string warning = publisher_->TakeWarning(); !warning.empty())
+      warnings_.push_back(std::move(warning));
     if (published.ok()) {
       published_->Add(step);
     } else {

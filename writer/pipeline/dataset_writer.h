@@ -96,6 +96,9 @@ class DatasetWriter {
                                   FieldSource* source);
   /// Publishes the fields that were written since the last step. @errors see Publisher::PublishStep
   Status PublishStep(std::uint64_t step, std::optional<double> time);
+  /// Warnings for the user about the steps that were published since the last call. Not collective; rank 0
+  /// has them.
+  std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
   /// Removes the unpublished files.
   void Abandon();
 
@@ -123,6 +126,7 @@ class DatasetWriter {
   int threads_ = 1;
   std::string path_;
   std::unique_ptr<Publisher> publisher_;  ///< on rank 0
+  std::vector<std::string> warnings_;     ///< on rank 0
   std::optional<StepNumbers> published_;  ///< on rank 0
   std::optional<DatasetDescription> existing_;
   DatasetDescription dataset_;

@@ -350,9 +350,17 @@ void Publisher::Gather(const StepDescription& step, const std::string& text) {
   if (!gathers_ || bytes >= PackOptions().smaller_than) return;
   try {
     gathered_.push_back(step.step);
-    if (gathered_.size() == kNewest + kInPack) gathers_ = PackGathered().ok();
-  } catch (const std::bad_alloc&) {
+    if (gathered_.size() < kNewest + kInPack) return;
+    const Status packed = PackGathered();
+    if (packed.ok()) return;
     gathers_ = false;
+    warning_ = fmt::format(
+        "small steps stay folders from now on, as they cannot be packed: {}; nothing is lost, run \"quarry "
+        "pack "
+        "{}\" later",
+        packed.message(), dataset_.string());
+  } catch (const std::bad_alloc&) {
+    gathers_ = false;  // packing is worth no memory that is not there, and so is a warning
   }
 }
 

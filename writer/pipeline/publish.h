@@ -75,6 +75,8 @@ class Publisher {
   /// @errors kUnknown: the step is published, but may not survive a power cut; after any other it is not
   /// published
   Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);
+  /// A warning for the user about the steps that were published, once; empty: none.
+  std::string TakeWarning() { return std::exchange(warning_, {}); }
 
   /// Removes everything that is staged, as after a failure.
   void Abandon();
@@ -107,6 +109,7 @@ class Publisher {
   std::vector<PackRef> packs_;                ///< in the existing dataset
   std::deque<std::uint64_t> gathered_;        ///< small steps of this run with folders, the oldest first
   bool gathers_ = true;                       ///< small steps of this run go to packs
+  std::string warning_;
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
   std::set<std::uint64_t> staged_masks_;
 };

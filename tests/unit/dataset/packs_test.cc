@@ -367,7 +367,7 @@ class ChangingStorage final : public Storage {
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
 
-  mutable int listings = 0;  ///< of the folder
+  mutable int listings = 0;  ///< calls for the folder
   mutable int looks = 0;
 
  private:

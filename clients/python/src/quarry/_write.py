@@ -187,6 +187,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     for owner, names in outcome.others:
         warnings.warn(f"attributes of {owner or 'the whole'} differ, and the dataset keeps its own: {', '.join(names)}",
                       UserWarning, stacklevel=2)
+    for sentence in outcome.warnings:
+        warnings.warn(sentence, UserWarning, stacklevel=2)
     for name in outcome.other_texts:
         warnings.warn(f"the dataset keeps other texts of the coordinate {name}; delete the dataset, or write another "
                       "one, if you need these", UserWarning, stacklevel=2)
