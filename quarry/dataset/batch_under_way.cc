@@ -14,12 +14,15 @@ void BatchUnderWay::Add(std::shared_ptr<DecodeTask> task, std::size_t first, std
 Status BatchUnderWay::Begin(PayloadSource* source, const std::function<bool()>& cancelled) {
   std::ranges::stable_sort(needs_, {}, &Need::range);
   left_ = fetched_->fetch.ranges.size();
-  // Empty payloads need no range. Nobody else has the tasks yet.
-  for (Waiting& waiting : tasks_) {
-    if (auto task = TakeIfComplete(&waiting)) Submit(std::move(task));
-  }
   const auto done = [this](std::size_t range, const Status& status) { RangeIsThere(range, status); };
   QUARRY_ASSIGN_OR_RETURN(reading_, source->Begin(fetched_, done, cancelled));
+  // Empty payloads need no range.
+  for (Waiting& waiting : tasks_) {
+    std::unique_lock lock(mutex_);
+    std::shared_ptr<DecodeTask> task = TakeIfComplete(&waiting);
+    lock.unlock();
+    if (task) Submit(std::move(task));
+  }
   return Status::Ok();
 }
 

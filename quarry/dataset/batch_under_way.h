@@ -62,7 +62,7 @@ class BatchUnderWay {
   bool held_;
   std::size_t left_ = 0;  ///< ranges that were not reported
   Status first_;
-  std::unique_ptr<Reading> reading_;  ///< of the caller; destroyed first: it uses the others
+  std::unique_ptr<Reading> reading_;  ///< destroyed first: it uses the others
 };
 
 }  // namespace quarry

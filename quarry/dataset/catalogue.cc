@@ -66,8 +66,7 @@ void Catalogue::ReadHead() const {
     Bytes& bytes = opened->bytes;
     const std::size_t front = bytes.size();
     bytes.resize(size);
-    if (front < size)
-      QUARRY_RETURN_IF_ERROR(opened->object->ReadAt(front, std::span(bytes).subspan(front)));
+    if (front < size) QUARRY_RETURN_IF_ERROR(opened->object->ReadAt(front, std::span(bytes).subspan(front)));
     return format::DecodeHead(bytes);
   };
   Result<format::CatalogueHead> head = decode();
@@ -125,8 +124,7 @@ void Catalogue::LoadTogether(std::size_t first) const {
   const auto most = static_cast<std::size_t>(root_.storage->costs().side_by_side);
   if (most < 2 || cache_->Has(KeyOfPage(head_.pages[first]))) return;
   const std::span pages = std::span(head_.pages).subspan(first);
-  root_.storage->AtOnce(std::min(most, pages.size()),
-                        [&](std::size_t i) { (void)ObtainPage(pages[i]); });
+  root_.storage->AtOnce(std::min(most, pages.size()), [&](std::size_t i) { (void)ObtainPage(pages[i]); });
 }
 
 /// @returns null: it cannot be read

@@ -37,15 +37,13 @@ bool IsFolder(const Location& location) {
   return info.ok() && info->kind == ObjectKind::kFolder;
 }
 
-/// Empty: it is not known.
-std::string IdentityOf(const Location& root) {
-  const Result<ObjectInfo> info = root.Stat();
-  return info.ok() ? info->identity : "";
-}
-
 /// @param path   of the manifest
 /// @param error  of opening it
 Status WhyNoManifest(const Location& root, const Location& path, const Status& error) {
+  if (!root.storage->has_folders())
+    return error.code() == StatusCode::kNotFound
+               ? NotFound("\"{}\" is not a dataset: it has no dataset.json", root)
+               : error;
   const Result<ObjectInfo> folder = root.Stat();
   if (!folder.ok() && folder.status().code() != StatusCode::kNotFound) return folder.status();
   if (!folder.ok() || folder->kind != ObjectKind::kFolder)
@@ -68,7 +66,42 @@ struct Dataset::Listing {
   bool catalogue_is_current = false;
 };
 
+/// The steps that have a record, where nothing else lists them.
+Result<Dataset::Listing> Dataset::ListFromHead(const Location& root) {
+  const Location path = root / format::kHeadFile;
+  const Result<Bytes> bytes = path.ReadWhole(format::kHeadLimit);
+  if (bytes.status().code() == StatusCode::kNotFound)
+    return InvalidArgument(
+        "\"{}\" is missing, from which steps are listed where a server has no lists; run \"quarry upgrade\" on the "
+        "dataset, and copy it again",
+        path);
+  QUARRY_RETURN_IF_ERROR(bytes.status());
+  QUARRY_ASSIGN_OR_RETURN(const format::CatalogueHead head,
+                          format::DecodeHead(*bytes).Annotate(fmt::format("\"{}\"", path)));
+  std::vector<Result<std::vector<format::StepRecord>>> pages(head.pages.size(), std::vector<format::StepRecord>());
+  root.storage->AtOnce(pages.size(), [&](std::size_t i) {
+    const Location page = root / format::PagePath(head.pages[i].name);
+    const Result<Bytes> read = page.ReadWhole(format::kPageLimit);
+    pages[i] = read.ok() ? format::DecodePage(*read, head.pages[i]).Annotate(fmt::format("\"{}\"", page))
+                         : Result<std::vector<format::StepRecord>>(read.status());
+  });
+  Listing listing;
+  const auto add = [&](const std::vector<format::StepRecord>& records) {
+    for (const format::StepRecord& record : records) listing.steps.push_back(record.summary.step);
+  };
+  add(head.records);
+  for (const auto& page : pages) {
+    QUARRY_RETURN_IF_ERROR(page.status());
+    add(*page);
+  }
+  std::sort(listing.steps.begin(), listing.steps.end());
+  listing.steps.erase(std::unique(listing.steps.begin(), listing.steps.end()), listing.steps.end());
+  listing.catalogue_is_current = (root / "steps" / format::kCurrentFile).Stat().ok();
+  return listing;
+}
+
 Result<Dataset::Listing> Dataset::List(const Location& root) {
+  if (!root.storage->has_folders()) return ListFromHead(root);
   const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
   if (entries.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kDataLoss, entries.status().message());
@@ -105,7 +138,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
       [&] {
         if (at_once || manifest.ok()) listing = List(root);
       }};
-  if (at_once) looks.emplace_back([&] { identity = IdentityOf(root); });
+  if (at_once && root.storage->has_folders()) looks.emplace_back([&] { identity = IdentityOf(root); });
   root.storage->AtOnce(looks.size(), [&](std::size_t i) { looks[i](); });
   if (!manifest.ok()) return WhyNoManifest(root, path, manifest.status());
   const std::uint64_t size = manifest->object->size();
@@ -120,6 +153,11 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
   QUARRY_ASSIGN_OR_RETURN(
       DatasetDescription description,
       format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));
+  if (description.has_packs && !root.storage->has_folders())
+    return InvalidArgument(
+        "\"{}\" has packs of steps, which are found by a list, and web servers have none; read it from an object "
+        "store (s3://), or run \"quarry pack --unpack\" and copy it again",
+        root);
   QUARRY_RETURN_IF_ERROR(listing.status());
   return std::shared_ptr<const Dataset>(new Dataset(root, std::move(identity), std::move(description),
                                                     *std::move(listing), std::move(store)));
@@ -143,7 +181,7 @@ Dataset::Dataset(Location root, std::string identity, DatasetDescription descrip
 
 std::string Dataset::identity() const {
   std::call_once(identity_known_, [this] {
-    if (identity_.empty()) identity_ = IdentityOf(root_);
+    if (identity_.empty() && root_.storage->has_folders()) identity_ = IdentityOf(root_);
   });
   return identity_;
 }

@@ -121,6 +121,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   struct Listing;
   /// Reads the folder "steps".
   static Result<Listing> List(const Location& root);
+  static Result<Listing> ListFromHead(const Location& root);
 
  private:
   Dataset(Location root, std::string identity, DatasetDescription description, Listing listing,

@@ -41,11 +41,6 @@ struct Folder {
   std::string identity;           ///< empty until a link is compared with it
 };
 
-std::string IdentityOf(const Location& location) {
-  const Result<ObjectInfo> info = location.Stat();
-  return info.ok() ? info->identity : std::string();
-}
-
 /// Whether a link leads back to the folder that it is in, or to one above.
 bool IsLoop(const Location& link, Folder* folder) {
   const std::string target = IdentityOf(link);
@@ -139,13 +134,15 @@ class Search {
     return Status::Ok();
   }
 
-  /// Looks at places: where that is faster together, without patience for each, as such a storage has its own.
+  /// Looks at places: where that is faster together, without patience for each, as such a storage has its
+  /// own.
   Result<std::vector<std::optional<Seen>>> LookAt(
       std::vector<Location> places, const std::function<Seen(std::size_t, const LookEnded&)>& look) {
     if (together_ < 2) return LookAtEach<Seen>(std::move(places), look, &patience_);
     std::vector<std::optional<Seen>> seen(places.size());
     if (places.empty()) return seen;
-    places.front().storage->AtOnce(places.size(), [&](std::size_t i) { seen[i] = look(i, [] { return false; }); });
+    places.front().storage->AtOnce(places.size(),
+                                   [&](std::size_t i) { seen[i] = look(i, [] { return false; }); });
     return seen;
   }
 
@@ -211,7 +208,7 @@ class Search {
   const DiscoveryOptions& options_;
   Patience patience_;
   std::size_t together_ = 1;  ///< calls that are made at once
-  bool full_ = false;  ///< a bound is reached
+  bool full_ = false;         ///< a bound is reached
   std::deque<std::shared_ptr<Folder>> folders_;
   std::deque<std::shared_ptr<Folder>> behind_links_;
   std::uint64_t entries_ = 0;

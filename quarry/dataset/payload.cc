@@ -80,8 +80,8 @@ Result<std::unique_ptr<Reading>> PayloadSource::Begin(std::shared_ptr<FetchedPay
   }
   auto report = [fetched, done = std::move(done)](std::size_t range, const Status& status) {
     const bool read = status.ok() || status.code() == StatusCode::kCancelled;
-    done(range, read ? status
-                     : StatusOfSubfile(status, fetched->paths->Of(fetched->fetch.ranges[range].file)));
+    done(range,
+         read ? status : StatusOfSubfile(status, fetched->paths->Of(fetched->fetch.ranges[range].file)));
   };
   return dataset_.root().storage->BeginRead(std::move(ranges), std::move(report), cancelled);
 }

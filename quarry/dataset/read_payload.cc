@@ -48,7 +48,8 @@ class PayloadExecution {
         if (batches[b].end() <= first) continue;
         next_.reset();
         if (b + 1 < batches.size()) next_ = {batches[b + 1].first_patch, batches[b + 1].end()};
-        QUARRY_RETURN_IF_ERROR(Deliver(passes[p], {std::max(first, batches[b].first_patch), batches[b].end()}));
+        QUARRY_RETURN_IF_ERROR(
+            Deliver(passes[p], {std::max(first, batches[b].first_patch), batches[b].end()}));
       }
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }

@@ -13,9 +13,7 @@ constexpr std::size_t kMostAtOnce = 16;
 
 }  // namespace
 
-Status StepFollower::CheckSameDirectory() {
-  return OrGone(Status::Ok());
-}
+Status StepFollower::CheckSameDirectory() { return OrGone(Status::Ok()); }
 
 /// The status to report after `error`: a dataset that is removed while it is read looks damaged for a moment.
 Status StepFollower::OrGone(Status error) const {
@@ -37,6 +35,9 @@ bool StepFollower::Changed() {
 void StepFollower::Repeat() { next_ -= std::exchange(last_, 0); }
 
 Result<StepFollower::Found> StepFollower::Poll() {
+  if (!root_.storage->has_folders())
+    return Unimplemented("\"{}\" cannot be watched: a web server has no lists of files; watch it in an object store, "
+                         "or behind a server", root_);
   last_ = 0;
   if (HasUnread()) {
     QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
@@ -57,8 +58,10 @@ Status StepFollower::List() {
   if (!dataset.ok()) return OrGone(std::move(dataset).status());
   dataset_ = *std::move(dataset);
   hold_ = {};
-  if (identity_.empty()) identity_ = dataset_->identity();
-  if (dataset_->identity() != identity_) return Gone();
+  const std::string identity = dataset_->identity();
+  if (identity_.empty()) identity_ = identity;
+  if (identity.empty()) QUARRY_RETURN_IF_ERROR(CheckSameDirectory());
+  if (!identity.empty() && identity != identity_) return Gone();
   const auto returned = unread_.begin() + static_cast<std::ptrdiff_t>(next_);
   const auto middle = seen_.insert(seen_.end(), unread_.begin(), returned);
   std::inplace_merge(seen_.begin(), middle, seen_.end());
@@ -80,8 +83,8 @@ Result<StepFollower::Found> StepFollower::ReadSome() {
   for (std::size_t at = 0; HasUnread() && found.size() < kMostAtOnce && bytes < kMostBytes; ++at) {
     if (at == some.size()) {
       const std::size_t most = std::min(kMostAtOnce - found.size(), dataset_->summaries_at_once());
-      some = dataset_->Summaries(std::span(unread_).subspan(next_).first(std::min(most, unread_.size() - next_)),
-                                 &hold_);
+      some = dataset_->Summaries(
+          std::span(unread_).subspan(next_).first(std::min(most, unread_.size() - next_)), &hold_);
       at = 0;
     }
     Result<StepSummary>& step = some[at];

@@ -40,9 +40,7 @@ Status CheckStepOf(const Location& path, std::uint64_t found, std::uint64_t step
   return DataLoss("\"{}\" describes step {}; it was moved here", path, found);
 }
 
-std::string TextOf(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+std::string TextOf(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// @param stamp  gets that of the file; may be null
 Result<std::string> OpenFront(const Location& path, File* file, Stamp* stamp) {

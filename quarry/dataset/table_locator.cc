@@ -70,12 +70,12 @@ Result<SubfileTable> LoadExpected(const Location& path, const StoredObject& file
   return table;
 }
 
-/// [bytes] of a row in the tables of a field, from the bytes that are no payload. Rows have various sizes, and
-/// a table may have larger ones than the others.
+/// [bytes] of a row in the tables of a field, from the bytes that are no payload. Rows have various sizes,
+/// and a table may have larger ones than the others.
 std::uint64_t RowBytes(const FieldStepDescription& field, const PatchParts& parts) {
   const std::uint64_t most = format::PatchEntry::EncodedSize(parts.count());
-  std::uint64_t rest = field.subfiles.size() *
-                       (format::SubfileHeader::kEncodedSize + format::SubfileFooter::kEncodedSize);
+  std::uint64_t rest =
+      field.subfiles.size() * (format::SubfileHeader::kEncodedSize + format::SubfileFooter::kEncodedSize);
   for (int layer = 0; layer < parts.layers; ++layer) {
     for (const LevelRecord& level : field.LevelsOf(layer)) rest += level.bytes;
   }
@@ -281,10 +281,7 @@ class TableLocator::Wanted {
   /// @param key  of the table of subfile 0
   Wanted(const PatchGrid& grid, const query::PatchRange& range,
          const std::vector<SubfileDescription>& subfiles, MetadataCache::Key key, TableOf table_of)
-      : range_(range),
-        met_(SubfilesOf(grid, range, subfiles)),
-        key_(key),
-        table_of_(std::move(table_of)) {}
+      : range_(range), met_(SubfilesOf(grid, range, subfiles)), key_(key), table_of_(std::move(table_of)) {}
 
   std::size_t size() const { return met_.size(); }
   const std::vector<MetSubfile>& met() const { return met_; }
@@ -410,10 +407,10 @@ Result<TableWalk> TableLocator::WalkOf(const MetadataCache::Key& key, const Loca
       format::TableMemory(expected.patches, header.parts()) + root_.storage->costs().gap();
   QUARRY_RETURN_IF_ERROR(metadata_->CheckFits(bytes, path.path));
   const std::shared_ptr<const StoredObject> file = path.Refer(expected.bytes);
-  QUARRY_ASSIGN_OR_RETURN(
-      const auto table,
-      metadata_->Obtain<SubfileTable>(
-          key, [&] { return bytes; }, [&] { return LoadExpected(path, *file, header, expected, row_bytes); }));
+  QUARRY_ASSIGN_OR_RETURN(const auto table,
+                          metadata_->Obtain<SubfileTable>(
+                              key, [&] { return bytes; },
+                              [&] { return LoadExpected(path, *file, header, expected, row_bytes); }));
   if (blocks == Blocks::kKeep)
     return TableWalk(table, std::make_unique<KeptBlocks>(table, path, file, *metadata_, key));
   return TableWalk(table, file);

@@ -218,7 +218,8 @@ class Verifier {
           position += entry.size;
           if (!group->parts.empty() && group->size + entry.size > kTogether)
             Begin(std::exchange(group, std::make_unique<Group>(Group{file, failed, {}, 0, {}, nullptr})));
-          group->parts.push_back({row.patch_index, NameOf(table, part), entry.offset, entry.size, entry.checksum});
+          group->parts.push_back(
+              {row.patch_index, NameOf(table, part), entry.offset, entry.size, entry.checksum});
           group->size += entry.size;
         }
       }
@@ -235,8 +236,8 @@ class Verifier {
     group->bytes.resize(group->size);
     under_way_ += group->size;
     const auto ignore = [](std::size_t, const Status&) {};
-    group->reading = storage_.BeginRead({{group->file->object.get(), group->parts.front().offset, group->bytes}},
-                                        ignore, kNever);
+    group->reading = storage_.BeginRead(
+        {{group->file->object.get(), group->parts.front().offset, group->bytes}}, ignore, kNever);
     groups_.push_back(std::move(group));
     if (most == 0) EndFirst();
   }
@@ -294,7 +295,7 @@ class Verifier {
   const std::size_t at_once_;  ///< calls that are made together
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   VerifyReport report_;
-  std::optional<std::uint64_t> in_step_;  ///< step whose files are looked at
+  std::optional<std::uint64_t> in_step_;       ///< step whose files are looked at
   std::deque<std::unique_ptr<Group>> groups_;  ///< under way, the first one in front
   std::uint64_t under_way_ = 0;                ///< [bytes] of them
   std::map<std::uint64_t, MaskDescription> masks_;

@@ -172,7 +172,7 @@ Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject
 std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, PayloadOrder order,
                         const PatchParts& parts) {
   if (patches <= kBlockRows) return patches * row_bytes + SubfileFooter::kEncodedSize;
-  std::uint64_t entries = patches;  // of the root
+  std::uint64_t entries = patches;  // in the root
   while (entries > kBlockRows) entries = CeilDivide(entries, kBlockRows);
   return entries * TableIndex::EntrySize(PartRuns(order, parts).size()) + SubfileFooter::kEncodedSize;
 }

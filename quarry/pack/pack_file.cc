@@ -98,8 +98,8 @@ Result<std::shared_ptr<const PackFile>> PackFile::Open(const Location& path,
   const std::uint64_t back = std::max(kBack, path.storage->costs().gap());
   QUARRY_ASSIGN_OR_RETURN(OpenedFile opened, path.OpenWith(FileEnd::kBack, back, stamp));
   pack->file_ = std::move(opened.object);
-  QUARRY_ASSIGN_OR_RETURN(pack->table_, ReadTable(*pack->file_, std::move(opened.bytes))
-                                            .Annotate(fmt::format("\"{}\"", path)));
+  QUARRY_ASSIGN_OR_RETURN(
+      pack->table_, ReadTable(*pack->file_, std::move(opened.bytes)).Annotate(fmt::format("\"{}\"", path)));
   if (!HasSteps(pack->table_, steps))
     return DataLoss("\"{}\" has other steps than its name says; give it back its name", path);
   return std::shared_ptr<const PackFile>(std::move(pack));
@@ -125,8 +125,8 @@ Status PackFile::Read(std::vector<ReadRange> ranges) const {
   QUARRY_RETURN_IF_ERROR(storage_->ReadRanges(ranges, never));
   if (front.empty()) return Status::Ok();
   const ByteSpan bytes = front;
-  QUARRY_RETURN_IF_ERROR(format::CheckPackBegin(bytes.first(format::kPackBegin))
-                             .Annotate(fmt::format("\"{}\"", file_->path())));
+  QUARRY_RETURN_IF_ERROR(
+      format::CheckPackBegin(bytes.first(format::kPackBegin)).Annotate(fmt::format("\"{}\"", file_->path())));
   const ByteSpan first = bytes.subspan(format::kPackBegin);
   const std::lock_guard lock(mutex_);
   if (!begun_) first_.assign(reinterpret_cast<const char*>(first.data()), first.size());

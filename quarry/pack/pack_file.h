@@ -38,9 +38,9 @@ class PackFile {
   std::shared_ptr<const Storage> storage_;
   std::shared_ptr<const StoredObject> file_;
   format::PackTable table_;
-  mutable std::mutex mutex_;       ///< guards the following
-  mutable bool begun_ = false;     ///< the begin was read and checked
-  mutable std::string first_;      ///< step.json of the first step, if others are its differences
+  mutable std::mutex mutex_;    ///< guards the following
+  mutable bool begun_ = false;  ///< the begin was read and checked
+  mutable std::string first_;   ///< step.json of the first step, if others are its differences
 };
 
 /// The range of a pack that a file of a step is, as an object of the pack's storage; nothing for files that

@@ -56,6 +56,7 @@ class PackedSteps final : public Storage {
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override {
     inner_->AtOnce(calls, call);
   }
+  bool has_folders() const override { return inner_->has_folders(); }
   ReadCosts costs() const override { return inner_->costs(); }
   std::chrono::milliseconds trust() const override { return inner_->trust(); }
   std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }

@@ -29,8 +29,8 @@ struct ByteRange {
 struct Slice {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-  std::size_t range = kNone;  ///< of the fetch; kNone: the payload is empty
-  std::uint64_t offset = 0;  ///< from the start of the range
+  std::size_t range = kNone;  ///< its number in the fetch; kNone: the payload is empty
+  std::uint64_t offset = 0;   ///< from the start of the range
 };
 
 /// The payload levels of one patch that are fetched together.

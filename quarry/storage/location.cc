@@ -38,4 +38,9 @@ Stamp StampOf(const Location& location) {
   return info.ok() ? std::move(info->stamp) : Stamp{"-"};
 }
 
+std::string IdentityOf(const Location& location) {
+  const Result<ObjectInfo> info = location.Stat();
+  return info.ok() ? info->identity : std::string();
+}
+
 }  // namespace quarry

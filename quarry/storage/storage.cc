@@ -106,7 +106,7 @@ class WholeRanges {
 
   const RangeDone done_;
   std::vector<ReadRange> pieces_;
-  std::vector<std::size_t> ranges_;  ///< of the pieces; empty: they are the ranges
+  std::vector<std::size_t> ranges_;  ///< range of each piece; empty: they are the ranges
   mutable std::mutex mutex_;         ///< guards the following
   std::vector<std::size_t> left_;    ///< pieces of each range that were not reported
   std::vector<Status> statuses_;     ///< the first error of each range

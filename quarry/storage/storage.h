@@ -92,11 +92,11 @@ class Reading {
 /// The error of a file that is not as large as its manifest says. @errors kDataLoss
 Status CheckKnownSize(std::string_view path, std::uint64_t size, std::uint64_t known);
 
-/// What reading costs. Plans join ranges by it, and readers have as much under way as fills the way.
+/// The costs of reading. Plans join ranges by them, and readers have as much under way as fills the way.
 struct ReadCosts {
-  double latency = 0;    ///< [s] from a request to the first byte of its answer
-  double bandwidth = 0;  ///< [bytes/s] of all answers together
-  int side_by_side = 1;  ///< requests that are answered sooner together than one after the other
+  double latency = 0;                 ///< [s] from a request to the first byte of its answer
+  double bandwidth = 0;               ///< [bytes/s] of all answers together
+  int side_by_side = 1;               ///< requests that are answered sooner together than one after the other
   std::uint64_t most_bytes = 0;       ///< [bytes] of a request, longer ranges are cut into several; 0: any
   std::uint64_t least_gap = 8 << 10;  ///< [bytes] that are read as fast as a call is made
 
@@ -168,7 +168,11 @@ class Storage {
   /// one after the other by the calling thread.
   virtual void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const;
 
-  /// What reading costs here.
+  /// Whether folders can be listed, and have stamps. A web server has files alone: List and Stat of a folder
+  /// are kUnimplemented there.
+  virtual bool has_folders() const { return true; }
+
+  /// The costs of reading here; they do not change while a reader uses the storage.
   virtual ReadCosts costs() const = 0;
 
   /// So long need not be asked again for a stamp that is known: where each look costs, changes show later.

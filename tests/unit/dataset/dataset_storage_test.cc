@@ -452,7 +452,7 @@ TEST_F(DatasetStorageTest, AStorageThatFailsForAWhileIsNoDatasetThatHasGone) {
   StepFollower follower(copy);
   ASSERT_EQ(follower.Poll()->size(), 1u);
   // The stamps of the folder of steps, and the look at the dataset.
-  faulty->Add(Operation::kStat, "*", 1, 4, Fault::Fail(InternalError("no answer")));
+  faulty->Add(Operation::kStat, "*", 1, 5, Fault::Fail(InternalError("no answer")));
   EXPECT_EQ(follower.Poll().status().message(), "no answer");
   EXPECT_EQ(follower.Poll()->size(), 0u);
 }

@@ -86,9 +86,7 @@ class RoundsTest : public ::testing::Test {
   Answer Ask(const query::ReadRequest& request) const {
     return Ask(std::make_shared<LateStorage>(OnDisk().storage), OnDisk().path, request);
   }
-  static query::ReadRequest FirstPicture() {
-    return {.field = "pressure", .step = 0, .target = kCoarse};
-  }
+  static query::ReadRequest FirstPicture() { return {.field = "pressure", .step = 0, .target = kCoarse}; }
   static query::ReadRequest FineBox() {
     return {.field = "pressure", .step = 0, .box = kBox, .target = query::AtLevel{0}};
   }
@@ -247,11 +245,10 @@ TEST_F(RoundsTest, BatchesAreUnderWayUpToWhatFillsTheWay) {
 
 TEST_F(RoundsTest, BytesUnderWayKeepToAFairShareOfTheMemory) {
   testing::MakeDataset(disk(), SeveralBatches());
-  auto late = std::make_shared<LateStorage>(
-      OnDisk().storage, ReadCosts{.latency = 1, .bandwidth = 1e12, .side_by_side = 16});
+  auto late = std::make_shared<LateStorage>(OnDisk().storage,
+                                            ReadCosts{.latency = 1, .bandwidth = 1e12, .side_by_side = 16});
   const auto dataset = *Dataset::Open(Location(late, OnDisk().path));
-  const query::ReadPlan plan =
-      *dataset->Plan({.field = "pressure", .step = 0, .target = query::AtLevel{0}});
+  const query::ReadPlan plan = *dataset->Plan({.field = "pressure", .step = 0, .target = query::AtLevel{0}});
   ReadEngine engine(std::uint64_t{32} << 20, 2);
   // More than a share takes, with what decoding needs.
   const auto memory_of = [&](std::size_t patch) {
