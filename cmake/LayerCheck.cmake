@@ -2,6 +2,7 @@
 # configuration: the graph in docs/architecture.md stays true because the build enforces it.
 set(QUARRY_LAYER_base "")
 set(QUARRY_LAYER_storage base)
+set(QUARRY_LAYER_remote base storage)
 set(QUARRY_LAYER_command_line base)
 set(QUARRY_LAYER_geometry base)
 set(QUARRY_LAYER_picture base)
@@ -41,10 +42,10 @@ set(QUARRY_LAYER_server_guard base proto)
 set(QUARRY_LAYER_server server_guard session base storage geometry codec store format pack query dataset index wire proto)
 set(QUARRY_LAYER_server_grpc server proto_grpc ${QUARRY_LAYER_server})
 set(QUARRY_LAYER_server_http server zarr ${QUARRY_LAYER_server})
-set(QUARRY_LAYER_client session base storage geometry codec store format pack query dataset proto)
-set(QUARRY_LAYER_client_grpc client wire proto_grpc ${QUARRY_LAYER_client})
-set(QUARRY_LAYER_commands client_grpc upkeep input_common command_line picture ${QUARRY_LAYER_client_grpc})
-set(QUARRY_LAYER_spectrum pipeline upkeep client session redistribute mapping distribution base storage geometry codec store format pack query dataset proto)
+set(QUARRY_LAYER_client remote session base storage geometry codec store format pack query dataset proto)
+set(QUARRY_LAYER_client_grpc remote client wire proto_grpc ${QUARRY_LAYER_client})
+set(QUARRY_LAYER_commands remote client_grpc upkeep input_common command_line picture ${QUARRY_LAYER_client_grpc})
+set(QUARRY_LAYER_spectrum remote pipeline upkeep client session redistribute mapping distribution base storage geometry codec store format pack query dataset proto)
 
 # Dependencies that a room must never reach, even if its own list allows them.
 foreach(room pipeline convert insitu insitu_fortran intransit spectrum)

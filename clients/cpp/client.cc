@@ -9,6 +9,7 @@
 #include "clients/cpp/transport.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/status.h"
+#include "quarry/remote/url.h"
 
 namespace quarry::client {
 namespace {
@@ -18,6 +19,9 @@ std::string SchemeOf(const std::string& target) {
   const std::size_t end = target.find("://");
   return end == std::string::npos ? "" : target.substr(0, end);
 }
+
+/// Whether the files of a dataset are read by this process: from a directory, a web server or a store.
+bool IsRead(const std::string& target) { return SchemeOf(target).empty() || remote::IsUrl(target); }
 
 struct Transports {
   std::mutex mutex;
@@ -39,8 +43,8 @@ Result<internal::Transport> FindTransport(const std::string& target) {
         "first",
         target);
   return InvalidArgument(
-      "\"{}\" is neither a directory nor a server; give a NAME.quarry directory, or grpc://HOST:PORT/NAME or "
-      "grpcs://HOST:PORT/NAME",
+      "\"{}\" is neither a directory nor a URL of a dataset; give a NAME.quarry directory, grpc://HOST:PORT/NAME, "
+      "grpcs://HOST:PORT/NAME, https://HOST/NAME.quarry or s3://BUCKET/NAME.quarry",
       target);
 }
 
@@ -121,13 +125,13 @@ Result<Transfer> ParseTransfer(const std::string& encoding, const std::string& r
 
 Result<std::unique_ptr<Dataset>> Dataset::Open(const std::string& target, const Options& options,
                                                const CancelToken& cancel) {
-  if (SchemeOf(target).empty()) return internal::OpenLocal(target, options);
+  if (IsRead(target)) return internal::OpenLocal(target, options);
   QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
   return transport.open(target, options, cancel);
 }
 
 Result<std::unique_ptr<Reader>> Reader::At(const std::string& target, const Options& options) {
-  if (SchemeOf(target).empty()) {
+  if (IsRead(target)) {
     QUARRY_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, internal::OpenLocal(target, options));
     return std::unique_ptr<Reader>(std::make_unique<OpenReader>(std::move(dataset)));
   }
@@ -143,7 +147,7 @@ Result<LevelSamples> Reader::Read(const query::ReadRequest& request, const CallO
 
 Result<std::vector<DatasetSummary>> ListDatasets(const std::string& target, const Options& options,
                                                  const CancelToken& cancel) {
-  if (SchemeOf(target).empty()) return internal::ListLocal(target);
+  if (IsRead(target)) return internal::ListLocal(target, options);
   QUARRY_ASSIGN_OR_RETURN(const internal::Transport transport, FindTransport(target));
   return transport.list(target, options, cancel);
 }

@@ -8,6 +8,7 @@
 #include "quarry/dataset/discovery.h"
 #include "quarry/pack/packed_steps.h"
 #include "quarry/query/plan_memory.h"
+#include "quarry/remote/open_url.h"
 #include "quarry/session/session.h"
 #include "quarry/storage/stamp_watch.h"
 
@@ -70,6 +71,7 @@ class OneDataset final : public DatasetSource {
   Status Refresh() {
     const std::lock_guard lock(refreshing_);
     const Location root = Current()->dataset->root();
+    if (!root.storage->has_folders()) return Status::Ok();  // the steps of the opening
     if (watch_.Holds(StampOf(root / "steps"), root.storage->stamp_tick())) return Status::Ok();
     const Result<ObjectInfo> info = root.Stat();
     if (!info.ok() || info->identity != identity_)
@@ -298,16 +300,19 @@ DatasetSummary SummaryOf(const FoundDataset& found) {
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
-  const Location location(path);
+  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(path, {options.allow_http}));
   // Where each look costs, the first list is trusted for a while instead.
   const bool looks = location.storage->trust() == std::chrono::milliseconds(0);
   const Stamp steps = looks ? StampOf(location / "steps") : Stamp();
-  QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(path));
+  QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(location));
   return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), steps, options));
 }
 
-Result<std::vector<DatasetSummary>> ListLocal(const std::string& path) {
-  QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(path));
+Result<std::vector<DatasetSummary>> ListLocal(const std::string& path, const Options& options) {
+  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(path, {options.allow_http}));
+  if (!location.storage->has_folders())
+    return InvalidArgument("\"{}\" cannot be listed: a web server has no lists of files; name one dataset", location);
+  QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(location));
   std::vector<Location> places;
   for (const FoundDataset& entry : found) places.push_back(entry.location);
   Patience patience;

@@ -7,8 +7,9 @@
 /// The places where a dataset can be. The interface in client.h depends on neither disk nor network.
 namespace quarry::client::internal {
 
+/// @param path  of a directory, or a URL, see remote::LocationOf
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options);
-Result<std::vector<DatasetSummary>> ListLocal(const std::string& path);
+Result<std::vector<DatasetSummary>> ListLocal(const std::string& path, const Options& options);
 
 /// Waits, unless the call is cancelled. False when the caller wants no more.
 bool Pause(std::chrono::milliseconds time, const CancelToken& cancel);

@@ -141,7 +141,7 @@ void BindOptions(nb::module_& m) {
           "__init__",
           [](client::Options* self, int threads, const std::string& encoding, int retries, double timeout,
              std::string ca, std::string certificate, std::string key, std::string token,
-             std::uint64_t memory) {
+             std::uint64_t memory, bool allow_http) {
             const Result<client::Transfer> transfer = client::ParseTransfer(encoding, "");
             CheckArgument(transfer.status());
             new (self) client::Options{
@@ -150,10 +150,11 @@ void BindOptions(nb::module_& m) {
                 .retries = retries,
                 .timeout_ms = static_cast<std::int64_t>(std::ceil(timeout * 1000)),
                 .security = {std::move(ca), std::move(certificate), std::move(key), std::move(token)},
+                .allow_http = allow_http,
                 .memory = memory};
           },
           nb::kw_only(), "threads"_a, "encoding"_a, "retries"_a, "timeout"_a, "ca"_a, "certificate"_a,
-          "key"_a, "token"_a, "memory"_a = 0);
+          "key"_a, "token"_a, "memory"_a = 0, "allow_http"_a = false);
 }
 
 }  // namespace

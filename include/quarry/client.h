@@ -151,6 +151,7 @@ struct Options {
   int retries = 5;              ///< how often in a row a broken answer is resumed from where it broke
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
   Security security;            ///< for servers
+  bool allow_http = false;      ///< plain http:// URLs beyond this machine, which others can read and change
   /// Memory for reads of a directory, which keeps decoded patches for the next read; more if a patch or a
   /// plan needs it. A read of more than half of it leaves nothing in memory. 0: 1 GiB.
   std::uint64_t memory = 0;
@@ -171,7 +172,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// @param target  a dataset directory, or grpc://HOST:PORT/NAME, or the same with grpcs:// for TLS. Several
+  /// @param target  a dataset directory; or its URL on a web server or in an object store, https://HOST/NAME.quarry
+  ///                or s3://BUCKET/NAME.quarry; or grpc://HOST:PORT/NAME, or grpcs:// for TLS. Several
   ///                servers with the same datasets share the calls: a name with several addresses, or
   ///                grpc://IP:PORT,IP:PORT/NAME
   /// @errors kNotFound: no such dataset; kUnavailable: no server there; kDataLoss: dataset.json is damaged;

@@ -82,6 +82,8 @@ void ServerOptions::DeclareOn(command_line::Parser* app) {
       .Environment("QUARRY_KEY")
       .Needs("--cert");
   certificate.Needs("--key");
+  app->AddFlag("--allow-http", &allow_http,
+               "for http:// beyond this machine: plain text, which anybody on the way can read and change");
   app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
       .Path()
       .Environment("QUARRY_TOKEN_FILE");
@@ -92,6 +94,7 @@ Result<client::Options> ServerOptions::Resolve() const {
   client::Options options;
   options.timeout_ms = static_cast<std::int64_t>(std::ceil(timeout_seconds * 1000));
   options.security = security;
+  options.allow_http = allow_http;
   QUARRY_ASSIGN_OR_RETURN(const client::Transfer transfer, client::ParseTransfer(encoding, recode));
   options.encoding = transfer.encoding;
   options.recode = transfer.recode;
@@ -109,7 +112,7 @@ Result<client::Options> ServerOptions::Resolve() const {
 }
 
 void QuestionOptions::DeclarePlaceOn(command_line::Parser* app) {
-  app->AddOption("TARGET", &target, "dataset directory, or grpc://HOST:PORT/NAME").Path().Required();
+  app->AddOption("TARGET", &target, "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server").Path().Required();
   app->AddOption("--field", &field, "name of the field; default: the only one");
   app->AddOption("--step", &step, "number of the step; default: the first with the field").NonNegative();
   server.DeclareOn(app);

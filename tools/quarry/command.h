@@ -37,6 +37,7 @@ Command DeclarePack(command_line::Parser* app);
 struct ServerOptions {
   client::Security security;
   std::string token_file;
+  bool allow_http = false;
   double timeout_seconds = 0;
   std::string encoding = "auto";
   std::string recode;

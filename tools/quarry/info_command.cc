@@ -7,6 +7,7 @@
 #include "quarry/format/dimension_names.h"
 #include "quarry/geometry/patch_grid.h"
 #include "quarry/pack/packed_steps.h"
+#include "quarry/remote/open_url.h"
 #include "tools/quarry/command.h"
 
 namespace quarry::tools {
@@ -375,10 +376,11 @@ Result<Described> DescribeServed(const std::string& target, const client::Option
   return described;
 }
 
-/// A directory is opened once.
-Result<Described> DescribeDirectory(const std::string& target) {
+/// A directory, or a dataset on a web server or in a store, is opened once.
+Result<Described> DescribeDirectory(const std::string& target, const client::Options& access) {
   Described described;
-  QUARRY_ASSIGN_OR_RETURN(described.local, quarry::Dataset::Open(target));
+  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(target, {access.allow_http}));
+  QUARRY_ASSIGN_OR_RETURN(described.local, quarry::Dataset::Open(location));
   described.dataset = described.local->description();
   Catalogue::Hold hold;
   described.steps.reserve(described.local->steps().size());
@@ -431,7 +433,7 @@ Result<int> Info(const InfoOptions& options) {
   QUARRY_ASSIGN_OR_RETURN(const client::Options access, options.server.Resolve());
   const bool served = options.target.starts_with("grpc://") || options.target.starts_with("grpcs://");
   QUARRY_ASSIGN_OR_RETURN(const Described described, served ? DescribeServed(options.target, access)
-                                                            : DescribeDirectory(options.target));
+                                                            : DescribeDirectory(options.target, access));
   const auto& [dataset, steps, local] = described;
   std::vector<FieldOverSteps> fields;
   for (const FieldDescription& field : dataset.fields)
@@ -456,7 +458,7 @@ Result<int> Info(const InfoOptions& options) {
 
 Command DeclareInfo(command_line::Parser* app) {
   auto options = std::make_shared<InfoOptions>();
-  app->AddOption("TARGET", &options->target, "dataset directory, or grpc://HOST:PORT/NAME").Path().Required();
+  app->AddOption("TARGET", &options->target, "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server").Path().Required();
   app->AddFlag("--json", &options->json, "print one JSON object");
   options->server.DeclareOn(app);
   app->SetFooter("Example:\n  quarry info run42.quarry");

@@ -3,6 +3,7 @@
 #include "quarry/base/progress.h"
 #include "quarry/base/units.h"
 #include "quarry/dataset/verify.h"
+#include "quarry/remote/open_url.h"
 #include "tools/quarry/verify.h"
 
 namespace quarry::tools {
@@ -21,8 +22,10 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
         "checksums are checked over the whole dataset; use --field, --step, --box and --level with "
         "--against");
   }
+  QUARRY_ASSIGN_OR_RETURN(const Location location,
+                          remote::LocationOf(question.target, {question.server.allow_http}));
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset,
-                          quarry::Dataset::Open(options.question.target));
+                          quarry::Dataset::Open(location));
   Progress progress("verify", 1000, !options.json);
   QUARRY_ASSIGN_OR_RETURN(const VerifyReport report,
                           VerifyDataset(*dataset, [&](std::uint64_t done, std::uint64_t total) {

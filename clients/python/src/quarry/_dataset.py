@@ -31,22 +31,23 @@ _MOST_RECORDS = 64
 def located(target: str | os.PathLike[str]) -> str:
     """A target, with the home folder in place of "~"."""
     name = os.fspath(target)
-    return name if is_server(name) else os.path.expanduser(name)
+    return name if is_url(name) else os.path.expanduser(name)
 
 
-def is_server(target: str) -> bool:
-    """Whether it is the address of one."""
-    return target.startswith(("grpc://", "grpcs://"))
+def is_url(target: str) -> bool:
+    """Whether it is the address of a server, a web server or a store, and no path."""
+    return "://" in target
 
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
          threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
-         encoding: Encoding = "auto") -> Dataset:
+         encoding: Encoding = "auto", allow_http: bool = False) -> Dataset:
     """Opens a dataset.
 
     Args:
-        target: a directory, in which "~" is the home folder, or "grpc://HOST:PORT/NAME", or the same with "grpcs://"
-            for TLS
+        target: a directory, in which "~" is the home folder; or its URL on a web server or in an object store,
+            "https://HOST/NAME.quarry" or "s3://BUCKET/NAME.quarry"; or "grpc://HOST:PORT/NAME" of a server, or the same
+            with "grpcs://" for TLS
         token: sent to the server, over TLS or within this machine only
         ca: file with the authorities of servers, in PEM format; the system's if empty
         certificate: file with our own, for servers that want one; with `key`
@@ -59,6 +60,7 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
             decoded here; or samples that it has "coded" for the question, the fewest bytes of planes and other thin
             boxes. All give the same samples, unless a `max_error` leaves room for coding. "auto": the server
             chooses what is complete first
+        allow_http: takes "http://" URLs of other machines: plain text, which anybody on the way can read and change
 
     Raises:
         Error: no dataset or server there (NOT_FOUND, UNAVAILABLE), another token is needed (UNAUTHENTICATED,
@@ -67,19 +69,19 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
     """
     check(memory=memory)
     options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
-               "timeout": timeout, "retries": retries, "encoding": encoding}
+               "timeout": timeout, "retries": retries, "encoding": encoding, "allow_http": allow_http}
     dataset = Dataset(located(target), options)
     dataset._open()
     return dataset
 
 
 def list(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
-         timeout: float = 0) -> builtins.list[_quarry.DatasetSummary]:
-    """The datasets of a server ("grpc://HOST:PORT") or below a directory: name, shape [z, y, x] of the first grid
+         timeout: float = 0, allow_http: bool = False) -> builtins.list[_quarry.DatasetSummary]:
+    """The datasets of a server ("grpc://HOST:PORT"), in a folder of an object store, or below a directory: name, shape [z, y, x] of the first grid
     and of all, number of steps and fields. Arguments and errors are those of `open`."""
     return _quarry.list_datasets(located(target), explained(
         _quarry.Options, token=token, ca=ca, certificate=certificate, key=key, threads=0, memory=0, timeout=timeout,
-        retries=5, encoding="auto"))
+        retries=5, encoding="auto", allow_http=allow_http))
 
 
 class Dataset(Mapping[str, "Field"]):

@@ -69,7 +69,7 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 _ARGUMENTS = {
     **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale"), "text"),
-    **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range"), "yes"),
+    **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range", "allow_http"), "yes"),
     **dict.fromkeys(("step", "after", "max_bytes", "memory"), "count"),
     **dict.fromkeys(("level", "first_level", "layer", "first_layer", "bins", "keyframe", "levels", "files", "threads",
                      "retries"), "integer"),

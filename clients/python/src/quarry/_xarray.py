@@ -26,7 +26,8 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     supports_groups: ClassVar[bool] = True
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
         "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error",
-        "layer", "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding")
+        "layer", "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding",
+        "allow_http")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
@@ -93,13 +94,15 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         return tree
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether this is the address of a server, or a folder NAME.quarry."""
+        """Whether this is the address of a server, or a folder NAME.quarry, here or in a store."""
         if not isinstance(filename_or_obj, (str, os.PathLike)):
             return False
         target = os.fspath(filename_or_obj)
         if not isinstance(target, str):
             return False
-        return _dataset.is_server(target) or (target.rstrip("/").endswith(".quarry") and os.path.isdir(target))
+        if target.startswith(("grpc://", "grpcs://")):
+            return True
+        return target.partition("?")[0].rstrip("/").endswith(".quarry") and (_dataset.is_url(target) or os.path.isdir(target))
 
 
 @contextlib.contextmanager
@@ -119,7 +122,7 @@ def _open(target: Any, **options: Any) -> Dataset:
         raise TypeError(f"the engine \"quarry\" opens folders and servers, by a text or a path, not {type(target)}")
     name = _dataset.located(target)
     # Workers may have other working directories.
-    return _dataset.open(name if _dataset.is_server(name) else os.path.abspath(name), **options)
+    return _dataset.open(name if _dataset.is_url(name) else os.path.abspath(name), **options)
 
 
 def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:

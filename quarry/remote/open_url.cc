@@ -1,0 +1,79 @@
+#include "quarry/remote/open_url.h"
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+
+#include "quarry/remote/remote_storage.h"
+
+namespace quarry::remote {
+namespace {
+
+bool IsSet(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+std::string Certificates() {
+  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    if (const char* const path = std::getenv(name); path != nullptr && *path != '\0') return path;
+  }
+  return "";
+}
+
+/// One for the process, and one more for those that may use plain HTTP: connections are shared.
+Result<std::shared_ptr<HttpClient>> SharedClient(bool allow_http) {
+  static auto& mutex = *new std::mutex;
+  static auto& clients = *new std::array<std::weak_ptr<HttpClient>, 2>;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<HttpClient>& known = clients[allow_http ? 1 : 0];
+  if (auto client = known.lock()) return client;
+  HttpOptions options;
+  options.allow_http = allow_http;
+  options.certificates = Certificates();
+  QUARRY_ASSIGN_OR_RETURN(auto client, HttpClient::Make(std::move(options)));
+  known = client;
+  return client;
+}
+
+/// Asks a service for credentials, with a client that ends with the question.
+Result<std::string> FetchSmall(const SmallRequest& asked) {
+  HttpOptions options;
+  options.allow_http = true;  // services of containers and virtual machines have fixed addresses
+  options.certificates = Certificates();
+  options.connect_patience = asked.patience;
+  QUARRY_ASSIGN_OR_RETURN(const auto client, HttpClient::Make(std::move(options)));
+  HttpRequest request;
+  request.method = asked.method;
+  request.url = request.shown = asked.url;
+  request.headers = asked.headers;
+  request.limit = 1 << 20;
+  const auto body = std::as_bytes(std::span(asked.body));
+  request.body.assign(body.begin(), body.end());
+  const auto end = std::chrono::steady_clock::now() + asked.patience;
+  QUARRY_ASSIGN_OR_RETURN(const HttpReply reply, client->Fetch(std::move(request), [end] {
+    return std::chrono::steady_clock::now() > end;
+  }));
+  if (reply.status == 200) return std::string(reinterpret_cast<const char*>(reply.body.data()), reply.body.size());
+  return Unavailable("\"{}\" answers {}", asked.url, reply.status);
+}
+
+}  // namespace
+
+Result<Location> LocationOf(const std::string& text, const UrlOptions& options) {
+  if (!IsUrl(text)) return Location(text);
+  QUARRY_ASSIGN_OR_RETURN(const StoreUrl url, ParseUrl(text));
+  QUARRY_ASSIGN_OR_RETURN(auto client, SharedClient(options.allow_http));
+  std::unique_ptr<Place> place;
+  if (url.scheme == StoreUrl::Scheme::kS3) {
+    CredentialWishes wishes;
+    wishes.anonymous = IsSet("QUARRY_S3_ANONYMOUS");
+    wishes.instance_metadata = IsSet("QUARRY_S3_INSTANCE_METADATA");
+    QUARRY_ASSIGN_OR_RETURN(place, S3Place(url, wishes, ThisProcess(FetchSmall)));
+  } else {
+    place = WebPlace(url.query);
+  }
+  return Location(std::make_shared<const RemoteStorage>(std::move(client), std::move(place)), url.Text());
+}
+
+}  // namespace quarry::remote
