@@ -44,9 +44,9 @@ set(same "(= ${PROJECT_VERSION})")
 quarry_package(quarry quarry "converts, indexes, serves and reads simulation data
 The programs quarry-write (for one process), quarry-index, quarry-server, quarry
 and quarry-plan, their manuals, and a service for systemd."
-  RECOMMENDS ca-certificates SUGGESTS quarry-mpi CONTROL conffiles postinst prerm)
+  RECOMMENDS "ca-certificates, libcurl4" SUGGESTS quarry-mpi CONTROL conffiles postinst prerm)
 quarry_package(libquarry libquarry${QUARRY_SOVERSION} "libraries that read Quarry datasets in directories"
-  CONTROL triggers)
+  RECOMMENDS "ca-certificates, libcurl4" CONTROL triggers)
 set(development libquarry${QUARRY_SOVERSION})
 if(TARGET quarry_shared_client_grpc)
   quarry_package(libquarry-grpc libquarry-grpc${QUARRY_SOVERSION} "library that reads Quarry datasets from servers"

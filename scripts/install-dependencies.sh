@@ -6,7 +6,7 @@ source "$(dirname "$0")/help.sh"
 
 packages=(
   build-essential ca-certificates ccache cmake gfortran ninja-build pkg-config
-  libbenchmark-dev libboost-dev libcli11-dev libfftw3-dev libfmt-dev libgrpc++-dev libgtest-dev libhdf5-dev liblmdb-dev libnetcdf-dev libopenmpi-dev libpng-dev
+  libbenchmark-dev libboost-dev libcli11-dev libcurl4-openssl-dev libfftw3-dev libfmt-dev libgrpc++-dev libgtest-dev libhdf5-dev liblmdb-dev libnetcdf-dev libopenmpi-dev libpng-dev
   libprotobuf-dev libpugixml-dev libspdlog-dev libssl-dev libtiff-dev libxxhash-dev libzfp-dev libzstd-dev
   nlohmann-json3-dev openmpi-bin openssl prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
   lmdb-utils netcdf-bin python3 python3-h5py python3-netcdf4 python3-numpy python3-tifffile python3-vtk9 strace

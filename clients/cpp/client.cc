@@ -43,7 +43,8 @@ Result<internal::Transport> FindTransport(const std::string& target) {
         "first",
         target);
   return InvalidArgument(
-      "\"{}\" is neither a directory nor a URL of a dataset; give a NAME.quarry directory, grpc://HOST:PORT/NAME, "
+      "\"{}\" is neither a directory nor a URL of a dataset; give a NAME.quarry directory, "
+      "grpc://HOST:PORT/NAME, "
       "grpcs://HOST:PORT/NAME, https://HOST/NAME.quarry or s3://BUCKET/NAME.quarry",
       target);
 }

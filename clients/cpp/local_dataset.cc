@@ -311,7 +311,8 @@ Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Option
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path, const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(path, {options.allow_http}));
   if (!location.storage->has_folders())
-    return InvalidArgument("\"{}\" cannot be listed: a web server has no lists of files; name one dataset", location);
+    return InvalidArgument("\"{}\" cannot be listed: a web server has no lists of files; name one dataset",
+                           location);
   QUARRY_ASSIGN_OR_RETURN(const std::vector<FoundDataset> found, FindDatasets(location));
   std::vector<Location> places;
   for (const FoundDataset& entry : found) places.push_back(entry.location);

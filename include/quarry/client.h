@@ -172,7 +172,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// @param target  a dataset directory; or its URL on a web server or in an object store, https://HOST/NAME.quarry
+  /// @param target  a dataset directory; or its URL on a web server or in an object store,
+  /// https://HOST/NAME.quarry
   ///                or s3://BUCKET/NAME.quarry; or grpc://HOST:PORT/NAME, or grpcs:// for TLS. Several
   ///                servers with the same datasets share the calls: a name with several addresses, or
   ///                grpc://IP:PORT,IP:PORT/NAME

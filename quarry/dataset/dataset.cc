@@ -72,13 +72,15 @@ Result<Dataset::Listing> Dataset::ListFromHead(const Location& root) {
   const Result<Bytes> bytes = path.ReadWhole(format::kHeadLimit);
   if (bytes.status().code() == StatusCode::kNotFound)
     return InvalidArgument(
-        "\"{}\" is missing, from which steps are listed where a server has no lists; run \"quarry upgrade\" on the "
+        "\"{}\" is missing, from which steps are listed where a server has no lists; run \"quarry upgrade\" "
+        "on the "
         "dataset, and copy it again",
         path);
   QUARRY_RETURN_IF_ERROR(bytes.status());
   QUARRY_ASSIGN_OR_RETURN(const format::CatalogueHead head,
                           format::DecodeHead(*bytes).Annotate(fmt::format("\"{}\"", path)));
-  std::vector<Result<std::vector<format::StepRecord>>> pages(head.pages.size(), std::vector<format::StepRecord>());
+  std::vector<Result<std::vector<format::StepRecord>>> pages(head.pages.size(),
+                                                             std::vector<format::StepRecord>());
   root.storage->AtOnce(pages.size(), [&](std::size_t i) {
     const Location page = root / format::PagePath(head.pages[i].name);
     const Result<Bytes> read = page.ReadWhole(format::kPageLimit);
@@ -155,12 +157,13 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
       format::DecodeDatasetManifest(text, cancelled).Annotate(fmt::format("\"{}\"", path)));
   if (description.has_packs && !root.storage->has_folders())
     return InvalidArgument(
-        "\"{}\" has packs of steps, which are found by a list, and web servers have none; read it from an object "
+        "\"{}\" has packs of steps, which are found by a list, and web servers have none; read it from an "
+        "object "
         "store (s3://), or run \"quarry pack --unpack\" and copy it again",
         root);
   QUARRY_RETURN_IF_ERROR(listing.status());
-  return std::shared_ptr<const Dataset>(new Dataset(root, std::move(identity), std::move(description),
-                                                    *std::move(listing), std::move(store)));
+  return std::shared_ptr<const Dataset>(
+      new Dataset(root, std::move(identity), std::move(description), *std::move(listing), std::move(store)));
 }
 
 /// The head is read after the steps are listed: a change between the two makes its records newer than the

@@ -36,8 +36,10 @@ void StepFollower::Repeat() { next_ -= std::exchange(last_, 0); }
 
 Result<StepFollower::Found> StepFollower::Poll() {
   if (!root_.storage->has_folders())
-    return Unimplemented("\"{}\" cannot be watched: a web server has no lists of files; watch it in an object store, "
-                         "or behind a server", root_);
+    return Unimplemented(
+        "\"{}\" cannot be watched: a web server has no lists of files; watch it in an object store, "
+        "or behind a server",
+        root_);
   last_ = 0;
   if (HasUnread()) {
     QUARRY_RETURN_IF_ERROR(CheckSameDirectory());

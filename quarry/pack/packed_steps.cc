@@ -164,7 +164,8 @@ Result<T> PackedSteps::Find(const std::string& path, const Outside& outside, con
 /// A listing that overlaps with a change may have neither a folder that has gone into a pack nor the pack. It
 /// is made again where the stamp before it is not that after it. That before it is not needed where the last
 /// change is older than the listing is long. A storage whose stamps are not asked again at once cannot tell;
-/// it lists in the order of names, packs behind folders, so that a folder that it misses was in a pack before.
+/// it lists in the order of names, packs behind folders, so that a folder that it misses was in a pack
+/// before.
 Result<std::vector<FolderEntry>> PackedSteps::ListSteps() const {
   using Clock = std::chrono::steady_clock;
   constexpr auto kShort = std::chrono::seconds(30);  // half of the least age of an old stamp

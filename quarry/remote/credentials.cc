@@ -30,7 +30,7 @@ Result<Credentials> FromJson(const std::string& text, std::string source, System
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto member = [&](const char* name) {
     return json.is_object() && json.contains(name) && json[name].is_string() ? json[name].get<std::string>()
-                                                                           : std::string();
+                                                                             : std::string();
   };
   Credentials found{member("AccessKeyId"), member("SecretAccessKey"), member("SessionToken"),
                     TimeOf(member("Expiration"), now), std::move(source)};
@@ -44,7 +44,8 @@ Found FromVariables(const Surroundings& world) {
   const auto secret = world.variable("AWS_SECRET_ACCESS_KEY");
   if (!key && !secret) return std::nullopt;
   if (!key || !secret)
-    return InvalidArgument("{} is set without {}; set both", key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+    return InvalidArgument("{} is set without {}; set both",
+                           key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
                            key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
   return Credentials{*key, *secret, world.variable("AWS_SESSION_TOKEN").value_or(""), SystemTime::max(),
                      "AWS_ACCESS_KEY_ID"};
@@ -72,11 +73,11 @@ Found FromWebIdentity(const CredentialWishes& wishes, const Surroundings& world)
   const Result<std::string> token = world.file(*path);
   if (!token.ok())
     return Status(token.status()).Annotate("the token in AWS_WEB_IDENTITY_TOKEN_FILE cannot be read");
-  const std::string region =
-      wishes.region.empty() ? FindRegion(world).value_or("us-east-1") : wishes.region;
+  const std::string region = wishes.region.empty() ? FindRegion(world).value_or("us-east-1") : wishes.region;
   SmallRequest ask;
   ask.method = "POST";
-  ask.url = world.variable("AWS_ENDPOINT_URL_STS").value_or(fmt::format("https://sts.{}.amazonaws.com", region));
+  ask.url =
+      world.variable("AWS_ENDPOINT_URL_STS").value_or(fmt::format("https://sts.{}.amazonaws.com", region));
   ask.headers = {{"content-type", "application/x-www-form-urlencoded"}};
   ask.body = QueryText({{"Action", "AssumeRoleWithWebIdentity"},
                         {"Version", "2011-06-15"},
@@ -131,8 +132,8 @@ Found FromProfile(const Surroundings& world) {
   const std::string source = fmt::format("the profile \"{}\"", name);
   const std::string key = ValueIn(**profile, "aws_access_key_id");
   if (!key.empty())
-    return Credentials{key, ValueIn(**profile, "aws_secret_access_key"), ValueIn(**profile, "aws_session_token"),
-                       SystemTime::max(), source};
+    return Credentials{key, ValueIn(**profile, "aws_secret_access_key"),
+                       ValueIn(**profile, "aws_session_token"), SystemTime::max(), source};
   if (const std::string command = ValueIn(**profile, "credential_process"); !command.empty()) {
     const Result<std::string> printed = world.run(command);
     if (!printed.ok()) return Status(printed.status()).Annotate("credential_process of " + source);
@@ -240,7 +241,8 @@ Result<Credentials> FindCredentials(const CredentialWishes& wishes, const Surrou
   if (Found found = FromProfile(world)) return *std::move(found);
   if (Found found = FromContainer(world)) return *std::move(found);
   if (Found found = FromInstance(wishes, world)) return *std::move(found);
-  none.source = "none in AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE, ~/.aws or AWS_CONTAINER_CREDENTIALS_*";
+  none.source =
+      "none in AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE, ~/.aws or AWS_CONTAINER_CREDENTIALS_*";
   return none;
 }
 

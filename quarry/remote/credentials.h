@@ -28,7 +28,7 @@ struct Surroundings {
   std::function<Result<std::string>(const std::string& path)> file;
   /// Body of an answer with status 200. @errors kUnavailable with the reason
   std::function<Result<std::string>(const SmallRequest& request)> fetch;
-  /// What a command of the shell prints. @errors kUnavailable with the reason
+  /// The output of a command of the shell. @errors kUnavailable with the reason
   std::function<Result<std::string>(const std::string& command)> run;
   std::function<std::chrono::system_clock::time_point()> now;
 };
@@ -37,7 +37,7 @@ struct Surroundings {
 /// @param fetch  see Surroundings
 Surroundings ThisProcess(std::function<Result<std::string>(const SmallRequest& request)> fetch);
 
-/// What is wanted, beyond what variables and files say.
+/// Wishes of the caller, beyond what variables and files say.
 struct CredentialWishes {
   bool anonymous = false;          ///< looks nowhere
   bool instance_metadata = false;  ///< asks the service of virtual machines, which costs others a second

@@ -36,7 +36,8 @@ Result<const CurlApi*> Load() {
   // Never closed: threads of the library may outlive any caller.
   void* const library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    return Unimplemented("URLs need libcurl (libcurl4 of Debian): {}; install it, or copy the dataset", ::dlerror());
+    return Unimplemented("URLs need libcurl (libcurl4 of Debian): {}; install it, or copy the dataset",
+                         ::dlerror());
   static CurlApi api;
   if (!FindAll(library, &api))
     return Unimplemented("libcurl.so.4 is older than 7.85; install a newer one, or copy the dataset");

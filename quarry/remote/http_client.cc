@@ -20,12 +20,12 @@ struct HttpClient::Call {
 
   HttpRequest request;
   Done done;
-  // Of the thread of the client.
+  // Used by the thread of the client alone:
   HttpTransfer transfer;
   Backoff backoff;
   CURL* handle = nullptr;  ///< null: not under way
   std::chrono::steady_clock::time_point begun;
-  // Under the mutex of the loop.
+  // Guarded by the mutex of the loop:
   bool cancelled = false;
   bool ended = false;
 };
@@ -107,9 +107,11 @@ class HttpClient::Loop {
       FinishTransfers();
       if (!CanStart()) curl_.multi_poll(multi_, nullptr, 0, PollMilliseconds(), nullptr);
     }
-    for (const Shared& call : std::vector<Shared>(waiting_.begin(), waiting_.end())) End(call, CancelledStatus());
+    for (const Shared& call : std::vector<Shared>(waiting_.begin(), waiting_.end()))
+      End(call, CancelledStatus());
     for (const Shared& call : std::vector<Shared>(under_way_)) End(call, CancelledStatus());
-    for (const auto& [due, call] : std::multimap<std::chrono::steady_clock::time_point, Shared>(later_)) End(call, CancelledStatus());
+    for (const auto& [due, call] : std::multimap<std::chrono::steady_clock::time_point, Shared>(later_))
+      End(call, CancelledStatus());
   }
 
   static Status CancelledStatus() { return {StatusCode::kCancelled, "the read was cancelled"}; }
@@ -137,7 +139,8 @@ class HttpClient::Loop {
   }
 
   void StartWaiting() {
-    for (const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now(); !later_.empty() && later_.begin()->first <= now;) {
+    for (const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+         !later_.empty() && later_.begin()->first <= now;) {
       waiting_.push_front(later_.begin()->second);
       later_.erase(later_.begin());
     }
@@ -166,9 +169,10 @@ class HttpClient::Loop {
   Status CheckPlain(const HttpRequest& request) const {
     if (!request.url.starts_with("http://") || options_.allow_http || IsLoopback(HostOf(request.url)))
       return Status::Ok();
-    return FailedPrecondition("\"{}\" is plain HTTP, which anybody on the way can read and change; use https://, or allow "
-                           "it with --allow-http",
-                           request.shown);
+    return FailedPrecondition(
+        "\"{}\" is plain HTTP, which anybody on the way can read and change; use https://, or allow "
+        "it with --allow-http",
+        request.shown);
   }
 
   void FinishTransfers() {
@@ -252,7 +256,8 @@ class HttpClient::Loop {
   int PollMilliseconds() const {
     constexpr std::chrono::milliseconds kLongest{1000};
     if (later_.empty()) return static_cast<int>(kLongest.count());
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(later_.begin()->first - std::chrono::steady_clock::now());
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(later_.begin()->first -
+                                                                   std::chrono::steady_clock::now());
     return static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), kLongest).count());
   }
 

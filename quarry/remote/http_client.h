@@ -17,9 +17,9 @@ namespace quarry::remote {
 /// A request of HTTP. Tries that fail in a way that may pass are repeated.
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;      ///< escaped, with its query
-  std::string shown;    ///< for messages: without a query that may hold a secret
-  Headers headers;      ///< names in small letters
+  std::string url;    ///< escaped, with its query
+  std::string shown;  ///< for messages: without a query that may hold a secret
+  Headers headers;    ///< names in small letters
   /// The headers of one try, a signature among them: given those of `headers`, and Range. May be empty.
   std::function<Headers(const HttpRequest& request, Headers headers)> sign;
   Bytes body;
@@ -46,11 +46,11 @@ struct HttpReply {
 
 /// Where messages may go.
 struct HttpOptions {
-  int connections = 24;  ///< most to one host, with HTTP/1.1
+  int connections = 24;     ///< most to one host, with HTTP/1.1
   bool allow_http = false;  ///< plain HTTP, beyond this machine
   std::string user_agent = "quarry";
   std::string certificates;  ///< a file with those of authorities; empty: the system's
-  std::uint64_t seed = 0;  ///< of the jitter between tries; 0: any
+  std::uint64_t seed = 0;    ///< seed of the jitter between tries; 0: any
   std::chrono::milliseconds connect_patience{10'000};
   /// A transfer slower than 1 KiB/s for so long has failed.
   std::chrono::seconds stall_patience{20};
@@ -80,8 +80,8 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// @param done  errors: kUnavailable: the host does not answer, or refuses for too long; kDataLoss: another
-  /// tag, or a body of another size than announced; kFailedPrecondition: the server gives no ranges of bytes, or plain HTTP is not allowed;
-  /// kCancelled
+  /// tag, or a body of another size than announced; kFailedPrecondition: the server gives no ranges of bytes,
+  /// or plain HTTP is not allowed; kCancelled
   std::shared_ptr<Call> Start(HttpRequest request, Done done);
 
   /// When it returns, `done` has been called and nobody writes to `out` any more. Not on the thread of the

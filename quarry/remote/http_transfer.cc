@@ -44,7 +44,7 @@ std::optional<ContentRange> ParseContentRange(std::string_view text) {
 HttpTransfer::~HttpTransfer() { curl_.slist_free_all(headers_); }
 
 void HttpTransfer::Prepare(CURL* handle, void* pointer) {
-  // What another try has announced is not about this one.
+  // Headers of another try are not about this one.
   reply = HttpReply();
   content_range_.clear();
   content_length_.reset();
@@ -58,7 +58,8 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
     const std::uint64_t begin = *request_.range_begin + received_;
     headers.emplace_back("range", fmt::format("bytes={}-{}", begin, begin + wanted() - 1));
   }
-  if (request_.first_bytes) headers.emplace_back("range", fmt::format("bytes=0-{}", *request_.first_bytes - 1));
+  if (request_.first_bytes)
+    headers.emplace_back("range", fmt::format("bytes=0-{}", *request_.first_bytes - 1));
   if (request_.last_bytes) headers.emplace_back("range", fmt::format("bytes=-{}", *request_.last_bytes));
   if (request_.sign) headers = request_.sign(request_, std::move(headers));
   curl_.slist_free_all(headers_);
@@ -102,7 +103,8 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
     set(handle, CURLOPT_READDATA, this);
   } else if (request_.method == "POST") {
     set(handle, CURLOPT_POST, 1L);
-    set(handle, CURLOPT_POSTFIELDS, request_.body.empty() ? "" : reinterpret_cast<const char*>(request_.body.data()));
+    set(handle, CURLOPT_POSTFIELDS,
+        request_.body.empty() ? "" : reinterpret_cast<const char*>(request_.body.data()));
     set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
   } else if (request_.method != "GET") {
     set(handle, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
@@ -134,8 +136,8 @@ void HttpTransfer::TakeHeader(std::string_view line) {
     content_range_.clear();
     content_length_.reset();
     const std::size_t space = line.find(' ');
-    reply.status = static_cast<int>(
-        space == std::string_view::npos ? 0 : NumberIn(line.substr(space + 1)).value_or(0));
+    reply.status =
+        static_cast<int>(space == std::string_view::npos ? 0 : NumberIn(line.substr(space + 1)).value_or(0));
     return;
   }
   const std::size_t colon = line.find(':');
@@ -163,7 +165,8 @@ Status HttpTransfer::CheckBegin() {
     // All of the object: no harm where all of it is wanted.
     if (begin == 0 && content_length_ == request_.out.size()) return Status::Ok();
     return FailedPrecondition(
-        "\"{}\": the server answers a range of bytes with the whole file; use one that supports Range requests, "
+        "\"{}\": the server answers a range of bytes with the whole file; use one that supports Range "
+        "requests, "
         "as nginx, Apache and object stores do",
         request_.shown);
   }

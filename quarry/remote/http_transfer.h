@@ -26,9 +26,9 @@ class HttpTransfer {
 
   /// How the try has ended.
   struct End {
-    Status status;           ///< of the try; a reply with an error status is good
+    Status status;  ///< status of the try; a reply with an error status is good
     bool may_repeat = false;
-    bool refused = false;    ///< the server has too much to do
+    bool refused = false;  ///< the server has too much to do
     std::optional<Backoff::Duration> retry_after;
   };
   End Finish(CURLcode code, CURL* handle);
@@ -53,7 +53,7 @@ class HttpTransfer {
   const HttpOptions& options_;
   const HttpRequest& request_;
   curl_slist* headers_ = nullptr;
-  std::string first_tag_;       ///< of the try that brought the first bytes
+  std::string first_tag_;  ///< ETag of the try that brought the first bytes
   std::string content_range_;
   std::optional<std::uint64_t> content_length_;
   std::optional<Backoff::Duration> retry_after_;

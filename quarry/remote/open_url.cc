@@ -54,7 +54,8 @@ Result<std::string> FetchSmall(const SmallRequest& asked) {
   QUARRY_ASSIGN_OR_RETURN(const HttpReply reply, client->Fetch(std::move(request), [end] {
     return std::chrono::steady_clock::now() > end;
   }));
-  if (reply.status == 200) return std::string(reinterpret_cast<const char*>(reply.body.data()), reply.body.size());
+  if (reply.status == 200)
+    return std::string(reinterpret_cast<const char*>(reply.body.data()), reply.body.size());
   return Unavailable("\"{}\" answers {}", asked.url, reply.status);
 }
 

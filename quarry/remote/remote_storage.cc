@@ -9,7 +9,7 @@
 namespace quarry::remote {
 namespace {
 
-/// What is assumed of a path that has not been used yet.
+/// Assumed of a path that has not been used yet.
 constexpr double kLatency = 0.02, kBandwidth = 125e6;
 /// Longer ranges are cut: 43 ranges of 0.5 MB over 20 ms and 1 Gbit/s come in 280 ms instead of 303.
 constexpr std::uint64_t kMostBytes = 1 << 20;
@@ -42,7 +42,8 @@ Stamp StampOfReply(const HttpReply& reply) {
 Stamp StampOfNames(const std::vector<FolderEntry>& entries) {
   std::string names;
   for (const FolderEntry& entry : entries) names += entry.name + '\n';
-  return {fmt::format("{} {}", entries.size(), ChecksumText(Checksum(std::as_bytes(std::span(names))))), false};
+  return {fmt::format("{} {}", entries.size(), ChecksumText(Checksum(std::as_bytes(std::span(names))))),
+          false};
 }
 
 }  // namespace
@@ -71,7 +72,10 @@ class KnownTag {
 class RemoteObject final : public StoredObject {
  public:
   RemoteObject(const Storage& storage, std::string path, std::uint64_t size, std::string tag)
-      : storage_(storage), path_(std::move(path)), size_(size), tag_(std::make_shared<KnownTag>(std::move(tag))) {}
+      : storage_(storage),
+        path_(std::move(path)),
+        size_(size),
+        tag_(std::make_shared<KnownTag>(std::move(tag))) {}
 
   const std::string& path() const override { return path_; }
   std::uint64_t size() const override { return size_; }
@@ -188,7 +192,8 @@ Result<OpenedFile> RemoteStorage::OpenWith(const std::string& path, FileEnd end,
   const std::uint64_t size = reply.size.value_or(reply.body.size());
   if (stamp != nullptr) *stamp = StampOfReply(reply);
   reply.body.resize(std::min<std::uint64_t>(reply.body.size(), most));
-  return OpenedFile{std::make_shared<const RemoteObject>(*this, path, size, reply.tag), std::move(reply.body)};
+  return OpenedFile{std::make_shared<const RemoteObject>(*this, path, size, reply.tag),
+                    std::move(reply.body)};
 }
 
 Result<std::shared_ptr<const StoredObject>> RemoteStorage::Open(const std::string& path) const {

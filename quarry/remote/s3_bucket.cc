@@ -31,12 +31,12 @@ std::string Unescaped(std::string_view text) {
   return plain;
 }
 
-/// A bucket in a host name is a label of TLS and DNS: small letters, digits and hyphens. One with dots fits no
-/// certificate.
+/// A bucket in a host name is a label of TLS and DNS: small letters, digits and hyphens. One with dots fits
+/// no certificate.
 bool IsLabel(const std::string& bucket) {
-  return bucket.size() >= 3 && bucket.size() <= 63 &&
-         std::all_of(bucket.begin(), bucket.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+  return bucket.size() >= 3 && bucket.size() <= 63 && std::all_of(bucket.begin(), bucket.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });
 }
 
 std::string OneLine(std::string text) {
@@ -53,7 +53,8 @@ std::string S3Bucket::Host() const {
 }
 
 std::string S3Bucket::PathOf(const std::string& key) const {
-  return in_path ? fmt::format("/{}/{}", EscapePath(name), EscapePath(key)) : fmt::format("/{}", EscapePath(key));
+  return in_path ? fmt::format("/{}/{}", EscapePath(name), EscapePath(key))
+                 : fmt::format("/{}", EscapePath(key));
 }
 
 Result<S3Bucket> BucketOf(const StoreUrl& url, const Surroundings& world) {
@@ -86,7 +87,8 @@ HttpRequest S3Request(const S3Bucket& bucket, std::string method, const std::str
   request.method = std::move(method);
   const std::string path = bucket.PathOf(key);
   const std::string scheme = bucket.endpoint.substr(0, bucket.endpoint.find("://") + 3);
-  request.url = fmt::format("{}{}{}{}{}", scheme, bucket.Host(), path, query.empty() ? "" : "?", QueryText(query));
+  request.url =
+      fmt::format("{}{}{}{}{}", scheme, bucket.Host(), path, query.empty() ? "" : "?", QueryText(query));
   request.shown = fmt::format("s3://{}/{}", bucket.name, key);
   if (bucket.requester_pays) request.headers.emplace_back("x-amz-request-payer", "requester");
   request.sign = [bucket, path, query = std::move(query), credentials = std::move(credentials)](
@@ -99,7 +101,8 @@ HttpRequest S3Request(const S3Bucket& bucket, std::string method, const std::str
   return request;
 }
 
-std::vector<std::pair<std::string, std::string>> ListQuery(const std::string& prefix, const std::string& token) {
+std::vector<std::pair<std::string, std::string>> ListQuery(const std::string& prefix,
+                                                           const std::string& token) {
   std::vector<std::pair<std::string, std::string>> query = {
       {"list-type", "2"}, {"delimiter", "/"}, {"encoding-type", "url"}, {"prefix", prefix}};
   if (!token.empty()) query.emplace_back("continuation-token", token);
@@ -152,22 +155,26 @@ S3Error ParseError(ByteSpan body) {
 
 Status S3Status(const HttpReply& reply, const std::string& shown, const Credentials& credentials) {
   const S3Error error = ParseError(reply.body);
-  if (reply.status == 404) return NotFound("\"{}\" is not there ({})", shown, error.code.empty() ? "404" : error.code);
+  if (reply.status == 404)
+    return NotFound("\"{}\" is not there ({})", shown, error.code.empty() ? "404" : error.code);
   const std::string said = error.code.empty() ? fmt::format("status {}", reply.status)
                                               : fmt::format("{}: {}", error.code, error.message);
   if (reply.status != 401 && reply.status != 403)
     return Unavailable("\"{}\" cannot be read: the store answers {}", shown, said);
   std::string advice;
   if (credentials.anonymous()) {
-    advice = fmt::format("no credentials were used ({}); set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
-                         "AWS_SECRET_ACCESS_KEY", credentials.source);
+    advice = fmt::format(
+        "no credentials were used ({}); set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY",
+        credentials.source);
   } else if (error.code == "RequestTimeTooSkewed") {
     advice = "set the clock of this machine";
   } else if (error.code == "ExpiredToken" || error.code == "InvalidToken") {
     advice = fmt::format("the session of {} has ended; log in again", credentials.source);
   } else {
-    advice = fmt::format("credentials are those of {}; without the right to list, a missing object looks the same",
-                         credentials.source);
+    advice =
+        fmt::format("credentials are those of {}; without the right to list, a missing object looks the same",
+                    credentials.source);
   }
   return {StatusCode::kPermissionDenied, fmt::format("\"{}\" may not be read ({}): {}", shown, said, advice)};
 }

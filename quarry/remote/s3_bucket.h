@@ -38,7 +38,7 @@ HttpRequest S3Request(const S3Bucket& bucket, std::string method, const std::str
 /// A page of a list of keys.
 struct S3Page {
   struct Object {
-    std::string name;  ///< of the key, behind the prefix
+    std::string name;  ///< the key without the prefix
     std::uint64_t size = 0;
     std::string tag;
     std::string changed;
@@ -51,12 +51,13 @@ struct S3Page {
 /// The query that lists what is directly in a folder.
 /// @param prefix  empty, or ends with "/"
 /// @param token   of the page before; empty for the first
-std::vector<std::pair<std::string, std::string>> ListQuery(const std::string& prefix, const std::string& token);
+std::vector<std::pair<std::string, std::string>> ListQuery(const std::string& prefix,
+                                                           const std::string& token);
 
 /// @errors kUnavailable: not such a list
 Result<S3Page> ParseList(ByteSpan xml, const std::string& prefix);
 
-/// What a store says about a request that it refuses.
+/// The reason of a store that refuses a request.
 struct S3Error {
   std::string code;     ///< "AccessDenied"; empty: none was given
   std::string message;  ///< one line, at most 200 bytes

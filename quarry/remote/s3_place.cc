@@ -94,8 +94,7 @@ class Bucket final : public Place {
       request.shown = folder;
       request.limit = kMostPage;
       QUARRY_ASSIGN_OR_RETURN(const HttpReply reply, client->Fetch(std::move(request), {}));
-      if (reply.status == 200)
-        return ParseList(reply.body, prefix).Annotate(fmt::format("\"{}\"", folder));
+      if (reply.status == 200) return ParseList(reply.body, prefix).Annotate(fmt::format("\"{}\"", folder));
       if (again || !Learn(reply)) return Failure(reply, folder);
     }
   }

@@ -55,7 +55,8 @@ std::string QueryText(std::vector<std::pair<std::string, std::string>> query) {
   }
   std::sort(query.begin(), query.end());
   std::string text;
-  for (const auto& [name, value] : query) text += fmt::format("{}{}={}", text.empty() ? "" : "&", name, value);
+  for (const auto& [name, value] : query)
+    text += fmt::format("{}{}={}", text.empty() ? "" : "&", name, value);
   return text;
 }
 

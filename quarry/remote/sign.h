@@ -13,7 +13,7 @@ namespace quarry::remote {
 struct Credentials {
   std::string key_id;  ///< empty: requests are not signed
   std::string secret;
-  std::string token;  ///< of a session; often empty
+  std::string token;  ///< token of a session; often empty
   std::chrono::system_clock::time_point expires = std::chrono::system_clock::time_point::max();
   std::string source;  ///< for messages: where they were found
 
@@ -22,7 +22,7 @@ struct Credentials {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-/// What a signature of Amazon's version 4 covers.
+/// The parts of a request that a signature of Amazon's version 4 covers.
 struct ToSign {
   std::string method;
   std::string host;                                        ///< as the header Host has it

@@ -46,7 +46,8 @@ Result<std::string> ReadOutput(int fd, std::chrono::steady_clock::time_point end
   std::string text;
   std::array<char, 4096> block;
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     pollfd waiting{fd, POLLIN, 0};
     if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0)
       return Unavailable("it has not ended after {} s", kCommandPatience.count());
@@ -67,7 +68,8 @@ Result<std::string> RunCommand(const std::string& command) {
   const int error = posix_spawn(&child, "/bin/sh", &pipe.actions, nullptr, arguments.data(), environ);
   if (error != 0) return Unavailable("it does not start: {}", ErrnoText(error));
   pipe.write = FileDescriptor();
-  Result<std::string> output = ReadOutput(pipe.read.get(), std::chrono::steady_clock::now() + kCommandPatience);
+  Result<std::string> output =
+      ReadOutput(pipe.read.get(), std::chrono::steady_clock::now() + kCommandPatience);
   if (!output.ok()) ::kill(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;

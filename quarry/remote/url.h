@@ -7,7 +7,7 @@
 
 namespace quarry::remote {
 
-/// What a URL of a dataset, a folder or a file names on a web server or in an object store.
+/// A dataset, a folder or a file on a web server or in an object store.
 struct StoreUrl {
   enum class Scheme { kHttp, kHttps, kS3 };
   Scheme scheme = Scheme::kHttps;

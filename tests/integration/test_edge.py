@@ -133,11 +133,16 @@ class Edge(qt.QuarryTest):
                 self.assertLess(server.cpu_seconds() - before, 2, "one took 14.7 s")
             self.assertIn("is cut: it sent", server.log_until("is cut"))
 
+    def cancelled_calls(self, method, first, calls):
+        """Frames that begin calls, and cancel each at once. first: stream of the first one, odd."""
+        begin = http2.call_headers(method)
+        return b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
+                        http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8]))
+                        for stream in range(first, first + 2 * calls, 2))
+
     def reset(self, server, method, calls, *, cut):
         """A connection whose calls are cancelled as soon as they begin. It is cut, or it is not."""
-        begin = http2.call_headers(method)
-        frames = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, begin) +
-                          http2.frame(http2.RST_STREAM, 0, stream, bytes([0, 0, 0, 8])) for stream in range(1, 2 * calls, 2))
+        frames = self.cancelled_calls(method, 1, calls)
         self.assertLess(len(frames), 512 << 10, "so few bytes are no flood: the calls are what is counted")
         with http2.Connection(server.address) as stranger:
             with contextlib.suppress(ConnectionError):
@@ -157,6 +162,19 @@ class Edge(qt.QuarryTest):
                 self.assertLess(self.requests(server) - before, 750, "what was not parsed yet is discarded")
             self.assertIn("too many calls were cancelled", server.log_until("is cut"))
             self.assertEqual(server.metrics()["quarry_connections_cut_total"], 2)
+
+    def test_slow_resets(self):
+        """Calls that are cancelled a few at a time, so that none waits behind others: each that was begun counts."""
+        few, most = 60, 100
+        with qt.Server(self.data, "--client-rate", 0) as server, http2.Connection(server.address) as stranger:
+            with contextlib.suppress(ConnectionError):
+                for turn in range(most):
+                    stranger.send(self.cancelled_calls("Read", 1 + 2 * few * turn, few))
+                    if not stranger.has_read_everything():
+                        break
+                    self.assert_served(server)
+            self.assertTrue(stranger.is_closed())
+            self.assertIn("too many calls were cancelled", server.log_until("is cut"))
 
     def requests(self, server):
         """How many the server has answered, or refused."""

@@ -24,7 +24,8 @@ std::pair<std::size_t, std::size_t> HttpAsked::Range() const {
 
 HttpAnswer HttpAnswer::Of(const std::string& status, const std::string& body, const std::string& headers) {
   HttpAnswer answer;
-  answer.bytes = fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\n{}\r\n{}", status, body.size(), headers, body);
+  answer.bytes =
+      fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\n{}\r\n{}", status, body.size(), headers, body);
   return answer;
 }
 
@@ -42,7 +43,8 @@ ScriptedHttp::ScriptedHttp(Script script) : script_(std::move(script)) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(listening_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listening_, 128) != 0 ||
+  if (::bind(listening_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(listening_, 128) != 0 ||
       ::getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     std::perror("ScriptedHttp");
     std::abort();
@@ -81,7 +83,8 @@ void ScriptedHttp::Accept() {
 
 void ScriptedHttp::Serve(int connection) {
   const int now = ++connections_;
-  for (int seen = most_connections_; seen < now && !most_connections_.compare_exchange_weak(seen, now);) continue;
+  for (int seen = most_connections_; seen < now && !most_connections_.compare_exchange_weak(seen, now);)
+    continue;
   std::string text;
   std::array<char, 4096> block;
   while (true) {

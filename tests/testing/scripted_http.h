@@ -10,13 +10,13 @@
 
 namespace quarry::testing {
 
-/// What a client has asked.
+/// A request of a client.
 struct HttpAsked {
   std::string method;
   std::string target;                          ///< path and query
   std::map<std::string, std::string> headers;  ///< names in small letters
   std::string body;
-  int number = 0;  ///< of the request, in order of arrival, from 0 on
+  int number = 0;  ///< number of the request, in order of arrival, from 0 on
 
   /// Begin and end of "Range: bytes=BEGIN-LAST"; 0 and 0 without one.
   std::pair<std::size_t, std::size_t> Range() const;
@@ -24,15 +24,16 @@ struct HttpAsked {
 
 /// An answer as bytes, right or wrong.
 struct HttpAnswer {
-  std::string bytes;           ///< with the status line
-  bool close = false;          ///< after them
-  bool reset = false;          ///< instead: the connection breaks
-  int slow_milliseconds = 0;   ///< waits after each byte
+  std::string bytes;          ///< with the status line
+  bool close = false;         ///< after them
+  bool reset = false;         ///< instead: the connection breaks
+  int slow_milliseconds = 0;  ///< waits after each byte
 
   /// A well-formed one. @param status  "200 OK"
   static HttpAnswer Of(const std::string& status, const std::string& body, const std::string& headers = "");
   /// The range that was asked for, of an object with this ETag.
-  static HttpAnswer RangeOf(const HttpAsked& asked, const std::string& object, const std::string& tag = "\"1\"");
+  static HttpAnswer RangeOf(const HttpAsked& asked, const std::string& object,
+                            const std::string& tag = "\"1\"");
 };
 
 /// A server of plain HTTP on this machine that answers as a test wants it to. The script is called on

@@ -112,7 +112,10 @@ Result<client::Options> ServerOptions::Resolve() const {
 }
 
 void QuestionOptions::DeclarePlaceOn(command_line::Parser* app) {
-  app->AddOption("TARGET", &target, "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server").Path().Required();
+  app->AddOption("TARGET", &target,
+                 "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server")
+      .Path()
+      .Required();
   app->AddOption("--field", &field, "name of the field; default: the only one");
   app->AddOption("--step", &step, "number of the step; default: the first with the field").NonNegative();
   server.DeclareOn(app);

@@ -458,7 +458,10 @@ Result<int> Info(const InfoOptions& options) {
 
 Command DeclareInfo(command_line::Parser* app) {
   auto options = std::make_shared<InfoOptions>();
-  app->AddOption("TARGET", &options->target, "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server").Path().Required();
+  app->AddOption("TARGET", &options->target,
+                 "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server")
+      .Path()
+      .Required();
   app->AddFlag("--json", &options->json, "print one JSON object");
   options->server.DeclareOn(app);
   app->SetFooter("Example:\n  quarry info run42.quarry");

@@ -80,7 +80,10 @@ Result<int> Watch(const WatchOptions& options) {
 
 Command DeclareWatch(command_line::Parser* app) {
   auto options = std::make_shared<WatchOptions>();
-  app->AddOption("TARGET", &options->target, "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server").Path().Required();
+  app->AddOption("TARGET", &options->target,
+                 "dataset directory, or its URL: https://, s3://, or grpc://HOST:PORT/NAME of a server")
+      .Path()
+      .Required();
   app->AddOption("--after", &options->after, "only steps with larger numbers; default: all, from the first")
       .NonNegative();
   app->AddFlag("--new", &options->only_new, "only steps published from now on");

@@ -41,7 +41,9 @@ struct World {
     world.now = [] { return std::chrono::system_clock::from_time_t(1'800'000'000); };
     return world;
   }
-  Result<Credentials> Find(const CredentialWishes& wishes = {}) { return FindCredentials(wishes, surroundings()); }
+  Result<Credentials> Find(const CredentialWishes& wishes = {}) {
+    return FindCredentials(wishes, surroundings());
+  }
 };
 
 constexpr const char* kKeys =
@@ -64,7 +66,8 @@ TEST(Credentials, VariablesComeFirst) {
   world.variables["AWS_ACCESS_KEY_ID"] = "id";
   world.variables["AWS_SECRET_ACCESS_KEY"] = "secret";
   world.variables["AWS_SESSION_TOKEN"] = "token";
-  world.files["/home/me/.aws/credentials"] = "[default]\naws_access_key_id = other\naws_secret_access_key = x\n";
+  world.files["/home/me/.aws/credentials"] =
+      "[default]\naws_access_key_id = other\naws_secret_access_key = x\n";
   const auto found = world.Find();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->key_id, "id");
@@ -87,8 +90,10 @@ TEST(Credentials, AProfileIsMergedFromBothFiles) {
   World world;
   world.variables["AWS_PROFILE"] = "work";
   world.files["/home/me/.aws/credentials"] =
-      "# keys\n[default]\naws_access_key_id=other\n\n[work]\naws_access_key_id = id\naws_secret_access_key=se=cret\n";
-  world.files["/home/me/.aws/config"] = "[profile work]\nregion = eu-west-3\ns3 =\n  aws_access_key_id = nested\n";
+      "# keys\n[default]\naws_access_key_id=other\n\n[work]\naws_access_key_id = "
+      "id\naws_secret_access_key=se=cret\n";
+  world.files["/home/me/.aws/config"] =
+      "[profile work]\nregion = eu-west-3\ns3 =\n  aws_access_key_id = nested\n";
   const auto found = world.Find();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->key_id, "id");
@@ -134,7 +139,8 @@ TEST(Credentials, AWebIdentityIsTradedForKeys) {
   world.variables["AWS_REGION"] = "eu-west-1";
   world.files["/token"] = "header.payload\n";
   world.services["POST https://sts.eu-west-1.amazonaws.com"] =
-      "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>id</AccessKeyId>"
+      "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>id</"
+      "AccessKeyId>"
       "<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
       "<Expiration>2027-01-15T09:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>"
       "</AssumeRoleWithWebIdentityResponse>";

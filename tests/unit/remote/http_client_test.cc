@@ -106,7 +106,8 @@ TEST(HttpClient, AnErrorStatusIsAReply) {
 }
 
 TEST(HttpClient, AnswersThatMayPassAreAskedAgain) {
-  for (const char* status : {"503 Slow Down", "429 Too Many Requests", "500 Internal Server Error", "408 Timeout"}) {
+  for (const char* status :
+       {"503 Slow Down", "429 Too Many Requests", "500 Internal Server Error", "408 Timeout"}) {
     const std::string object = Object(100);
     ScriptedHttp server([&](const HttpAsked& asked) {
       return asked.number < 2 ? HttpAnswer::Of(status, "") : HttpAnswer::RangeOf(asked, object);
@@ -129,7 +130,8 @@ TEST(HttpClient, GivesUpAfterFiveTries) {
 }
 
 TEST(HttpClient, AServerThatAsksForHoursIsNotWaitedFor) {
-  ScriptedHttp server([](const HttpAsked&) { return HttpAnswer::Of("503 Slow Down", "", "Retry-After: 7200\r\n"); });
+  ScriptedHttp server(
+      [](const HttpAsked&) { return HttpAnswer::Of("503 Slow Down", "", "Retry-After: 7200\r\n"); });
   const auto client = Client();
   EXPECT_EQ(Read(client.get(), server, 0, 10).status.code(), StatusCode::kUnavailable);
   EXPECT_EQ(server.requests(), 1);
@@ -232,7 +234,8 @@ TEST(HttpClient, RedirectsAreFollowedAndCounted) {
     return HttpAnswer::RangeOf(asked, object);
   });
   EXPECT_EQ(Read(Client().get(), server, 0, 100).bytes, object);
-  ScriptedHttp around([](const HttpAsked&) { return HttpAnswer::Of("302 Found", "", "Location: /object\r\n"); });
+  ScriptedHttp around(
+      [](const HttpAsked&) { return HttpAnswer::Of("302 Found", "", "Location: /object\r\n"); });
   EXPECT_EQ(Read(Client().get(), around, 0, 100).status.code(), StatusCode::kUnavailable);
   EXPECT_LE(around.requests(), 6);
 }

@@ -47,9 +47,10 @@ TEST(S3Bucket, IsAHostAtAmazonAndAFolderAtOthers) {
 
 TEST(S3Bucket, WrongVariablesAreRefusedByName) {
   const auto url = *ParseUrl("s3://data/x");
-  for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"AWS_ENDPOINT_URL", "store.example"}, {"AWS_ENDPOINT_URL_S3", "https://store/path"},
-           {"QUARRY_S3_ADDRESSING", "virtual"}}) {
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"AWS_ENDPOINT_URL", "store.example"},
+                                          {"AWS_ENDPOINT_URL_S3", "https://store/path"},
+                                          {"QUARRY_S3_ADDRESSING", "virtual"}}) {
     const auto bucket = BucketOf(url, With({{name, value}}));
     EXPECT_EQ(bucket.status().code(), StatusCode::kInvalidArgument);
     EXPECT_NE(bucket.status().message().find(name), std::string::npos);
@@ -57,15 +58,16 @@ TEST(S3Bucket, WrongVariablesAreRefusedByName) {
 }
 
 TEST(S3Bucket, RequesterPaysIsSent) {
-  const HttpRequest request = S3Request(Bucket("s3://data/x", {{"AWS_REQUEST_PAYER", "requester"}}), "GET", "a", {},
-                                        [] { return Credentials(); });
+  const HttpRequest request = S3Request(Bucket("s3://data/x", {{"AWS_REQUEST_PAYER", "requester"}}), "GET",
+                                        "a", {}, [] { return Credentials(); });
   EXPECT_EQ(request.headers, (Headers{{"x-amz-request-payer", "requester"}}));
 }
 
 TEST(S3List, NamesObjectsAndFoldersBehindThePrefix) {
   const std::string xml =
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
-      "<EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextContinuationToken>t/2</NextContinuationToken>"
+      "<EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextContinuationToken>t/2</"
+      "NextContinuationToken>"
       "<Contents><Key>a%20b/</Key><Size>0</Size></Contents>"
       "<Contents><Key>a%20b/c%2Bd</Key><Size>12</Size><ETag>\"e\"</ETag></Contents>"
       "<CommonPrefixes><Prefix>a%20b/000001/</Prefix></CommonPrefixes></ListBucketResult>";
@@ -92,8 +94,8 @@ TEST(S3List, OfAStoreThatLiesIsRefused) {
 TEST(S3List, DoesNotExpandEntities) {
   std::string xml = "<!DOCTYPE b [<!ENTITY a0 \"aaaaaaaaaa\">";
   for (int i = 1; i < 10; ++i)
-    xml += fmt::format("<!ENTITY a{} \"&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};\">", i, i - 1, i - 1, i - 1,
-                       i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    xml += fmt::format("<!ENTITY a{} \"&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};&a{};\">", i, i - 1,
+                       i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
   xml += "]><ListBucketResult><Contents><Key>p/&a9;</Key></Contents></ListBucketResult>";
   const auto page = ParseList(BytesOf(xml), "p/");
   ASSERT_TRUE(page.ok());

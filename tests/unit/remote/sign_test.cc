@@ -18,7 +18,8 @@ const auto kThen = std::chrono::system_clock::from_time_t(1369353600);
 
 std::string SignatureOf(const ToSign& request, const Credentials& credentials = kExample) {
   const Headers sent = Sign(request, credentials, "us-east-1", "s3", kThen);
-  const auto found = std::find_if(sent.begin(), sent.end(), [](const auto& h) { return h.first == "authorization"; });
+  const auto found =
+      std::find_if(sent.begin(), sent.end(), [](const auto& h) { return h.first == "authorization"; });
   if (found == sent.end()) return "";
   return found->second.substr(found->second.find("Signature=") + 10);
 }
@@ -40,7 +41,8 @@ TEST(Sign, EqualsTheExampleOfARange) {
 TEST(Sign, EqualsTheExampleOfAnUpload) {
   ToSign request = Request("PUT", EscapePath("/test$file.text"));
   const std::string text = "Welcome to Amazon S3.";
-  request.headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}};
+  request.headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"},
+                     {"x-amz-storage-class", "REDUCED_REDUNDANCY"}};
   request.body = std::as_bytes(std::span(text));
   EXPECT_EQ(SignatureOf(request), "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
 }
@@ -61,7 +63,8 @@ TEST(Sign, SendsAndCoversTheTokenOfASession) {
   Credentials session = kExample;
   session.token = "token";
   const Headers sent = Sign(Request("GET", "/test.txt"), session, "us-east-1", "s3", kThen);
-  EXPECT_NE(std::find(sent.begin(), sent.end(), std::pair<std::string, std::string>("x-amz-security-token", "token")),
+  EXPECT_NE(std::find(sent.begin(), sent.end(),
+                      std::pair<std::string, std::string>("x-amz-security-token", "token")),
             sent.end());
   EXPECT_NE(sent.back().second.find("x-amz-security-token"), std::string::npos);
   EXPECT_NE(SignatureOf(Request("GET", "/test.txt"), session), SignatureOf(Request("GET", "/test.txt")));
@@ -87,9 +90,10 @@ TEST(Url, OfABucketHasItsNameAsHost) {
 }
 
 TEST(Url, ThatMayMeanAnotherObjectIsRefused) {
-  for (const char* text : {"ftp://host/a", "https:///a", "s3://", "https://user:secret@host/a", "https://host/a/../b",
-                           "https://host/a//b", "https://host/%2e%2e/b", "https://host/a%2", "https://host/a%zz",
-                           "https://host/a#b", "s3://bucket/a?versionId=secret"}) {
+  for (const char* text :
+       {"ftp://host/a", "https:///a", "s3://", "https://user:secret@host/a", "https://host/a/../b",
+        "https://host/a//b", "https://host/%2e%2e/b", "https://host/a%2", "https://host/a%zz",
+        "https://host/a#b", "s3://bucket/a?versionId=secret"}) {
     const auto url = ParseUrl(text);
     EXPECT_EQ(url.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_EQ(url.status().message().find("secret"), std::string::npos) << text;
