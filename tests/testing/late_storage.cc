@@ -93,6 +93,7 @@ class LateStorage::Way {
 
   /// Returns false if it was cancelled.
   bool Await(const Ranges& ranges, const std::function<bool()>& cancelled) {
+    if (cancelled()) return false;
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, std::chrono::milliseconds(10), [&] { return ranges.left == 0; })) {
       lock.unlock();

@@ -6,6 +6,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +20,7 @@
 #include "quarry/storage/stamp_watch.h"
 #include "tests/testing/failing_memory.h"
 #include "tests/testing/faulty_storage.h"
+#include "tests/testing/late_storage.h"
 #include "tests/testing/memory_storage.h"
 
 namespace quarry {
@@ -88,7 +91,7 @@ class BelowSite final : public PosixSite {
   }
 };
 
-class MemorySite final : public Site {
+class MemorySite : public Site {
  public:
   MemorySite() { EXPECT_TRUE(memory_->MakeFolder("some/root").ok()); }
   Location root() const override { return {memory_, "some/root"}; }
@@ -108,12 +111,23 @@ class MemorySite final : public Site {
   std::shared_ptr<testing::MemoryStorage> memory_ = std::make_shared<testing::MemoryStorage>();
 };
 
+/// The same with late answers, on threads of the storage.
+class LateSite final : public MemorySite {
+ public:
+  Location root() const override { return {late_, MemorySite::root().path}; }
+
+ private:
+  const std::shared_ptr<const Storage> late_ =
+      std::make_shared<testing::LateStorage>(MemorySite::root().storage);
+};
+
 class StorageTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "posix") site_ = std::make_unique<PosixSite>();
     if (GetParam() == "below") site_ = std::make_unique<BelowSite>();
     if (GetParam() == "memory") site_ = std::make_unique<MemorySite>();
+    if (GetParam() == "late") site_ = std::make_unique<LateSite>();
     root_ = site_->root();
   }
 
@@ -121,7 +135,7 @@ class StorageTest : public ::testing::TestWithParam<std::string> {
   Location root_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Every, StorageTest, ::testing::Values("posix", "below", "memory"),
+INSTANTIATE_TEST_SUITE_P(Every, StorageTest, ::testing::Values("posix", "below", "memory", "late"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(StorageTest, ListsTheNamesOfAFolderInOrder) {
@@ -201,6 +215,132 @@ TEST_P(StorageTest, ManyRangesOfManyObjectsAreReadTogether) {
   EXPECT_EQ(TextOf(out[1]), "abc");
   EXPECT_EQ(TextOf(out[2]), "0");
   EXPECT_EQ(root_.storage->ReadRanges(ranges, [] { return true; }).code(), StatusCode::kCancelled);
+}
+
+TEST_P(StorageTest, EachRangeIsReportedOnceWithItsOwnStatus) {
+  site_->Put("a", "0123456789");
+  const auto a = *(root_ / "a").Open();
+  std::vector<Bytes> out(20, Bytes(1));
+  std::vector<ReadRange> ranges;
+  for (std::size_t i = 0; i < out.size(); ++i) ranges.push_back({a.get(), i, out[i]});
+  std::mutex mutex;
+  std::map<std::size_t, std::vector<StatusCode>> reported;
+  const auto done = [&](std::size_t range, const Status& status) {
+    const std::lock_guard lock(mutex);
+    reported[range].push_back(status.code());
+  };
+  const Status status = root_.storage->BeginRead(ranges, done, kNever)->Wait(kNever);
+
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << "beyond the end";
+  ASSERT_EQ(reported.size(), out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    ASSERT_EQ(reported[i].size(), 1u) << i;
+    if (i < 10) {
+      EXPECT_EQ(reported[i][0], StatusCode::kOk);
+      EXPECT_EQ(TextOf(out[i]), fmt::format("{}", i));
+    } else {
+      EXPECT_NE(reported[i][0], StatusCode::kOk) << i;
+    }
+  }
+}
+
+TEST_P(StorageTest, AReadingThatIsDroppedHasReportedItsRanges) {
+  site_->Put("a", "0123456789");
+  const auto a = *(root_ / "a").Open();
+  std::vector<Bytes> out(10, Bytes(1));
+  std::vector<ReadRange> ranges;
+  for (std::size_t i = 0; i < out.size(); ++i) ranges.push_back({a.get(), i, out[i]});
+  std::atomic<int> reported = 0;
+  root_.storage
+      ->BeginRead(
+          ranges, [&](std::size_t, const Status&) { ++reported; }, kNever)
+      .reset();
+  EXPECT_EQ(reported, 10);
+}
+
+TEST_P(StorageTest, AFileOpensWithItsFirstOrItsLastBytes) {
+  site_->Put("file", "12345");
+  Stamp stamp;
+  const OpenedFile front = *(root_ / "file").OpenWith(FileEnd::kFront, 3, &stamp);
+  const OpenedFile back = *(root_ / "file").OpenWith(FileEnd::kBack, 3, nullptr);
+  const OpenedFile all = *(root_ / "file").OpenWith(FileEnd::kBack, 30, nullptr);
+
+  EXPECT_EQ(TextOf(front.bytes), "123");
+  EXPECT_EQ(TextOf(back.bytes), "345");
+  EXPECT_EQ(TextOf(all.bytes), "12345");
+  EXPECT_EQ(front.object->size(), 5u);
+  EXPECT_EQ(stamp, StampOf(root_ / "file"));
+  EXPECT_EQ((root_ / "none").OpenWith(FileEnd::kFront, 3, nullptr).status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(StorageTest, AFileOfAKnownSizeIsLookedAtWhenItIsRead) {
+  site_->Put("file", "12345");
+  const auto read = [&](const std::string& name, std::uint64_t size) -> Result<std::string> {
+    const auto file = (root_ / name).Refer(size);
+    EXPECT_EQ(file->size(), size);
+    Bytes out(2);
+    QUARRY_RETURN_IF_ERROR(file->ReadAt(1, out));
+    return TextOf(out);
+  };
+  EXPECT_EQ(*read("file", 5), "23");
+  EXPECT_EQ(read("none", 5).status().code(), StatusCode::kNotFound);
+  const Status cut = read("file", 6).status();
+  EXPECT_EQ(cut.code(), StatusCode::kDataLoss);
+  EXPECT_NE(cut.message().find("has 5 bytes, but 6 are expected; it is truncated"), std::string::npos);
+  EXPECT_NE(read("file", 4).status().message().find("another file is in its place"), std::string::npos);
+}
+
+TEST_P(StorageTest, CallsAtOnceAreEachMadeOnce) {
+  std::vector<std::atomic<int>> made(100);
+  root_.storage->AtOnce(made.size(), [&](std::size_t i) { ++made[i]; });
+  for (const std::atomic<int>& times : made) EXPECT_EQ(times, 1);
+}
+
+/// A storage that answers some requests sooner together, and nothing else.
+class WideStorage final : public Storage {
+ public:
+  explicit WideStorage(const ReadCosts& costs) : costs_(costs) {}
+  Result<std::vector<FolderEntry>> List(const std::string&) const override { return NotFound("nothing"); }
+  Result<ObjectInfo> Stat(const std::string&) const override { return NotFound("nothing"); }
+  Result<std::shared_ptr<const StoredObject>> Open(const std::string&) const override {
+    return NotFound("nothing");
+  }
+  ReadCosts costs() const override { return costs_; }
+  std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
+
+ private:
+  const ReadCosts costs_;
+};
+
+TEST(AtOnceTest, CallsWaitSideBySide) {
+  const WideStorage storage({.side_by_side = 4});
+  std::barrier all(4);  // passed by four at a time, so that fewer threads would wait for ever
+  std::atomic<int> made = 0;
+  storage.AtOnce(8, [&](std::size_t) {
+    all.arrive_and_wait();
+    ++made;
+  });
+  EXPECT_EQ(made, 8);
+}
+
+TEST(AtOnceTest, AnExceptionComesBackWhenAllCallsHaveEnded) {
+  const WideStorage storage({.side_by_side = 4});
+  std::atomic<int> made = 0;
+  EXPECT_THROW(storage.AtOnce(20,
+                              [&](std::size_t i) {
+                                ++made;
+                                if (i == 3) throw std::bad_alloc();
+                              }),
+               std::bad_alloc);
+  EXPECT_EQ(made, 20);
+}
+
+TEST(ReadCostsTest, TheGapIsWhatTheWayTakesForARequest) {
+  EXPECT_EQ(ReadCosts{}.gap(), 8u << 10) << "files";
+  // 20 ms x 125 MB/s / 16.
+  EXPECT_EQ((ReadCosts{.latency = 0.02, .bandwidth = 125e6, .side_by_side = 16}.gap()), 156'250u);
+  EXPECT_EQ((ReadCosts{.latency = 1, .bandwidth = 1e9}.gap()), 1u << 20);
+  EXPECT_EQ((ReadCosts{.latency = 1e-6, .bandwidth = 1e9}.gap()), 8u << 10);
 }
 
 TEST_P(StorageTest, AWholeFileIsReadUpToALimit) {
