@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "quarry/base/file.h"
 #include "quarry/format/attribute_rules.h"
@@ -146,10 +148,8 @@ class NetcdfFile final : public ArrayFile {
     if (id_ >= 0) nc_close(id_);
   }
 
-  Status Open(const std::string& path) {
+  Status Open(const std::string& path, const RandomAccessFile& bytes) {
     path_ = path;
-    // The file system's own errors first: the library only has numbers for them.
-    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(path));
     QUARRY_ASSIGN_OR_RETURN(ends_, ClassicVariableEnds(bytes));
     size_ = bytes.size();
     if (const int error = nc_open(path.c_str(), NC_NOWRITE, &id_); error != NC_NOERR) {
@@ -339,12 +339,41 @@ class NetcdfFile final : public ArrayFile {
   std::vector<Place> places_;
 };
 
+/// The file that was opened last: the inputs of a run may be a thousand variables of one file, and opening it
+/// takes time for all of them.
+class LastFile {
+ public:
+  static LastFile& Instance() {
+    static auto& instance = *new LastFile;
+    return instance;
+  }
+
+  Result<std::shared_ptr<const NetcdfFile>> Obtain(const std::string& path) {
+    // The file system's own errors first: the library only has numbers for them.
+    QUARRY_ASSIGN_OR_RETURN(const RandomAccessFile bytes, RandomAccessFile::Open(path));
+    const std::scoped_lock lock(mutex_);
+    if (file_ && path == path_ && bytes.identity() == identity_) return file_;
+    file_ = nullptr;  // closed before another one is open, unless an input reads it
+    const auto opened = std::make_shared<NetcdfFile>();
+    QUARRY_RETURN_IF_ERROR(opened->Open(path, bytes));
+    path_ = path;
+    identity_ = bytes.identity();
+    file_ = opened;
+    return file_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string path_;
+  FileIdentity identity_;
+  std::shared_ptr<const NetcdfFile> file_;
+};
+
 }  // namespace
 
 Result<Inputs> OpenNetcdf(const InputName& name, const InputOptions& options) {
-  const auto file = std::make_shared<NetcdfFile>();
-  QUARRY_RETURN_IF_ERROR(file->Open(name.file));
-  return OpenArrays(name, options, file);
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const NetcdfFile> file, LastFile::Instance().Obtain(name.file));
+  return OpenArrays(name, options, std::move(file));
 }
 
 }  // namespace quarry::input::internal

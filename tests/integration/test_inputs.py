@@ -180,6 +180,24 @@ class Netcdf(Inputs):
         info = qt.info(self.convert(f"{path}:/deep/w", "--tolerance", "1"))
         self.assertEqual(info["fields"][0]["name"], "w")
 
+    def test_many_variables_of_a_file_open_it_once(self):
+        """Reads of the file: those of its metadata, and some for each variable."""
+        names = [f"v{i:03}" for i in range(60)]
+        path, record = self.tmp / "many.nc", self.tmp / "record"
+        write_netcdf(path, {name: qt.smooth((8, 8, 8)) for name in names})
+
+        def reads(some):
+            record.unlink(missing_ok=True)
+            qt.succeed(qt.SERIAL_WRITER, *(f"{path}:{name}" for name in some), "--tolerance", "0.01", "--output",
+                       self.tmp / f"{len(some)}.quarry", env={
+                           "LD_PRELOAD": str(qt.BIN.parent / "lib/librecord_files.so"), "QUARRY_RECORD": str(record),
+                           "QUARRY_RECORD_ROOT": str(path), "QUARRY_RECORD_READS": "1"})
+            return len(record.read_text().splitlines())
+
+        few, all_of_them = reads(names[:2]), reads(names)
+        self.assertGreater(few, 0)
+        self.assertLess(all_of_them - few, 20 * (len(names) - 2))
+
     def test_other_grid_is_refused_unless_overruled(self):
         netcdf = module("netCDF4")
         for name, spacing in (("a", 0.5), ("b", 0.25)):
