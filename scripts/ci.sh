@@ -84,7 +84,7 @@ stage_tsan() {
   scripts/build.sh tsan threaded_tests
   local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|DeadlineWatch|IsGoodRequestId|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
   TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1' \
-    run_ctest --preset tsan --tests-regex "^unit/(storage/(AtOnceTest|Every|LookAtEach)|store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
+    run_ctest --preset tsan --tests-regex "^unit/(storage/(AtOnceTest|Every|LookAtEach)|remote/|store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
 }
 
 stage_tidy() {
