@@ -13,6 +13,7 @@ bool Find(void* library, const char* name, Function* function) {
 
 bool FindAll(void* library, CurlApi* api) {
   return Find(library, "curl_global_init", &api->global_init) &&
+         Find(library, "curl_version_info", &api->version_info) &&
          Find(library, "curl_easy_init", &api->easy_init) &&
          Find(library, "curl_easy_cleanup", &api->easy_cleanup) &&
          Find(library, "curl_easy_reset", &api->easy_reset) &&
@@ -39,7 +40,9 @@ Result<const CurlApi*> Load() {
     return Unimplemented("URLs need libcurl (libcurl4 of Debian): {}; install it, or copy the dataset",
                          ::dlerror());
   static CurlApi api;
-  if (!FindAll(library, &api))
+  // An older one ignores the option that keeps it to HTTP.
+  constexpr unsigned kLeastVersion = 0x075500;
+  if (!FindAll(library, &api) || api.version_info(CURLVERSION_NOW)->version_num < kLeastVersion)
     return Unimplemented("libcurl.so.4 is older than 7.85; install a newer one, or copy the dataset");
   if (api.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return Unimplemented("libcurl does not start");
   return &api;

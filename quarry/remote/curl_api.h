@@ -10,6 +10,7 @@ namespace quarry::remote {
 /// others, which would cost each start of a program that reads directories 5 ms.
 struct CurlApi {
   decltype(&::curl_global_init) global_init;
+  decltype(&::curl_version_info) version_info;
   decltype(&::curl_easy_init) easy_init;
   decltype(&::curl_easy_cleanup) easy_cleanup;
   decltype(&::curl_easy_reset) easy_reset;

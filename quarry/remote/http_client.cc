@@ -1,5 +1,7 @@
 #include "quarry/remote/http_client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -53,6 +55,10 @@ class HttpClient::Loop {
   }
 
   ~Loop() {
+    if (!is_here()) {
+      thread_.detach();
+      return;
+    }
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -70,7 +76,13 @@ class HttpClient::Loop {
     {
       const std::lock_guard lock(mutex_);
       call = std::make_shared<Call>(std::move(request), std::move(done), curl_, options_, random_());
-      arrived_.push_back(call);
+      if (is_here()) arrived_.push_back(call);
+    }
+    if (!is_here()) {
+      End(call, FailedPrecondition(
+                    "\"{}\": this process was forked from one that had opened it; open it again here",
+                    call->request.shown));
+      return call;
     }
     curl_.multi_wakeup(multi_);
     return call;
@@ -97,6 +109,9 @@ class HttpClient::Loop {
   const HttpOptions& options() const { return options_; }
 
  private:
+  /// A forked process has no such thread.
+  bool is_here() const { return ::getpid() == process_; }
+
   std::uint64_t Seed() const { return options_.seed != 0 ? options_.seed : std::random_device()(); }
 
   void Run() {
@@ -131,7 +146,7 @@ class HttpClient::Loop {
   }
 
   HostBudget& BudgetOf(const Call& call) {
-    return budgets_.try_emplace(HostOf(call.request.url), options_.connections).first->second;
+    return budgets_.try_emplace(HostOf(call.transfer.url()), options_.connections).first->second;
   }
 
   bool CanStart() {
@@ -152,7 +167,7 @@ class HttpClient::Loop {
   }
 
   void StartTry(const Shared& call) {
-    if (const Status allowed = CheckPlain(call->request); !allowed.ok()) return End(call, allowed);
+    if (const Status allowed = CheckPlain(*call); !allowed.ok()) return End(call, allowed);
     if (idle_.empty()) {
       CURL* const handle = curl_.easy_init();
       if (handle == nullptr) return End(call, ResourceExhausted("no memory for a request"));
@@ -166,13 +181,13 @@ class HttpClient::Loop {
     under_way_.push_back(call);
   }
 
-  Status CheckPlain(const HttpRequest& request) const {
-    if (!request.url.starts_with("http://") || options_.allow_http || IsLoopback(HostOf(request.url)))
-      return Status::Ok();
+  Status CheckPlain(const Call& call) const {
+    const std::string& url = call.transfer.url();
+    if (!url.starts_with("http://") || options_.allow_http || IsLoopback(HostOf(url))) return Status::Ok();
     return FailedPrecondition(
-        "\"{}\" is plain HTTP, which anybody on the way can read and change; use https://, or allow "
-        "it with --allow-http",
-        request.shown);
+        "\"{}\" {} plain HTTP, which anybody on the way can read and change; use https://, or allow it with "
+        "--allow-http",
+        call.request.shown, url == call.request.url ? "is" : "leads to");
   }
 
   void FinishTransfers() {
@@ -193,6 +208,16 @@ class HttpClient::Loop {
 
   void TryAgainOrEnd(const Shared& call, const HttpTransfer::End& end) {
     HostBudget& budget = BudgetOf(*call);
+    if (!end.redirect.empty()) {
+      if (!call->transfer.Redirect(end.redirect))
+        return End(
+            call,
+            Unavailable("\"{}\" leads elsewhere too often, or from TLS to plain text; give the URL where it "
+                        "is",
+                        call->request.shown));
+      waiting_.push_front(call);
+      return;
+    }
     if (end.status.ok()) {
       budget.Answered();
       return End(call, std::move(call->transfer.reply));
@@ -267,6 +292,7 @@ class HttpClient::Loop {
   const CurlApi& curl_;
   const HttpOptions options_;
   CURLM* const multi_;
+  const pid_t process_ = ::getpid();
   std::vector<CURL*> idle_;
   std::deque<Shared> waiting_;
   std::vector<Shared> under_way_;

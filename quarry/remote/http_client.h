@@ -81,7 +81,7 @@ class HttpClient {
 
   /// @param done  errors: kUnavailable: the host does not answer, or refuses for too long; kDataLoss: another
   /// tag, or a body of another size than announced; kFailedPrecondition: the server gives no ranges of bytes,
-  /// or plain HTTP is not allowed; kCancelled
+  /// plain HTTP is not allowed, or the process was forked; kCancelled
   std::shared_ptr<Call> Start(HttpRequest request, Done done);
 
   /// When it returns, `done` has been called and nobody writes to `out` any more. Not on the thread of the

@@ -12,7 +12,7 @@ namespace {
 
 /// [bytes] Most of an answer with an error status that is kept: its reason is short.
 constexpr std::uint64_t kMostErrorBody = 64 << 10;
-constexpr long kMostRedirects = 5;
+constexpr int kMostRedirects = 5;
 constexpr long kStallBytes = 1024;
 
 std::optional<std::uint64_t> NumberIn(std::string_view text) {
@@ -70,7 +70,7 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
 
   const auto set = curl_.easy_setopt;
   curl_.easy_reset(handle);
-  set(handle, CURLOPT_URL, request_.url.c_str());
+  set(handle, CURLOPT_URL, url_.c_str());
   set(handle, CURLOPT_PRIVATE, pointer);
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_USERAGENT, options_.user_agent.c_str());
@@ -83,13 +83,7 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
   set(handle, CURLOPT_LOW_SPEED_LIMIT, kStallBytes);
   set(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.stall_patience.count()));
   set(handle, CURLOPT_TCP_KEEPALIVE, 1L);
-  // A signature is for one host; others may be sent on, but not from TLS to plain text.
-  set(handle, CURLOPT_FOLLOWLOCATION, request_.sign ? 0L : 1L);
-  set(handle, CURLOPT_MAXREDIRS, kMostRedirects);
-  const bool plain = request_.url.starts_with("http://");
-  const char* const protocols = plain ? "http,https" : "https";
-  set(handle, CURLOPT_PROTOCOLS_STR, protocols);
-  set(handle, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
+  set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   set(handle, CURLOPT_HEADERFUNCTION, &HttpTransfer::OnHeader);
   set(handle, CURLOPT_HEADERDATA, this);
   set(handle, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
@@ -109,6 +103,13 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
   } else if (request_.method != "GET") {
     set(handle, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   }
+}
+
+bool HttpTransfer::Redirect(std::string url) {
+  if (++redirects_ > kMostRedirects || (url_.starts_with("https://") && !url.starts_with("https://")))
+    return false;
+  url_ = std::move(url);
+  return true;
 }
 
 std::size_t HttpTransfer::OnHeader(char* data, std::size_t size, std::size_t count, void* self) {
@@ -240,6 +241,12 @@ HttpTransfer::End HttpTransfer::Finish(CURLcode code, CURL* handle) {
   if (code != CURLE_OK && !whole) return Broken(code, handle);
   End end;
   end.retry_after = retry_after_;
+  // A signature is for one host.
+  char* to = nullptr;
+  if (!request_.sign && curl_.easy_getinfo(handle, CURLINFO_REDIRECT_URL, &to) == CURLE_OK && to != nullptr) {
+    end.redirect = to;
+    return end;
+  }
   if (MayHelp(reply.status)) {
     end.may_repeat = true;
     end.refused = reply.status == 429 || reply.status == 503;

@@ -30,8 +30,14 @@ class HttpTransfer {
     bool may_repeat = false;
     bool refused = false;  ///< the server has too much to do
     std::optional<Backoff::Duration> retry_after;
+    std::string redirect;  ///< URL where the answer is; empty: here
   };
   End Finish(CURLcode code, CURL* handle);
+
+  /// Where the next try asks. @returns false: too often, or from TLS to plain text
+  bool Redirect(std::string url);
+  /// Where the next try asks.
+  const std::string& url() const { return url_; }
 
   HttpReply reply;
   /// [bytes] that have come to `out`, in all tries.
@@ -52,6 +58,8 @@ class HttpTransfer {
   const CurlApi& curl_;
   const HttpOptions& options_;
   const HttpRequest& request_;
+  std::string url_ = request_.url;
+  int redirects_ = 0;
   curl_slist* headers_ = nullptr;
   std::string first_tag_;  ///< ETag of the try that brought the first bytes
   std::string content_range_;

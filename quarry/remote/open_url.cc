@@ -1,5 +1,7 @@
 #include "quarry/remote/open_url.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <mutex>
@@ -25,7 +27,9 @@ std::string Certificates() {
 Result<std::shared_ptr<HttpClient>> SharedClient(bool allow_http) {
   static auto& mutex = *new std::mutex;
   static auto& clients = *new std::array<std::weak_ptr<HttpClient>, 2>;
+  static pid_t process = ::getpid();
   const std::lock_guard lock(mutex);
+  if (std::exchange(process, ::getpid()) != process) clients = {};  // a forked process has no threads
   std::weak_ptr<HttpClient>& known = clients[allow_http ? 1 : 0];
   if (auto client = known.lock()) return client;
   HttpOptions options;

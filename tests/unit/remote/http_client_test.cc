@@ -2,6 +2,8 @@
 #include "quarry/remote/http_client.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <future>
 #include <numeric>
@@ -238,6 +240,32 @@ TEST(HttpClient, RedirectsAreFollowedAndCounted) {
       [](const HttpAsked&) { return HttpAnswer::Of("302 Found", "", "Location: /object\r\n"); });
   EXPECT_EQ(Read(Client().get(), around, 0, 100).status.code(), StatusCode::kUnavailable);
   EXPECT_LE(around.requests(), 6);
+}
+
+TEST(HttpClient, RedirectsDoNotLeadToPlainTextElsewhere) {
+  ScriptedHttp server([](const HttpAsked&) {
+    return HttpAnswer::Of("302 Found", "", "Location: http://store.invalid/object\r\n");
+  });
+  const Answer answer = Read(Client().get(), server, 0, 100);
+  EXPECT_EQ(answer.status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(answer.status.message().find("leads to plain HTTP"), std::string::npos)
+      << answer.status.message();
+}
+
+TEST(HttpClient, AForkedProcessIsRefusedAtOnce) {
+  ScriptedHttp server([](const HttpAsked&) { return HttpAnswer::Of("200 OK", ""); });
+  const auto client = Client();
+  HttpRequest request;
+  request.url = request.shown = server.url() + "/object";
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto refused = client->Fetch(request, {});
+    _exit(refused.status().code() == StatusCode::kFailedPrecondition ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(client->Fetch(request, {}).ok());
 }
 
 TEST(HttpClient, EachTryIsSignedForItsRange) {
