@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 full=${QUARRY_TEST_FULL:-0}
 ci_stages=(packages format release demo install asan fuzz tsan tidy writer-only identity)
-long_stages=(dev mutants differential soak bare-root)
+long_stages=(dev mutants differential stores soak bare-root)
 fuzzers=(clang libclang-rt-14-dev libomp-14-dev)
 checkers=(clang-format clang-tidy)
 
@@ -104,6 +104,9 @@ stage_mutants() { tests/mutants/run.py; }
 
 # Compares the reading of other libraries with Quarry's.
 stage_differential() { scripts/differential.sh --json build/ci/differential.json; }
+
+# Reads datasets from a real S3 server.
+stage_stores() { scripts/object-store.sh; }
 
 stage_soak() {
   tests/soak/soak.py --minutes 3 --seed "$QUARRY_SEED"

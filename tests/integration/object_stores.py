@@ -1,7 +1,7 @@
 """Servers that datasets are read from: an S3 store and a web server, each over a folder, and a store that lies.
 
 The store checks signatures by its own reading of Amazon's "Create a signed AWS API request", and lists three names on a
-page. It is not a whole S3 server; `integration/versitygw` has one."""
+page. It is not a whole S3 server; versitygw.py reads from one."""
 
 import contextlib
 import datetime

@@ -13,7 +13,9 @@ DIMS = (40, 33, 21)
 FOLDER = "run 42/a+b"  # names that have to be escaped
 
 
-class ObjectStores(qt.QuarryTest):
+class Datasets(qt.QuarryTest):
+    """A dataset of four steps, and questions."""
+
     def setUp(self):
         super().setUp()
         self.path = self.tmp / "store" / "bucket" / FOLDER / "turb.quarry"
@@ -33,6 +35,18 @@ class ObjectStores(qt.QuarryTest):
         return [("--step", 0), ("--step", 3, "--box", "3:30,5:20,7:20"), ("--step", 2, "--level", 2),
                 ("--step", 1, "--stride", 5)]
 
+    def assert_same_reports(self, target, env):
+        for command in (("info", "--json"), ("stats", "--field", "f", "--json"), ("verify", "--json"),
+                        ("plan", "--json", "--step", 1)):
+            with self.subTest(command=command):
+                wanted, got = (json.loads(qt.succeed("quarry", command[0], place, *command[1:], env=env).out)
+                               for place in (self.path, target))
+                for cost in ("reads", "bytes_read"):  # gaps are joined as the storage wants it
+                    wanted.pop(cost, None), got.pop(cost, None)
+                self.assertEqual(got, wanted)
+
+
+class ObjectStores(Datasets):
     def test_every_answer_is_that_of_the_directory(self):
         with Store(self.folder) as store, Store(self.path.parent, Handler) as web:
             for question in self.questions():
@@ -40,15 +54,7 @@ class ObjectStores(qt.QuarryTest):
                     wanted = self.bytes_of(self.path, *question)
                     self.assertEqual(self.bytes_of(self.target, *question, env=store.environment()), wanted)
                     self.assertEqual(self.bytes_of(f"{web.url}/turb.quarry", *question), wanted)
-            for command in (("info", "--json"), ("stats", "--field", "f", "--json"), ("verify", "--json"),
-                            ("plan", "--json", "--step", 1)):
-                with self.subTest(command=command):
-                    wanted, got = (json.loads(qt.succeed("quarry", command[0], target, *command[1:],
-                                                         env=store.environment()).out)
-                                   for target in (self.path, self.target))
-                    for cost in ("reads", "bytes_read"):  # gaps are joined as the storage wants it
-                        wanted.pop(cost, None), got.pop(cost, None)
-                    self.assertEqual(got, wanted)
+            self.assert_same_reports(self.target, store.environment())
             listed = qt.succeed("quarry", "ls", self.target.rpartition("/")[0], env=store.environment()).out
             self.assertIn("turb", listed)
 

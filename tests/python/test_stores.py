@@ -1,0 +1,50 @@
+"""Datasets in an S3 store and on a web server, from Python: the arrays of the directory."""
+
+import os
+import unittest.mock
+
+from python_testing import np, qt, quarry
+
+import xarray  # noqa: E402
+
+from object_stores import Handler, Store  # noqa: E402
+from quarry._xarray import QuarryBackendEntrypoint  # noqa: E402
+
+
+class Stores(qt.QuarryTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.tmp / "store" / "bucket" / "run.quarry"
+        self.path.parent.mkdir(parents=True)
+        data = np.random.default_rng(5).normal(size=(4, 6, 10, 12)).astype("f4")
+        data[:, 2:4, :5, 3:] = np.nan
+        quarry.write(self.path, {"t": data, "u": 2 * data}, lossless=True)
+
+    def assert_same(self, target):
+        with quarry.open(target) as stored, quarry.open(self.path) as plain:
+            self.assertEqual(list(stored), list(plain))
+            self.assertEqual(stored.steps, plain.steps)
+            for name in plain:
+                np.testing.assert_array_equal(stored[name][:], plain[name][:])
+                np.testing.assert_array_equal(stored[name][-1, 1:4, ::2], plain[name][-1, 1:4, ::2])
+        self.assertTrue(QuarryBackendEntrypoint().guess_can_open(target))
+        engine = QuarryBackendEntrypoint
+        with xarray.open_dataset(target, engine=engine) as stored, xarray.open_dataset(self.path, engine=engine) as plain:
+            xarray.testing.assert_identical(stored.load(), plain.load())
+
+    def test_a_store(self):
+        with Store(self.tmp / "store") as store, unittest.mock.patch.dict(os.environ, store.environment()):
+            self.assert_same("s3://bucket/run.quarry")
+            self.assertEqual([found.name for found in quarry.list("s3://bucket")], ["run"])
+
+    def test_a_web_server(self):
+        with Store(self.path.parent, Handler) as web:
+            self.assert_same(f"{web.url}/run.quarry")
+
+    def test_plain_http_elsewhere_is_refused(self):
+        with self.assertRaisesRegex(quarry.Error, "allow_http"):
+            quarry.open("http://store.invalid/run.quarry")
+
+
+if __name__ == "__main__":
+    unittest.main()
