@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -15,11 +17,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Status WriteFile(const fs::path& path, ByteSpan bytes) {
-  QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  QUARRY_RETURN_IF_ERROR(file.Append(bytes));
-  return file.SyncAndClose();
+/// Asks the system to bring a file to the disk, and does not wait.
+void StartWriting(const fs::path& path) {
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() >= 0) (void)::sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);  // syncing decides
 }
+
+/// Files and folders that are synced later, together: the first sync then brings most of the others to the
+/// disk as well. Each of them is synced before any of them counts.
+class Unsynced {
+ public:
+  /// Writes a file, which the system begins to bring to the disk.
+  Status Write(const fs::path& path, ByteSpan bytes) {
+    if (files_.size() == kMostOpen) QUARRY_RETURN_IF_ERROR(SyncFiles());
+    QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
+    QUARRY_RETURN_IF_ERROR(file.Append(bytes));
+    StartWriting(path);
+    files_.push_back(std::move(file));
+    return Status::Ok();
+  }
+  void AddFolder(fs::path folder) { folders_.push_back(std::move(folder)); }
+
+  Status Sync() {
+    QUARRY_RETURN_IF_ERROR(SyncFiles());
+    for (const fs::path& folder : folders_) QUARRY_RETURN_IF_ERROR(SyncDirectory(folder));
+    folders_.clear();
+    return Status::Ok();
+  }
+
+ private:
+  static constexpr std::size_t kMostOpen = 256;
+
+  Status SyncFiles() {
+    for (WritableFile& file : files_) QUARRY_RETURN_IF_ERROR(file.SyncAndClose());
+    files_.clear();
+    return Status::Ok();
+  }
+
+  std::vector<WritableFile> files_;
+  std::vector<fs::path> folders_;
+};
 
 Result<Bytes> ReadPart(const PackFile& pack, std::uint64_t step, const std::string& name) {
   QUARRY_ASSIGN_OR_RETURN(const auto part, pack.OpenPart(step, name, name));
@@ -29,7 +66,8 @@ Result<Bytes> ReadPart(const PackFile& pack, std::uint64_t step, const std::stri
 }
 
 /// Writes the folder of a packed step, under a name that no reader sees.
-Status WriteFolder(const PackFile& pack, const format::PackTable::Step& step, const fs::path& folder) {
+Status WriteFolder(const PackFile& pack, const format::PackTable::Step& step, const fs::path& folder,
+                   Unsynced* unsynced) {
   QUARRY_RETURN_IF_ERROR(RemoveTree(folder));
   QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
   std::set<fs::path> fields;
@@ -39,26 +77,30 @@ Status WriteFolder(const PackFile& pack, const format::PackTable::Step& step, co
     if (fields.insert(path.parent_path()).second)
       QUARRY_RETURN_IF_ERROR(CreateDirectories(path.parent_path()));
     QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, ReadPart(pack, step.step, name));
-    QUARRY_RETURN_IF_ERROR(WriteFile(path, bytes));
+    QUARRY_RETURN_IF_ERROR(unsynced->Write(path, bytes));
   }
   QUARRY_ASSIGN_OR_RETURN(const std::string text, pack.Manifest(step));
-  QUARRY_RETURN_IF_ERROR(WriteFile(folder / "step.json", std::as_bytes(std::span(text))));
-  for (const fs::path& field : fields) QUARRY_RETURN_IF_ERROR(SyncDirectory(field));
-  return SyncDirectory(folder);
+  QUARRY_RETURN_IF_ERROR(unsynced->Write(folder / "step.json", std::as_bytes(std::span(text))));
+  for (const fs::path& field : fields) unsynced->AddFolder(field);
+  unsynced->AddFolder(folder);
+  return Status::Ok();
 }
 
 Status UnpackOne(const fs::path& dataset, const PackRef& ref, const std::function<void()>& done) {
   const fs::path steps = dataset / "steps";
   QUARRY_ASSIGN_OR_RETURN(const auto pack, PackFile::Open(steps / ref.name, ref.runs));
+  Unsynced unsynced;
+  std::vector<std::pair<fs::path, fs::path>> staged;
   for (const format::PackTable::Step& step : pack->table().steps) {
     done();
     const fs::path folder = dataset / format::StepFolder(step.step);
     std::error_code ignored;
     if (fs::exists(folder, ignored)) continue;
-    const fs::path staged = steps / fmt::format("{}unpacked-{}", kStagingPrefix, step.step);
-    QUARRY_RETURN_IF_ERROR(WriteFolder(*pack, step, staged));
-    QUARRY_RETURN_IF_ERROR(Rename(staged, folder));
+    staged.emplace_back(steps / fmt::format("{}unpacked-{}", kStagingPrefix, step.step), folder);
+    QUARRY_RETURN_IF_ERROR(WriteFolder(*pack, step, staged.back().first, &unsynced));
   }
+  QUARRY_RETURN_IF_ERROR(unsynced.Sync());
+  for (const auto& [from, to] : staged) QUARRY_RETURN_IF_ERROR(Rename(from, to));
   QUARRY_RETURN_IF_ERROR(SyncDirectory(steps));
   QUARRY_RETURN_IF_ERROR(AwaitTick(steps));
   QUARRY_RETURN_IF_ERROR(RemoveTree(steps / ref.name));
