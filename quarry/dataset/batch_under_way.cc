@@ -32,12 +32,13 @@ std::shared_ptr<DecodeTask> BatchUnderWay::TakeIfComplete(Waiting* waiting) cons
 }
 
 void BatchUnderWay::RangeIsThere(std::size_t range, const Status& status) {
-  for (const Need& need : std::ranges::equal_range(needs_, range, {}, &Need::range)) {
+  const auto begin = std::ranges::lower_bound(needs_, range, {}, &Need::range);
+  for (auto need = begin; need != needs_.end() && need->range == range; ++need) {
     std::shared_ptr<DecodeTask> complete;
     std::shared_ptr<DecodeTask> dropped;  // after the lock: it gives its patches up
     {
       const std::lock_guard lock(mutex_);
-      Waiting& waiting = tasks_[need.task];
+      Waiting& waiting = tasks_[need->task];
       --waiting.missing;
       if (!status.ok()) {
         dropped = std::move(waiting.task);
