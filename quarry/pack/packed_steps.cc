@@ -324,7 +324,6 @@ class PackedSteps::Referred final : public StoredObject {
       if (object_) return object_;
     }
     QUARRY_ASSIGN_OR_RETURN(auto opened, steps_.Open(path_));
-    QUARRY_RETURN_IF_ERROR(CheckKnownSize(path_, opened->size(), size_));
     const std::lock_guard lock(mutex_);
     object_ = std::move(opened);
     return object_;

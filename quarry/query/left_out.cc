@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "quarry/base/status.h"
+
 namespace quarry::query {
 namespace {
 

@@ -228,7 +228,9 @@ std::unique_ptr<Reading> RemoteStorage::Begin(std::vector<ReadRange> ranges, Ran
         if (reply->status != 200 && reply->status != 206) return place_->Failure(*reply, path);
         if (!tag->Is(reply->tag))
           return DataLoss("\"{}\" was replaced while it was read; open the dataset again", path);
-        return reply->size ? CheckKnownSize(path, *reply->size, known) : Status::Ok();
+        if (!reply->size || *reply->size == known) return Status::Ok();
+        return DataLoss("\"{}\" has {} bytes, but {} are expected; {}", path, *reply->size, known,
+                        *reply->size < known ? "it is truncated" : "another file is in its place");
       }());
     };
     reading->Add(client_->Start(*std::move(request), report));

@@ -22,6 +22,10 @@ class ReferredObject final : public StoredObject {
   Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const override {
     QUARRY_RETURN_IF_ERROR(TakeFailure());
     QUARRY_ASSIGN_OR_RETURN(const auto opened, Opened());
+    // The rest of a truncated file can be read.
+    if (offset > opened->size() || out.size() > opened->size() - offset)
+      return DataLoss("\"{}\" has {} bytes, but bytes {}..{} are needed; it is truncated", path_,
+                      opened->size(), offset, offset + out.size());
     return opened->ReadAt(offset, out);
   }
   void ExpectRead(std::uint64_t offset, std::uint64_t size) const override {
@@ -42,7 +46,6 @@ class ReferredObject final : public StoredObject {
     const std::lock_guard lock(mutex_);
     if (opened_) return opened_;
     QUARRY_ASSIGN_OR_RETURN(auto opened, storage_.Open(path_));
-    QUARRY_RETURN_IF_ERROR(CheckKnownSize(path_, opened->size(), size_));
     opened_ = std::move(opened);
     return opened_;
   }
@@ -141,12 +144,6 @@ std::uint64_t ReadCosts::gap() const {
   constexpr std::uint64_t kMost = 1 << 20;
   return std::clamp(bytes_under_way() / static_cast<std::uint64_t>(std::max(1, side_by_side)),
                     std::min(least_gap, kMost), kMost);
-}
-
-Status CheckKnownSize(std::string_view path, std::uint64_t size, std::uint64_t known) {
-  if (size == known) return Status::Ok();
-  return DataLoss("\"{}\" has {} bytes, but {} are expected; {}", path, size, known,
-                  size < known ? "it is truncated" : "another file is in its place");
 }
 
 Result<OpenedFile> Storage::OpenWith(const std::string& path, FileEnd end, std::uint64_t most,

@@ -89,9 +89,6 @@ class Reading {
   virtual Status Wait(const std::function<bool()>& cancelled) = 0;
 };
 
-/// The error of a file that is not as large as its manifest says. @errors kDataLoss
-Status CheckKnownSize(std::string_view path, std::uint64_t size, std::uint64_t known);
-
 /// The costs of reading. Plans join ranges by them, and readers have as much under way as fills the way.
 struct ReadCosts {
   double latency = 0;                 ///< [s] from a request to the first byte of its answer
@@ -149,8 +146,8 @@ class Storage {
   /// A whole small file. @errors those of Open and ReadAt; kDataLoss: it has more than `limit` bytes
   virtual Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const;
 
-  /// A file of which a manifest tells the size, without a call: that it is missing, or has another size,
-  /// shows when it is first read. By default it is opened then. It does not outlive the storage.
+  /// A file of which a manifest tells the size, without a call: that it is missing, or ends earlier, shows
+  /// when it is read. By default it is opened then. It does not outlive the storage.
   virtual std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const;
 
   /// Begins to read all ranges, of any objects of this storage. The memory of `out` outlives the reading; it

@@ -347,7 +347,7 @@ class Trouble(Package):
     def test_messages_about_opening_are_in_words_of_python(self):
         nobody = "grpcs://127.0.0.1:9/run"
         for error, text, work in (
-                (quarry.Error, "neither a directory nor a server; .* grpc://HOST:PORT/NAME", lambda: quarry.open("http://host/run")),
+                (quarry.Error, "neither a directory nor a URL of a dataset; .* grpc://HOST:PORT/NAME", lambda: quarry.open("ftp://host/run")),
                 (quarry.Error, "or quarry.list has the names", lambda: quarry.open("grpc://127.0.0.1:9")),
                 (quarry.Error, "that ca= vouches for", lambda: quarry.open(nobody, retries=0)),
                 (TypeError, "threads='all' is not", lambda: quarry.open(self.path, threads="all")),

@@ -77,8 +77,8 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
 
 def list(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
          timeout: float = 0, allow_http: bool = False) -> builtins.list[_quarry.DatasetSummary]:
-    """The datasets of a server ("grpc://HOST:PORT"), in a folder of an object store, or below a directory: name, shape [z, y, x] of the first grid
-    and of all, number of steps and fields. Arguments and errors are those of `open`."""
+    """The datasets of a server ("grpc://HOST:PORT"), in a folder of an object store, or below a directory: name, shape
+    [z, y, x] of the first grid and of all, number of steps and fields. Arguments and errors are those of `open`."""
     return _quarry.list_datasets(located(target), explained(
         _quarry.Options, token=token, ca=ca, certificate=certificate, key=key, threads=0, memory=0, timeout=timeout,
         retries=5, encoding="auto", allow_http=allow_http))

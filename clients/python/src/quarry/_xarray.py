@@ -102,7 +102,8 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
             return False
         if target.startswith(("grpc://", "grpcs://")):
             return True
-        return target.partition("?")[0].rstrip("/").endswith(".quarry") and (_dataset.is_url(target) or os.path.isdir(target))
+        is_named = target.partition("?")[0].rstrip("/").endswith(".quarry")
+        return is_named and (_dataset.is_url(target) or os.path.isdir(target))
 
 
 @contextlib.contextmanager
