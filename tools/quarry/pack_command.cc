@@ -72,8 +72,8 @@ Result<int> UnpackAll(const PackOptions& options) {
 }
 
 Result<int> Pack(const PackOptions& options) {
-  if (options.target.starts_with("grpc://") || options.target.starts_with("grpcs://"))
-    return InvalidArgument("a server changes nothing; pack the dataset directory where it lies");
+  if (options.target.find("://") != std::string::npos)
+    return InvalidArgument("a server or store changes nothing; pack the dataset directory where it lies");
   return options.unpack ? UnpackAll(options) : PackSteps(options);
 }
 

@@ -14,8 +14,8 @@ struct UpgradeOptions {
 };
 
 Result<int> Upgrade(const UpgradeOptions& options) {
-  if (options.target.starts_with("grpc://") || options.target.starts_with("grpcs://"))
-    return InvalidArgument("a server changes nothing; upgrade the dataset directory where it lies");
+  if (options.target.find("://") != std::string::npos)
+    return InvalidArgument("a server or store changes nothing; upgrade the dataset directory where it lies");
   Progress progress("upgrade", 1000, !options.json);
   QUARRY_ASSIGN_OR_RETURN(
       const writer::UpgradeReport report,
