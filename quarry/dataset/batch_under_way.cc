@@ -79,6 +79,10 @@ std::vector<std::shared_ptr<DecodeTask>> BatchUnderWay::TakeComplete() {
   return complete;
 }
 
+void BatchUnderWay::SubmitComplete() {
+  for (const std::shared_ptr<DecodeTask>& task : TakeComplete()) Submit(task);
+}
+
 bool BatchUnderWay::ended() const {
   const std::lock_guard lock(mutex_);
   return left_ == 0;

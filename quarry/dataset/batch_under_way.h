@@ -33,6 +33,9 @@ class BatchUnderWay {
   /// The complete tasks; from here on the others go to the pool.
   std::vector<std::shared_ptr<DecodeTask>> TakeComplete();
 
+  /// Hands the complete tasks to the pool, as all others from here on.
+  void SubmitComplete();
+
   /// Whether all ranges were reported.
   bool ended() const;
   /// The first error of a range up to now.

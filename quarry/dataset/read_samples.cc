@@ -73,6 +73,9 @@ class BlockCutter final : public PatchSink {
   BlockSink* sink_;
 };
 
+/// So few bytes are read from a disk before another thread is awake: their tasks go to the pool together.
+constexpr std::uint64_t kFewBytes = 128 << 10;
+
 class Execution {
  public:
   Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine, const Requester& requester,
@@ -303,7 +306,8 @@ class Execution {
     const bool alone = manner == Manner::kToEnd || (manner == Manner::kAhead && bytes <= kOwnSampleBytes);
     const std::size_t step = alone ? claims.size() : TaskPatches(bytes, claims.size());
     const DecodePriority priority = PriorityOf(*batch, choice.level, bytes * step / claims.size());
-    auto reading = std::make_unique<BatchUnderWay>(batch, pool_, priority, /*held=*/alone);
+    const bool held = alone || batch->fetch.bytes() <= kFewBytes;
+    auto reading = std::make_unique<BatchUnderWay>(batch, pool_, priority, held);
     for (std::size_t first = 0; first < claims.size(); first += step) {
       const auto of_task = claims.subspan(first, std::min(step, claims.size() - first));
       reading->Add(
@@ -320,6 +324,8 @@ class Execution {
           (void)task->Run();  // the error comes again when the patch is wanted
         }
       }
+    } else if (held) {
+      reading->SubmitComplete();
     }
     QUARRY_RETURN_IF_ERROR(reading->status());
     std::erase_if(under_way_, [](const auto& earlier) { return earlier->ended(); });
