@@ -1,6 +1,7 @@
 """Datasets in an S3 store and on a web server, from Python: the arrays of the directory."""
 
 import os
+import pickle
 import unittest.mock
 
 from python_testing import np, qt, quarry
@@ -40,6 +41,20 @@ class Stores(qt.QuarryTest):
     def test_a_web_server(self):
         with Store(self.path.parent, Handler) as web:
             self.assert_same(f"{web.url}/run.quarry")
+            self.assert_same(f"{web.url}/run.quarry?sig=very-secret")
+
+    def test_a_signature_in_a_url_is_not_shown(self):
+        with Store(self.path.parent, Handler) as web, quarry.open(f"{web.url}/run.quarry?sig=very-secret") as dataset:
+            np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))["t"][0], dataset["t"][0])
+            store = quarry.zarr_store(dataset)
+            texts = [repr(dataset), dataset.target, repr(store), str(dataset["t"])]
+            for change in (lambda: dataset["none"], lambda: dataset.attrs.update(a=1)):
+                with self.assertRaises((quarry.Error, KeyError)) as raised:
+                    change()
+                texts.append(str(raised.exception))
+            texts.append(qt.succeed("quarry", "info", f"{web.url}/run.quarry?sig=very-secret").out)
+            for text in texts:
+                self.assertNotIn("secret", text)
 
     def test_plain_http_elsewhere_is_refused(self):
         with self.assertRaisesRegex(quarry.Error, "allow_http"):

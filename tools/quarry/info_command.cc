@@ -445,7 +445,8 @@ Result<int> Info(const InfoOptions& options) {
     if (packed.packs > 0) json["packs"] = {{"packs", packed.packs}, {"steps", packed.steps}};
     PrintOut("{}\n", json.dump(2));
   } else {
-    PrintText(options.target, dataset, steps, fields);
+    // A URL may hold a signature; the location has none.
+    PrintText(described.local ? described.local->root().path : options.target, dataset, steps, fields);
     if (local) {
       PrintCatalogue(local->catalogue(), steps.size());
       PrintPacks(CountPacks(*local));

@@ -159,7 +159,7 @@ def _angles(values: Array, residuals: Array) -> Array:
 
 def _bounded(dataset: Dataset) -> Dataset:
     """The same, with as little memory for what is decoded as it can do with: blocks are kept by the store."""
-    return Dataset(dataset.target, {**dataset._options, "memory": 1})
+    return Dataset(dataset._place, {**dataset._options, "memory": 1})
 
 
 def _coarse(series: Series, run: Engine) -> Array | None:

@@ -17,7 +17,7 @@ from quarry._field import Field
 from quarry._grids import Box, ByAxis, Region, Triple, coords_of
 from quarry._info import Text, dataset_info
 from quarry._protocols import Encoding
-from quarry._words import check, explained
+from quarry._words import check, explained, is_url, without_secret
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +32,6 @@ def located(target: str | os.PathLike[str]) -> str:
     """A target, with the home folder in place of "~"."""
     name = os.fspath(target)
     return name if is_url(name) else os.path.expanduser(name)
-
-
-def is_url(target: str) -> bool:
-    """Whether it is the address of a server, a web server or a store, and no path."""
-    return "://" in target
 
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
@@ -91,10 +86,11 @@ class Dataset(Mapping[str, "Field"]):
     """
 
     def __init__(self, target: str, options: dict[str, Any]) -> None:
-        self.target = target
-        """What was opened."""
+        self.target = without_secret(target)
+        """What was opened; a URL without its query."""
+        self._given = target
         # The working directory may change before somebody sets attributes.
-        self._place = target if "://" in target else os.path.abspath(target)
+        self._place = target if is_url(target) else os.path.abspath(target)
         self._options = options
         self._lock = threading.Lock()
         self._closed = False
@@ -137,7 +133,7 @@ class Dataset(Mapping[str, "Field"]):
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[str, dict[str, Any]]]:
-        return Dataset, (self.target, self._options)
+        return Dataset, (self._given, self._options)
 
     def __getitem__(self, name: str) -> Field:
         if name not in self._fields:

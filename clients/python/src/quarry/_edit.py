@@ -10,7 +10,7 @@ from typing import Any
 
 from quarry import _quarry
 from quarry._errors import Error
-from quarry._words import check
+from quarry._words import check, is_url, without_secret
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class Attributes(dict[str, Any]):
         raise TypeError("attributes are deleted by name; del attrs[name]")
 
     def _edit(self, new: Mapping[str, Any], removed: list[str]) -> None:
-        if "://" in self._target:
-            raise Error("FAILED_PRECONDITION", f"\"{self._target}\" is read from a server, which changes no dataset; "
-                        "open its directory to set attributes")
+        if is_url(self._target):
+            raise Error("FAILED_PRECONDITION", f"\"{without_secret(self._target)}\" is read from a server, which "
+                        "changes no dataset; open its directory to set attributes")
         if fixed := self._owner.fixed & {*new, *removed}:
             raise TypeError(f"{', '.join(sorted(fixed))} of {self._owner.field} cannot be set: it follows from how the "
                             "samples are stored; write the field again to change it")

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from quarry._dataset import open as open_dataset
 from quarry._errors import Error
+from quarry._words import is_url, without_secret
 from quarry._zarr_contents import Contents
 
 _PROGRAMS = Path(__file__).parent / "bin"
@@ -25,9 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command with the arguments behind its name. Returns the exit code, that of quarry-server."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if "://" in options.target:
-        parser.error(f"\"{options.target}\" is on a server, which shows it as Zarr itself if it runs with --http: "
-                     "http://HOST:PORT/zarr/NAME")
+    if is_url(options.target):
+        parser.error(f"\"{without_secret(options.target)}\" is on a server, which shows it as Zarr itself "
+                     "if it runs with --http: http://HOST:PORT/zarr/NAME")
     if not 0 <= options.port < 1 << 16:
         parser.error(f"--port {options.port} is not within 0 and 65535")
     try:

@@ -82,6 +82,16 @@ _NEVER_NONE = {"memory", "bins", "threads", "retries", "patience", "timeout"}
 """Of the kinds that a question may leave out."""
 
 
+def is_url(target: str) -> bool:
+    """Whether it is the address of a server, a web server or a store, and no path."""
+    return "://" in target
+
+
+def without_secret(target: str) -> str:
+    """A target for messages: a URL without its query, which may hold a signature."""
+    return target.partition("?")[0] if is_url(target) else target
+
+
 def check(**arguments: Any) -> None:
     """That arguments have the types that the library wants.
 

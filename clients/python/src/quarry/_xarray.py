@@ -14,6 +14,7 @@ from xarray.backends import BackendEntrypoint
 
 from quarry import _dataset
 from quarry._dataset import Dataset
+from quarry._words import is_url
 from quarry._xarray_coords import Decoding
 from quarry._xarray_view import View
 
@@ -103,7 +104,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
         if target.startswith(("grpc://", "grpcs://")):
             return True
         is_named = target.partition("?")[0].rstrip("/").endswith(".quarry")
-        return is_named and (_dataset.is_url(target) or os.path.isdir(target))
+        return is_named and (is_url(target) or os.path.isdir(target))
 
 
 @contextlib.contextmanager
@@ -123,7 +124,7 @@ def _open(target: Any, **options: Any) -> Dataset:
         raise TypeError(f"the engine \"quarry\" opens folders and servers, by a text or a path, not {type(target)}")
     name = _dataset.located(target)
     # Workers may have other working directories.
-    return _dataset.open(name if _dataset.is_url(name) else os.path.abspath(name), **options)
+    return _dataset.open(name if is_url(name) else os.path.abspath(name), **options)
 
 
 def _left(dataset: Dataset, drop: str | Iterable[str] | None) -> list[str]:

@@ -6,7 +6,6 @@ The C++ library decides what they are (quarry/zarr), for the server as well.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ class Contents:
         self.dataset = dataset
         self._hierarchy = hierarchy
         # A process that it is handed to may have another working directory.
-        self._target = dataset.target if "://" in dataset.target else os.path.abspath(dataset.target)
+        self._target = dataset._place
 
     @classmethod
     def of(cls, dataset: Dataset, fields: Sequence[str] | None = None, float32: bool = False,
