@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "dump.h"
 #include "pictures.h"
@@ -21,6 +23,10 @@ namespace intransit = quarry::intransit;
 // A Status is the same on all ranks, and so all of them throw or none.
 void Check(const quarry::Status& status) {
   if (!status.ok()) throw IoError(status.message());
+}
+
+void PrintWarnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) std::fprintf(stderr, "lbm: warning: %s\n", warning.c_str());
 }
 
 // The block of a rank, and the padded array that holds it: one layer of halo on
@@ -93,6 +99,7 @@ void WriterRanks::Serve() {
   }
   const auto served = intransit::Serve(*state_->roles, how);
   Check(served.status());
+  PrintWarnings(served->warnings);
   int rank = 0;
   MPI_Comm_rank(state_->roles->comm(), &rank);
   if (rank != 0) return;
@@ -140,6 +147,7 @@ void InsituWriter::Write(int step, const Fields& fields) {
           Check(dataset->template Put<float>(std::string(field.name), {field.values.data()}));
         }
         Check(dataset->EndStep());
+        PrintWarnings(dataset->TakeWarnings());
       },
       state_->dataset);
 }

@@ -97,6 +97,11 @@ class AnyDataset {
   /// @errors kFailedPrecondition: there was such a step; the dataset is closed all the same
   virtual Status Close() = 0;
 
+  /// Warnings about published steps since the last call: each is a sentence for the user of the program. Not
+  /// collective: one rank has them, the others none. The warnings of intransit::Dataset are in
+  /// intransit::Served.
+  virtual std::vector<std::string> TakeWarnings() = 0;
+
  protected:
   AnyDataset() = default;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "quarry/intransit_consumer.h"
 #include "quarry/intransit_roles.h"
@@ -34,6 +35,7 @@ struct Served {
   double simulation_waiting_seconds = 0;  ///< longest wait of a simulation rank, over all datasets
   std::uint64_t buffer_bytes = 0;         ///< most memory for received samples
   std::uint64_t consumer_bytes = 0;       ///< most memory for the boxes of the consumer
+  std::vector<std::string> warnings;      ///< about published steps, for the user; one writer has them
 };
 
 /// Writes what the simulation hands over, or brings it to consumers, or both, until every simulation rank has

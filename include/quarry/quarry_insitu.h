@@ -167,6 +167,10 @@ void quarry_insitu_free(quarry_insitu* run);
 /* The message of the last failed call; "" if none failed. Valid until the next call. */
 const char* quarry_insitu_last_message(const quarry_insitu* run);
 
+/* A warning about published steps, for the user of the program; "" if there is no further one. One rank has
+ * them, the others none. Local, also after close. Valid until the next call. */
+const char* quarry_insitu_take_warning(quarry_insitu* run);
+
 #ifdef __cplusplus
 }
 #endif

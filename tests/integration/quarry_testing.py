@@ -403,6 +403,12 @@ class Whole:
         return outcome, said
 
 
+def failing_call(kind, errno, *, below, at=1):
+    """Environment in which the `at`-th call of a kind on a file whose path begins with `below` fails."""
+    return {"LD_PRELOAD": str(BIN.parent / "lib" / "libfail_call.so"), "QUARRY_FAIL_CALL": kind, "QUARRY_FAIL_AT": str(at),
+            "QUARRY_FAIL_ERRNO": str(errno), "QUARRY_FAIL_BELOW": str(below)}
+
+
 def succeed(*command, **options):
     """Runs a program that must end with 0."""
     outcome = run(*command, **options)

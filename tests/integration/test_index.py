@@ -209,10 +209,8 @@ class Index(qt.QuarryTest):
 
     def kill_at(self, kind, number):
         """The end of a quarry-index that is killed before its n-th call of this kind on a file of the index."""
-        environment = qt.ENVIRONMENT | {
-            "LD_PRELOAD": str(qt.BIN.parent / "lib" / "libfail_call.so"), "QUARRY_FAIL_CALL": kind,
-            "QUARRY_FAIL_AT": str(number), "QUARRY_FAIL_ERRNO": str(-signal.SIGKILL),
-            "QUARRY_FAIL_BELOW": str(self.dataset / "index"), "QUARRY_FAIL_REPORT": str(self.tmp / "killed")}
+        fail = qt.failing_call(kind, -signal.SIGKILL, below=self.dataset / "index", at=number)
+        environment = qt.ENVIRONMENT | fail | {"QUARRY_FAIL_REPORT": str(self.tmp / "killed")}
         return subprocess.run([qt.executable("quarry-index"), self.dataset], stdout=subprocess.DEVNULL, env=environment,
                               timeout=qt.TIMEOUT, check=False).returncode
 

@@ -1,7 +1,9 @@
 """In-situ writing by real simulations: examples/lbm (C++) and examples/fortran/heat write datasets while they
 run, and dumps beside them. quarry-write makes the same bytes from the dumps."""
 
+import errno
 import json
+import os
 
 import numpy as np
 
@@ -26,11 +28,13 @@ def manifests_without_origin(dataset):
 
 
 class InSitu(qt.QuarryTest):
-    def run_example(self, ranks, name, *arguments):
+    def run_example(self, ranks, name, *arguments, environment=None):
         program = qt.BIN / name
         if not program.is_file():
             qt.skip(f"{name} is not built here")
-        return qt.succeed(*qt.mpi_command(ranks, program, *arguments))
+        # mpirun does not hand on LD_PRELOAD.
+        own = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        return qt.succeed(*qt.mpi_command(ranks, *own, program, *arguments))
 
     def assert_same_dataset(self, one, other):
         self.assertEqual(qt.subfiles(one), qt.subfiles(other))
@@ -56,6 +60,20 @@ class InSitu(qt.QuarryTest):
                          "--relative", "1e-3")
         self.assertFalse((self.tmp / "none").exists())
         self.assert_same_dataset(alone, written)
+
+    def test_packing_that_fails_is_a_warning(self):
+        # Small steps go to packs; without space for one they stay folders.
+        for in_transit in (False, True):
+            dataset = self.tmp / f"packs-{in_transit}.quarry"
+            outcome = self.run_example(
+                1 + in_transit, "lbm", "--dims", "24x20x18", "--steps", 515, "--dump-every", 1, "--no-dump", "--insitu",
+                dataset, *(["--intransit", 1] if in_transit else []),
+                environment=qt.failing_call("open", errno.ENOSPC, below=dataset / "steps/.partial-pack"))
+            (warning,) = [line for line in outcome.err.splitlines() if "warning" in line]
+            for part in ("lbm: warning: small steps stay folders", os.strerror(errno.ENOSPC),
+                         f'run "quarry pack {dataset}" later'):
+                self.assertIn(part, warning)
+            self.assertEqual(len(qt.info(dataset)["steps"]), 515)
 
     def test_lbm_refuses_what_is_there_in_one_line(self):
         (self.tmp / "there.quarry").mkdir()

@@ -219,9 +219,8 @@ class Packs(qt.QuarryTest):
         listed.write_text(f"{source}\n" * 515)
         outcome = qt.succeed(
             qt.SERIAL_WRITER, f"@{listed}", "--dims", "12x10x8", "--type", "float32", "--relative", "1e-2", "--output", dataset,
-            "--report", self.tmp / "report.json", env={
-                "LD_PRELOAD": str(qt.BIN.parent / "lib/libfail_call.so"), "QUARRY_FAIL_CALL": "open", "QUARRY_FAIL_AT": "1",
-                "QUARRY_FAIL_ERRNO": str(errno.ENOSPC), "QUARRY_FAIL_BELOW": str(dataset / "steps/.partial-pack")})
+            "--report", self.tmp / "report.json",
+            env=qt.failing_call("open", errno.ENOSPC, below=dataset / "steps/.partial-pack"))
         (warning,) = [line for line in outcome.err.splitlines() if "warning" in line]
         for part in ("small steps stay folders", os.strerror(errno.ENOSPC), f'run "quarry pack {dataset}" later'):
             self.assertIn(part, warning)

@@ -242,6 +242,7 @@ static void RefuseWhatIsMissing(void) {
   CHECK(quarry_insitu_end_step(NULL) == QUARRY_INSITU_INVALID_ARGUMENT);
   CHECK(quarry_insitu_close(NULL) == QUARRY_INSITU_INVALID_ARGUMENT);
   CHECK(strlen(quarry_insitu_last_message(NULL)) > 0);
+  CHECK(strcmp(quarry_insitu_take_warning(NULL), "") == 0);
   quarry_insitu_free(NULL);
 }
 

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <deque>
 #include <new>
+#include <utility>
 
 #include "quarry/format/attribute_rules.h"
 #include "writer/insitu/c_object.h"
@@ -75,6 +77,8 @@ struct quarry_insitu {
   std::unique_ptr<insitu::AnyDataset> dataset;
   bool closed = false;
   std::string message;
+  std::deque<std::string> warnings;
+  std::string warning;  ///< the last one that was taken
 
   int Report(const Status& status) {
     if (!status.ok()) message = status.message();
@@ -89,8 +93,24 @@ struct quarry_insitu {
     return Status::Ok();
   }
 
+  void KeepWarnings() {
+    if (!dataset) return;
+    for (std::string& text : dataset->TakeWarnings()) warnings.push_back(std::move(text));
+  }
+
+  const char* TakeWarning() {
+    KeepWarnings();
+    warning.clear();
+    if (!warnings.empty()) {
+      warning = std::move(warnings.front());
+      warnings.pop_front();
+    }
+    return warning.c_str();
+  }
+
   Status Close() {
     Status status = dataset->Close();
+    KeepWarnings();
     dataset.reset();
     closed = true;
     return status;
@@ -397,6 +417,17 @@ void quarry_insitu_free(quarry_insitu* run) { delete run; }
 
 const char* quarry_insitu_last_message(const quarry_insitu* run) {
   return run == nullptr ? "there is no dataset object; quarry_insitu_open makes one" : run->message.c_str();
+}
+
+const char* quarry_insitu_take_warning(quarry_insitu* run) {
+  if (run == nullptr) return "";
+  const char* warning = "";
+  const Status status = quarry::writer::Guarded([&] {
+    warning = run->TakeWarning();
+    return Status::Ok();
+  });
+  (void)status;  // without memory for the text there is none
+  return warning;
 }
 
 }  // extern "C"

@@ -29,6 +29,7 @@ class Run final : public CollectiveDataset<Dataset, Step> {
   Status BeginStep(std::int64_t step, std::optional<double> time) override;
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views) override;
   Status Close() override;
+  std::vector<std::string> TakeWarnings() override;
   const writer::PhaseSeconds& seconds() const override { return writer_ ? writer_->seconds() : seconds_; }
 
  private:
@@ -41,7 +42,8 @@ class Run final : public CollectiveDataset<Dataset, Step> {
 
   std::optional<distribution::ListedBoxes> owned_;
   std::unique_ptr<writer::DatasetWriter> writer_;
-  writer::PhaseSeconds seconds_{};  ///< when closed
+  writer::PhaseSeconds seconds_{};     ///< when closed
+  std::vector<std::string> warnings_;  ///< when closed
 };
 
 Status Run::Start(const Status& found) {
@@ -138,11 +140,16 @@ Status Run::Close() {
   });
 }
 
+std::vector<std::string> Run::TakeWarnings() {
+  return writer_ ? writer_->TakeWarnings() : std::exchange(warnings_, {});
+}
+
 void Run::Release() {
   if (comm_ == MPI_COMM_NULL) return;
   if (writer_) {
     writer_->Abandon();
     seconds_ = writer_->seconds();
+    warnings_ = writer_->TakeWarnings();
   }
   writer_.reset();
   step_.reset();

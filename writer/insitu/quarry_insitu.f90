@@ -31,7 +31,8 @@ module quarry_insitu
             quarry_insitu_set_patch, quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
             quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_set_keyframe, quarry_insitu_add_box, &
             quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
-            quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message
+            quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message, &
+            quarry_insitu_take_warning
 
   ! An array for the only box of this rank, or addresses (c_loc) for any number of boxes.
   interface quarry_insitu_put
@@ -201,6 +202,10 @@ module quarry_insitu
       import :: c_ptr
       type(c_ptr), value :: run
     end function
+    type(c_ptr) function take_warning_c(run) bind(c, name="quarry_insitu_take_warning")
+      import :: c_ptr
+      type(c_ptr), value :: run
+    end function
     integer(c_size_t) function strlen(text) bind(c)
       import :: c_ptr, c_size_t
       type(c_ptr), value :: text
@@ -364,14 +369,25 @@ contains
   function quarry_insitu_last_message(run) result(message)
     type(c_ptr), intent(in) :: run
     character(len=:), allocatable :: message
+    message = text_at(last_message_c(run))
+  end function
+
+  ! A warning about published steps, for the user of the program; "" if there is no further one.
+  function quarry_insitu_take_warning(run) result(warning)
+    type(c_ptr), intent(in) :: run
+    character(len=:), allocatable :: warning
+    warning = text_at(take_warning_c(run))
+  end function
+
+  function text_at(address) result(copy)
+    type(c_ptr), intent(in) :: address
+    character(len=:), allocatable :: copy
     character(kind=c_char), pointer :: text(:)
-    type(c_ptr) :: address
     integer :: i
-    address = last_message_c(run)
     call c_f_pointer(address, text, [strlen(address)])
-    allocate (character(len=size(text)) :: message)
+    allocate (character(len=size(text)) :: copy)
     do i = 1, size(text)
-      message(i:i) = text(i)
+      copy(i:i) = text(i)
     end do
   end function
 

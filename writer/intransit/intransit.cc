@@ -53,6 +53,7 @@ class Run final : public insitu::CollectiveDataset<Dataset, insitu::OpenStep> {
   Status BeginStep(std::int64_t step, std::optional<double> time) override;
   Status PutViews(const std::string& field, DataType type, std::span<const BoxView> views) override;
   Status Close() override;
+  std::vector<std::string> TakeWarnings() override { return {}; }
 
   const std::vector<std::uint64_t>& lost_steps() const override { return lost_; }
   const SimulationSeconds& seconds() const override { return seconds_; }

@@ -202,6 +202,8 @@ class Server {
   Status FinishStep(const Session& session, Status status) {
     if (status.ok()) {
       status = Writing([&] { return session.dataset->EndStep(); });
+      for (std::string& warning : session.dataset->TakeWarnings())
+        served_.warnings.push_back(std::move(warning));
     } else {
       const Status abandoned = session.dataset->AbandonStep();
       (void)abandoned;  // most errors have ended the step already
