@@ -159,6 +159,9 @@ SubfileWriter::SubfileWriter(WritableFile file, std::filesystem::path folder,
       memory_limit_(memory_limit),
       run_bytes_(format::PartRuns(header.order, header.parts()).size(), 0) {
   summary_.levels.resize(static_cast<std::size_t>(header.parts().count()));
+  // A vector that grows by itself holds three times its rows while it moves them.
+  const std::size_t size = format::PatchEntry::EncodedSize(header.parts().count());
+  rows_.reserve(static_cast<std::size_t>(std::min(memory_limit, header.patch_count * size)) + size);
 }
 
 Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
