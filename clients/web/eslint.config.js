@@ -17,7 +17,7 @@ const kRooms = {
   "render/": ["model", "geometry"],
   "ui/": ["model", "errors", "geometry", "render/", "state/"],
   "source.ts": ["model", "errors", "reading", "decode/", "net/", "store/"],
-  "main.ts": ["source", "net/", "ui/"],
+  "main.ts": ["source", "net/", "state/", "ui/"],
 };
 /** The room that knows other libraries, and the messages that are made from proto/. */
 const kLibraries = { "net/": ["@bufbuild/", "@connectrpc/", "../../build/proto/"] };

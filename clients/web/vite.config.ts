@@ -11,20 +11,24 @@ const withoutJson: Plugin = {
   },
 };
 
-/** Decoder and worker are asked for with the program, not by it: their connections are open, and serve its calls too. */
+/**
+ * All parts of the program are asked for at once, not one by another: their connections are open, and serve its calls too.
+ */
 const preloads: Plugin = {
   name: "preloads",
   apply: "build",
   transformIndexHtml: (_, { bundle = {} }) => Object.keys(bundle).flatMap((name): HtmlTagDescriptor[] => {
     const href = `/${name}`;
-    if (/\/quarry_decoder-[^/]*\.wasm$/.test(name)) return [{ tag: "link", attrs: { rel: "preload", as: "fetch", crossorigin: true, href } }];
-    return /\/worker-[^/]*\.js$/.test(name) ? [{ tag: "link", attrs: { rel: "modulepreload", href } }] : [];
+    if (/\/quarry_decoder-[^/]*\.wasm$/.test(name)) return [{ tag: "link", attrs: { rel: "preload", as: "fetch", crossorigin: true, href }, injectTo: "head" }];
+    return /\/(worker|app)-[^/]*\.js$/.test(name) ? [{ tag: "link", attrs: { rel: "modulepreload", href }, injectTo: "head" }] : [];
   }),
 };
 
 // No inline script and no data: URLs, for the page's content security policy.
 export default defineConfig({
   plugins: [withoutJson, preloads],
-  build: { outDir: "build/page", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  build: { outDir: "build/page", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false },
+           // Modules that both parts of the program need come with the first.
+           rollupOptions: { output: { experimentalMinChunkSize: 64 << 10 } } },
   worker: { format: "es" },
 });

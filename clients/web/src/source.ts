@@ -38,6 +38,30 @@ function pageDecoder(): PatchDecoder | null {
   return shared ??= createPatchDecoder();
 }
 
+/** The answer, for whoever asks first; null afterwards. */
+function once<T>(asked: Promise<T>): () => Promise<T> | null {
+  let answer: Promise<T> | null = asked;
+  asked.catch(() => undefined);  // the error is that of the call which takes the answer
+  return () => {
+    const taken = answer;
+    answer = null;
+    return taken;
+  };
+}
+
+/**
+ * A source that asks for a dataset at once, or for the list of datasets if the name is empty: the first such call has that
+ * answer. Its signal ends nothing.
+ */
+export function askingAhead(source: Source, dataset: string): Source {
+  if (dataset === "") {
+    const list = once(source.list());
+    return { ...source, list: (signal) => list() ?? source.list(signal) };
+  }
+  const open = once(source.open(dataset));
+  return { ...source, open: (name, signal) => (name === dataset ? open() : null) ?? source.open(name, signal) };
+}
+
 export function createSource(baseUrl: string, options: SourceOptions = {}): Source {
   const transport = options.transport ?? createTransport(baseUrl, options.token ?? (() => null), options.fetch);
   const wait = options.sleep ?? sleep;

@@ -66,8 +66,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
       this.dialogs.say(problem);
     });
     this.link = this.address.read().values;
-    this.data = this.makeData(services.source(services.token));
-    // The server answers while the page is built.
+    this.data = this.makeData(services.source);
     if (this.linkedDataset !== "") this.data.open(this.linkedDataset);
     this.theming = new Theming(() => {
       this.recolour();
@@ -169,7 +168,7 @@ export class App implements Viewed, Setting, Profiled, Playing, Shown, Loading, 
 
   useToken(token: string): boolean {
     if (!this.services.keepToken(token)) return false;
-    this.askAgain(this.services.source(token));
+    this.askAgain(this.services.withToken(token));
     return true;
   }
 

@@ -9,10 +9,10 @@ import type { Feeds } from "./scenes";
 
 /** The page asks these of its surroundings. */
 export interface Services {
-  /** Asks servers with a token, or without one. */
-  source(token: string | null): Source;
-  /** The token with which the page begins. */
-  readonly token: string | null;
+  /** With which the page begins. */
+  readonly source: Source;
+  /** Asks servers with another token. */
+  withToken(token: string): Source;
   /** Keeps a token for this tab. False: the text is none. */
   keepToken(token: string): boolean;
   /** Null: not known. */

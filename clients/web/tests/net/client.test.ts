@@ -6,7 +6,7 @@ import { AttributeSchema, AxisAttributesSchema, ComplexPartSchema, DataType, Gri
          TextCoordinateSchema } from "../../build/proto/quarry/v1/dataset_pb";
 import type { GridInfo, Source, StepInfo } from "../../src/model";
 import { gridOf } from "../../src/model";
-import { createSource } from "../../src/source";
+import { askingAhead, createSource } from "../../src/source";
 import { type FakeOptions, FakeServer, settle } from "./fake_server";
 
 function open(options: FakeOptions = {}): { server: FakeServer; source: Source; waits: number[] } {
@@ -52,6 +52,50 @@ const numbers = (value: MessageInitShape<typeof AttributeNumbersSchema>): Messag
 const texts = (init: MessageInitShape<typeof TextCoordinateSchema>): TextCoordinate => create(TextCoordinateSchema, init);
 const kNine = ["a", "b", "", "d", "e", "f", "g", "h", "ß"];
 const named = (text: string): Attribute => attribute("long_name", { case: "text", value: text });
+
+describe("asking ahead", () => {
+  async function ahead(dataset: string, options: FakeOptions = {}): Promise<{ server: FakeServer; source: Source; asked: () => number }> {
+    const { server, source } = open(options);
+    server.datasets.push("other");
+    const made = askingAhead(source, dataset);
+    await settle();
+    const before = server.calls.length;
+    return { server, source: made, asked: () => server.calls.length - before };
+  }
+
+  it("gives the first opening of the dataset the answer that is on its way", async () => {
+    const { server, source, asked } = await ahead("run42");
+    expect(new Set(server.calls)).toEqual(new Set(["GetDataset"]));
+
+    const first = await source.open("run42");
+    expect(asked()).toBe(0);
+    expect(await source.open("run42")).toEqual(first);
+    expect(asked()).toBeGreaterThan(0);
+  });
+
+  it("keeps the answer while another dataset is opened", async () => {
+    const { source, asked } = await ahead("run42");
+
+    await source.open("other");
+    const others = asked();
+    await source.open("run42");
+    expect(asked()).toBe(others);
+  });
+
+  it("gives the error to whoever opens the dataset", async () => {
+    const { source } = await ahead("gone");
+
+    expect(await errorOf(source.open("gone"))).toMatchObject({ code: "not_found" });
+  });
+
+  it("has the list where no dataset is named", async () => {
+    const { server, source, asked } = await ahead("");
+    expect(server.calls).toEqual(["ListDatasets"]);
+
+    expect((await source.list()).map(({ name }) => name)).toEqual(["run42", "other"]);
+    expect(asked()).toBe(0);
+  });
+});
 
 describe("lists", () => {
   it("have all pages", async () => {

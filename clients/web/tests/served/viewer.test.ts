@@ -112,6 +112,32 @@ describe("the page as the server serves it", () => {
     await viewer.close();
   });
 
+  it.each([["d=wave&f=f", "GetDataset"], ["", "ListDatasets"]])("asks before the program that draws is there, and once: %s", async (link, call) => {
+    const viewer = await open("d=wave&f=f");
+    await viewer.settled();
+    const asked: string[] = [];
+    const first = new Promise<void>((resolve) => {
+      viewer.page.on("request", (request) => {
+        const name = /Service\/((?:Get|List)Datasets?)$/.exec(request.url())?.[1];
+        if (name !== undefined) asked.push(name);
+        if (name !== undefined) resolve();
+      });
+    });
+    let held = 0;
+    await viewer.page.route(/\/app-[^/]*\.js$/, async (route) => {
+      ++held;
+      await first;
+      await route.continue();
+    });
+    await viewer.go(link);
+    if (link === "") await viewer.page.getByText("growing").waitFor();
+    else await viewer.settled();
+    expect(held).toBe(1);
+    expect(asked).toEqual([call]);
+    expect(viewer.problems).toEqual([]);
+    await viewer.close();
+  });
+
   it("shows at the cursor what the command decodes", async () => {
     const viewer = await open("d=wave&f=count&level=0");
     for (const at of [[0, 0, 0], [69, 49, 39], [16, 15, 17], [33, 31, 8]] as const) {

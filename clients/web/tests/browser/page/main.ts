@@ -13,8 +13,8 @@ const source = fakeSource(kFakes, {
 });
 
 const app = new App(document.body, {
-  source: (token) => Object.assign(source, { token }),
-  token: null,
+  source: Object.assign(source, { token: null }),
+  withToken: (token) => Object.assign(source, { token }),
   keepToken: () => true,
   askGrpcPort: () => Promise.resolve(null),
 });
