@@ -2,23 +2,30 @@
 
 #include "quarry/base/missing.h"
 #include "quarry/base/wide_integer.h"
+#include "quarry/codec/sample_survey.h"
 #include "writer/pipeline/rounding.h"
 
 namespace quarry::writer {
 namespace {
 
 template <typename T>
-SampleScan ScanTyped(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+SampleScan ScanOneByOne(std::span<const T> samples, std::optional<std::uint64_t> fill) {
   SampleScan scan;
   for (const T sample : samples) {
     if (IsMissing(sample, fill)) continue;
-    const double low = RoundedDown(sample);
-    const double high = RoundedUp(sample);
-    scan.min = low < scan.min ? low : scan.min;
-    scan.max = high > scan.max ? high : scan.max;
+    scan.min = std::min(scan.min, RoundedDown(sample));
+    scan.max = std::max(scan.max, RoundedUp(sample));
     ++scan.valid;
   }
   return scan;
+}
+
+template <typename T>
+SampleScan ScanTyped(std::span<const T> samples, std::optional<std::uint64_t> fill) {
+  if (samples.empty()) return {};
+  const SampleSurvey survey = SurveySamples(samples, fill);
+  if (survey.any_missing) return ScanOneByOne(samples, fill);
+  return {survey.min, survey.max, samples.size()};
 }
 
 }  // namespace
