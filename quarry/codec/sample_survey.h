@@ -30,8 +30,8 @@ auto NarrowBits(T sample) {
 /// The exponent bits, all set in numbers that are not finite. 0 for integers.
 template <typename T>
 constexpr auto kExponentBits = decltype(NarrowBits(T{}))(std::is_same_v<T, float>    ? 0x7f800000u
-                                                     : std::is_same_v<T, double> ? 0x7ff0000000000000u
-                                                                                 : 0u);
+                                                         : std::is_same_v<T, double> ? 0x7ff0000000000000u
+                                                                                     : 0u);
 
 /// Tests whether samples are missing, with integer operations so that loops vectorise.
 template <typename T>

@@ -48,6 +48,9 @@ class PackedSteps final : public Storage {
   Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const override;
   ObjectKind KindBehindLink(const std::string& path) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
+  Result<std::string> FolderIdentity(const std::string& path) const override {
+    return inner_->FolderIdentity(path);
+  }
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;

@@ -175,7 +175,7 @@ Result<ObjectInfo> RemoteStorage::Stat(const std::string& path) const {
   if (!names.ok()) return reply.status();
   info.kind = ObjectKind::kFolder;
   info.stamp = StampOfNames(*names);
-  info.identity = path;
+  info.identity = AbsolutePath(path);
   return info;
 }
 

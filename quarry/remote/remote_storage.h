@@ -18,6 +18,7 @@ class RemoteStorage final : public Storage {
   /// @errors besides: kUnimplemented: a web server, which has no lists
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
+  Result<std::string> FolderIdentity(const std::string& path) const override { return AbsolutePath(path); }
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;

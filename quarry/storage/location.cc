@@ -39,8 +39,8 @@ Stamp StampOf(const Location& location) {
 }
 
 std::string IdentityOf(const Location& location) {
-  const Result<ObjectInfo> info = location.Stat();
-  return info.ok() ? info->identity : std::string();
+  Result<std::string> identity = location.storage->FolderIdentity(location.path);
+  return identity.ok() ? *std::move(identity) : std::string();
 }
 
 }  // namespace quarry

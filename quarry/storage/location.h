@@ -50,7 +50,7 @@ Status StatusOfPart(Status error, const Location& part, std::string_view consequ
 /// The stamp of the object there; "-" if there is none.
 Stamp StampOf(const Location& location);
 
-/// The identity of the object there; empty if it cannot be told.
+/// The identity of the folder there; empty if it cannot be told.
 std::string IdentityOf(const Location& location);
 
 }  // namespace quarry

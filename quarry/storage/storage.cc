@@ -146,6 +146,11 @@ std::uint64_t ReadCosts::gap() const {
                     std::min(least_gap, kMost), kMost);
 }
 
+Result<std::string> Storage::FolderIdentity(const std::string& path) const {
+  QUARRY_ASSIGN_OR_RETURN(ObjectInfo info, Stat(path));
+  return std::move(info.identity);
+}
+
 Result<OpenedFile> Storage::OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                                      Stamp* stamp) const {
   if (stamp != nullptr) {

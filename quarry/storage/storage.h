@@ -132,6 +132,10 @@ class Storage {
   /// Follows symbolic links. @errors kNotFound: nothing has this path; kInternal: it cannot be examined
   virtual Result<ObjectInfo> Stat(const std::string& path) const = 0;
 
+  /// The identity that Stat gives a folder. By default, Stat is asked; a storage whose folders are their
+  /// paths need not ask.
+  virtual Result<std::string> FolderIdentity(const std::string& path) const;
+
   /// @errors kNotFound: nothing has this path; kInvalidArgument: it is not a file; kInternal: it cannot be
   /// read
   virtual Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const = 0;
