@@ -77,8 +77,8 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
   set(handle, CURLOPT_HTTPHEADER, headers_);
   if (!options_.certificates.empty()) set(handle, CURLOPT_CAINFO, options_.certificates.c_str());
   set(handle, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  // A new request waits for a connection that is being made only where it can share it.
-  set(handle, CURLOPT_PIPEWAIT, 1L);
+  // libcurl would wait for the first answer over plain HTTP, as it does not know HTTP/1.1 before.
+  set(handle, CURLOPT_PIPEWAIT, request_.waits_to_share && url_.starts_with("https://") ? 1L : 0L);
   set(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_patience.count()));
   set(handle, CURLOPT_LOW_SPEED_LIMIT, kStallBytes);
   set(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.stall_patience.count()));

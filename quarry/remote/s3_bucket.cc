@@ -85,6 +85,7 @@ HttpRequest S3Request(const S3Bucket& bucket, std::string method, const std::str
                       std::function<Credentials()> credentials) {
   HttpRequest request;
   request.method = std::move(method);
+  request.waits_to_share = false;  // most stores have HTTP/1.1 alone
   const std::string path = bucket.PathOf(key);
   const std::string scheme = bucket.endpoint.substr(0, bucket.endpoint.find("://") + 3);
   request.url =

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <future>
+#include <latch>
 #include <numeric>
 #include <set>
 
@@ -81,6 +84,26 @@ TEST(HttpClient, ReadsRangesSideBySide) {
   EXPECT_EQ(client->seen().requests, parts.size());
   EXPECT_EQ(client->seen().bytes, object.size());
   EXPECT_GT(client->seen().latency, 0);
+}
+
+TEST(HttpClient, AFirstRequestKeepsNoOtherWaiting) {
+  std::latch both(2);
+  ScriptedHttp server([&](const HttpAsked&) {
+    both.arrive_and_wait();
+    return HttpAnswer::Of("200 OK", "x");
+  });
+  HttpOptions options;
+  options.stall_patience = std::chrono::seconds(20);
+  const auto client = Client(options);
+  std::array<std::promise<Result<HttpReply>>, 2> ends;
+  for (auto& end : ends) {
+    HttpRequest request;
+    request.url = request.shown = server.url() + "/object";
+    request.limit = 1;
+    client->Start(request, [&end](Result<HttpReply> reply) { end.set_value(std::move(reply)); });
+  }
+  for (auto& end : ends) EXPECT_TRUE(end.get_future().get().ok());
+  EXPECT_EQ(server.requests(), 2);
 }
 
 TEST(HttpClient, ReadsWholeObjectsWithinALimit) {
