@@ -31,8 +31,8 @@ struct HttpRequest {
   std::optional<std::uint64_t> first_bytes, last_bytes;
   std::string wanted_tag;   ///< ETag that an answer must have; empty: any
   std::uint64_t limit = 0;  ///< [bytes] most that the body of a reply may have
-  /// Waits for a connection that is being made and may carry several requests at once: HTTP/2, known after the
-  /// handshake of TLS. Otherwise each request has a connection of its own at once.
+  /// Waits for a connection that is being made and may carry several requests at once: HTTP/2, known after
+  /// the handshake of TLS. Otherwise each request has a connection of its own at once.
   bool waits_to_share = true;
 };
 
