@@ -34,7 +34,7 @@ from wire import WAYS, ImpossibleError, Wire, check_possible, must, relay
 NAMES = ("quarry", "tensorstore", "zarr", "h5py")
 NEEDED = ["numpy", "scipy", "zarr", "h5py", "hdf5plugin", "obstore"]  # without these, nothing is stored
 KEY, SECRET, BUCKET = "AKBENCH", "secret-of-the-benchmark", "bench"
-PORT = 7070  # nobody else is in that namespace
+PORT = 7070  # in a namespace of its own
 
 Row = dict[str, Any]
 
