@@ -54,6 +54,12 @@ std::string ErrnoText(int error_number);
 /// Maps an errno to a Status: a missing file is kNotFound, everything else kInternal.
 Status ErrnoStatus(int error_number, std::string_view action, std::string_view path);
 
+/// Whether the same call may succeed later: nobody answered, or nobody wanted the answer. It says nothing of
+/// the data.
+inline bool MayPass(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
+}
+
 /// Exit code of every Quarry program for this status: 0 done, 2 bad usage, 3 not found, 4 damaged data,
 /// 5 cannot reach or refused, 6 out of space or other I/O error. (1, a failed check, is not a Status.)
 int ExitCode(const Status& status);

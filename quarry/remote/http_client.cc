@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/remote/http_transfer.h"
 #include "quarry/remote/url.h"
 
@@ -109,6 +110,16 @@ class HttpClient::Loop {
   const HttpOptions& options() const { return options_; }
 
  private:
+  /// Its requests: a host that hangs holds no other.
+  struct Host {
+    explicit Host(int most_under_way) : budget(most_under_way) {}
+    bool CanStart() const { return !waiting.empty() && under_way < budget.allowed(); }
+
+    HostBudget budget;
+    std::deque<Shared> waiting;
+    int under_way = 0;
+  };
+
   /// A forked process has no such thread.
   bool is_here() const { return ::getpid() == process_; }
 
@@ -122,8 +133,10 @@ class HttpClient::Loop {
       FinishTransfers();
       if (!CanStart()) curl_.multi_poll(multi_, nullptr, 0, PollMilliseconds(), nullptr);
     }
-    for (const Shared& call : std::vector<Shared>(waiting_.begin(), waiting_.end()))
-      End(call, CancelledStatus());
+    for (auto& [name, host] : hosts_) {
+      for (const Shared& call : std::vector<Shared>(host.waiting.begin(), host.waiting.end()))
+        End(call, CancelledStatus());
+    }
     for (const Shared& call : std::vector<Shared>(under_way_)) End(call, CancelledStatus());
     for (const auto& [due, call] : std::multimap<std::chrono::steady_clock::time_point, Shared>(later_))
       End(call, CancelledStatus());
@@ -133,36 +146,41 @@ class HttpClient::Loop {
 
   /// @returns false: the client ends
   bool TakeArrived() {
-    std::vector<Shared> cancels;
+    std::vector<Shared> arrived, cancels;
+    bool stopping = false;
     {
       const std::lock_guard lock(mutex_);
-      waiting_.insert(waiting_.end(), arrived_.begin(), arrived_.end());
-      arrived_.clear();
+      arrived.swap(arrived_);
       cancels.swap(cancels_);
-      if (stopping_) return false;
+      stopping = stopping_;
     }
+    for (const Shared& call : arrived) HostFor(*call).waiting.push_back(call);
+    if (stopping) return false;
     for (const Shared& call : cancels) End(call, CancelledStatus());
     return true;
   }
 
-  HostBudget& BudgetOf(const Call& call) {
-    return budgets_.try_emplace(HostOf(call.transfer.url()), options_.connections).first->second;
+  Host& HostFor(const Call& call) {
+    return hosts_.try_emplace(HostOf(call.transfer.url()), options_.connections).first->second;
   }
 
-  bool CanStart() {
-    return !waiting_.empty() && static_cast<int>(under_way_.size()) < BudgetOf(*waiting_.front()).allowed();
+  bool CanStart() const {
+    return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host.second.CanStart(); });
   }
 
   void StartWaiting() {
     for (const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
          !later_.empty() && later_.begin()->first <= now;) {
-      waiting_.push_front(later_.begin()->second);
+      const Shared call = later_.begin()->second;
       later_.erase(later_.begin());
+      HostFor(*call).waiting.push_front(call);
     }
-    while (CanStart()) {
-      const Shared call = waiting_.front();
-      waiting_.pop_front();
-      StartTry(call);
+    for (auto& [name, host] : hosts_) {
+      while (host.CanStart()) {
+        const Shared call = host.waiting.front();
+        host.waiting.pop_front();
+        StartTry(call);
+      }
     }
   }
 
@@ -179,6 +197,7 @@ class HttpClient::Loop {
     call->begun = std::chrono::steady_clock::now();
     curl_.multi_add_handle(multi_, call->handle);
     under_way_.push_back(call);
+    ++HostFor(*call).under_way;
   }
 
   Status CheckPlain(const Call& call) const {
@@ -207,7 +226,7 @@ class HttpClient::Loop {
   }
 
   void TryAgainOrEnd(const Shared& call, const HttpTransfer::End& end) {
-    HostBudget& budget = BudgetOf(*call);
+    HostBudget& budget = HostFor(*call).budget;
     if (!end.redirect.empty()) {
       if (!call->transfer.Redirect(end.redirect))
         return End(
@@ -215,7 +234,7 @@ class HttpClient::Loop {
             Unavailable("\"{}\" leads elsewhere too often, or from TLS to plain text; give the URL where it "
                         "is",
                         call->request.shown));
-      waiting_.push_front(call);
+      HostFor(*call).waiting.push_front(call);
       return;
     }
     if (end.status.ok()) {
@@ -261,11 +280,12 @@ class HttpClient::Loop {
     idle_.push_back(call->handle);
     call->handle = nullptr;
     std::erase(under_way_, call);
+    --HostFor(*call).under_way;
   }
 
   void End(const Shared& call, Result<HttpReply> result) {
     Release(call);
-    std::erase(waiting_, call);
+    std::erase(HostFor(*call).waiting, call);
     std::erase_if(later_, [&](const auto& entry) { return entry.second == call; });
     {
       const std::lock_guard lock(mutex_);
@@ -294,10 +314,9 @@ class HttpClient::Loop {
   CURLM* const multi_;
   const pid_t process_ = ::getpid();
   std::vector<CURL*> idle_;
-  std::deque<Shared> waiting_;
   std::vector<Shared> under_way_;
   std::multimap<std::chrono::steady_clock::time_point, Shared> later_;
-  std::map<std::string, HostBudget> budgets_;
+  std::map<std::string, Host> hosts_;
   std::uint64_t window_bytes_ = 0;
   std::chrono::steady_clock::time_point window_begun_;
 
@@ -334,7 +353,7 @@ Result<HttpReply> HttpClient::Fetch(HttpRequest request, const std::function<boo
       Start(std::move(request), [&](Result<HttpReply> got) { result = std::move(got); });
   constexpr std::chrono::milliseconds kAsk{50};
   while (!loop_->AwaitEnd(call, kAsk)) {
-    if (cancelled && cancelled()) Cancel(call);
+    if ((cancelled && cancelled()) || CancelScope::Cancelled()) Cancel(call);
   }
   return *std::move(result);
 }

@@ -91,7 +91,7 @@ class HttpClient {
   /// client.
   void Cancel(const std::shared_ptr<Call>& call);
 
-  /// Starts and waits. @param cancelled  asked every 50 ms
+  /// Starts and waits. @param cancelled  asked every 50 ms, as is the CancelScope of the caller
   Result<HttpReply> Fetch(HttpRequest request, const std::function<bool()>& cancelled);
 
   SeenCosts seen() const;

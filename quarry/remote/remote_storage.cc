@@ -4,6 +4,7 @@
 #include <ctime>
 #include <mutex>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/base/checksum.h"
 
 namespace quarry::remote {
@@ -44,6 +45,13 @@ Stamp StampOfNames(const std::vector<FolderEntry>& entries) {
   for (const FolderEntry& entry : entries) names += entry.name + '\n';
   return {fmt::format("{} {}", entries.size(), ChecksumText(Checksum(std::as_bytes(std::span(names))))),
           false};
+}
+
+/// Adds the path that was asked for to an error about something else, such as credentials.
+template <typename T>
+Result<T> Named(Result<T> result, const std::string& path) {
+  if (result.ok() || result.status().message().find(path) != std::string::npos) return result;
+  return std::move(result).Annotate(fmt::format("\"{}\"", path));
 }
 
 }  // namespace
@@ -116,7 +124,7 @@ class RemoteReading final : public Reading {
     constexpr std::chrono::milliseconds kAsk{50};
     std::unique_lock lock(mutex_);
     while (!all_.wait_for(lock, kAsk, [this] { return left_ == 0; })) {
-      if (!cancelled()) continue;
+      if (!cancelled() && !CancelScope::Cancelled()) continue;
       lock.unlock();
       Cancel();
       lock.lock();
@@ -148,7 +156,7 @@ RemoteStorage::RemoteStorage(std::shared_ptr<HttpClient> client, std::unique_ptr
 Result<HttpReply> RemoteStorage::Ask(const std::string& method, const std::string& path,
                                      const std::function<void(HttpRequest*)>& with) const {
   for (bool again = false;; again = true) {
-    QUARRY_ASSIGN_OR_RETURN(HttpRequest request, place_->Request(method, path));
+    QUARRY_ASSIGN_OR_RETURN(HttpRequest request, Named(place_->Request(method, path), path));
     with(&request);
     QUARRY_ASSIGN_OR_RETURN(HttpReply reply, client_->Fetch(std::move(request), {}));
     if (reply.status == 200 || reply.status == 206 || reply.status == 416) return reply;
@@ -157,7 +165,7 @@ Result<HttpReply> RemoteStorage::Ask(const std::string& method, const std::strin
 }
 
 Result<std::vector<FolderEntry>> RemoteStorage::List(const std::string& folder) const {
-  return place_->List(client_.get(), folder);
+  return Named(place_->List(client_.get(), folder), folder);
 }
 
 Result<ObjectInfo> RemoteStorage::Stat(const std::string& path) const {
@@ -172,7 +180,7 @@ Result<ObjectInfo> RemoteStorage::Stat(const std::string& path) const {
   }
   if (reply.status().code() != StatusCode::kNotFound) return reply.status();
   const Result<std::vector<FolderEntry>> names = List(path);
-  if (!names.ok()) return reply.status();
+  if (!names.ok()) return MayPass(names.status()) ? names.status() : reply.status();
   info.kind = ObjectKind::kFolder;
   info.stamp = StampOfNames(*names);
   info.identity = AbsolutePath(path);
@@ -213,7 +221,7 @@ std::unique_ptr<Reading> RemoteStorage::Begin(std::vector<ReadRange> ranges, Ran
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const ReadRange& range = ranges[i];
     const auto& object = static_cast<const RemoteObject&>(*range.object);
-    Result<HttpRequest> request = place_->Request("GET", object.path());
+    Result<HttpRequest> request = Named(place_->Request("GET", object.path()), object.path());
     if (!request.ok() || range.out.empty()) {
       reading->Report(i, request.status());
       continue;

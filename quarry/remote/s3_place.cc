@@ -75,7 +75,11 @@ class Bucket final : public Place {
     constexpr std::chrono::minutes kBefore{5};
     const std::lock_guard lock(mutex_);
     if (known_ && world_.now() + kBefore < credentials_.expires) return Status::Ok();
-    QUARRY_ASSIGN_OR_RETURN(credentials_, FindCredentials(wishes_, world_));
+    Result<Credentials> found = FindCredentials(wishes_, world_);
+    // They were right before: the question is not wrong.
+    if (!found.ok() && known_)
+      return Unavailable("no new credentials instead of those that end: {}", found.status().message());
+    QUARRY_ASSIGN_OR_RETURN(credentials_, std::move(found));
     known_ = true;
     return Status::Ok();
   }

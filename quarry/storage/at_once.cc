@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "quarry/base/cancel_scope.h"
+
 namespace quarry {
 namespace {
 
@@ -67,12 +69,14 @@ void CallAtOnce(std::size_t calls, std::size_t most, const std::function<void(st
     return;
   }
   Calls all(calls, call);
+  const std::function<bool()> cancelled = CancelScope::Carried();
   {
     std::vector<std::jthread> helpers;  // joined at the end of the block
     helpers.reserve(threads - 1);
     while (helpers.size() < threads - 1 && AllHelpers().Take()) {
       try {
-        helpers.emplace_back([&all] {
+        helpers.emplace_back([&all, &cancelled] {
+          const CancelScope scope(cancelled);
           all.Work();
           AllHelpers().Return();
         });

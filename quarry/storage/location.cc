@@ -38,6 +38,12 @@ Stamp StampOf(const Location& location) {
   return info.ok() ? std::move(info->stamp) : Stamp{"-"};
 }
 
+Result<Stamp> AnsweredStampOf(const Location& location) {
+  Result<ObjectInfo> info = location.Stat();
+  if (MayPass(info.status())) return std::move(info).status();
+  return info.ok() ? std::move(info->stamp) : Stamp{"-"};
+}
+
 std::string IdentityOf(const Location& location) {
   Result<std::string> identity = location.storage->FolderIdentity(location.path);
   return identity.ok() ? *std::move(identity) : std::string();

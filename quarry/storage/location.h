@@ -49,6 +49,8 @@ Status StatusOfPart(Status error, const Location& part, std::string_view consequ
 
 /// The stamp of the object there; "-" if there is none.
 Stamp StampOf(const Location& location);
+/// The same where the storage answers. @errors those that may pass, see MayPass
+Result<Stamp> AnsweredStampOf(const Location& location);
 
 /// The identity of the folder there; empty if it cannot be told.
 std::string IdentityOf(const Location& location);

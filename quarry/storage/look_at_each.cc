@@ -7,6 +7,8 @@
 #include <system_error>
 #include <thread>
 
+#include "quarry/base/cancel_scope.h"
+
 namespace quarry {
 namespace {
 
@@ -54,13 +56,28 @@ LateLooks& Late() {
   return late;
 }
 
-/// The looks of one call, shared with the threads that do them.
+/// Looks that come one after the other, shared with the threads that do them: those of a call, or where the
+/// storage answers several sooner together, every so many-th of them.
 struct Row {
-  Row(std::vector<Location> at, internal::AnyLook how)
-      : places(std::move(at)), look(std::move(how)), seen(places.size()) {}
+  /// @param from, stride  the places at `from`, and each `stride` behind it
+  Row(const std::vector<Location>& all, internal::AnyLook how, std::size_t from, std::size_t stride)
+      : places(Every(all, from, stride)),
+        look(std::move(how)),
+        first(from),
+        step(stride),
+        seen(places.size()) {}
+
+  static std::vector<Location> Every(const std::vector<Location>& all, std::size_t from, std::size_t stride) {
+    std::vector<Location> some;
+    for (; from < all.size(); from += stride) some.push_back(all[from]);
+    return some;
+  }
+  /// The number of a place among those of the call.
+  std::size_t NumberOf(std::size_t place) const { return first + place * step; }
 
   const std::vector<Location> places;
   const internal::AnyLook look;
+  const std::size_t first, step;
   std::atomic<std::uint64_t> turn = 0;  ///< number of the thread that looks; those before it are late
   std::mutex mutex;                     ///< guards the following
   std::condition_variable ended;
@@ -88,7 +105,9 @@ void LookOn(const std::shared_ptr<Row>& row, std::uint64_t turn) {
     std::shared_ptr<void> seen;
     // No exception may leave a thread.
     try {
-      seen = row->look(number, [row = row.get(), turn] { return row->turn != turn; });
+      const LookEnded late = [row = row.get(), turn] { return row->turn != turn; };
+      const CancelScope scope(late);
+      seen = row->look(row->NumberOf(number), late);
     } catch (const std::exception&) {
       seen = nullptr;  // no memory
     }
@@ -121,31 +140,72 @@ void LeaveBehind(Row* row) {
   ++row->turn;
 }
 
+using Rows = std::vector<std::shared_ptr<Row>>;
+
+/// Ends the looks of rows that nobody waits for.
+void LeaveAllBehind(const Rows& rows) {
+  for (const auto& row : rows) {
+    const std::lock_guard lock(row->mutex);
+    LeaveBehind(row.get());
+  }
+}
+
+/// Goes on behind a look that is late. @returns the patience with the next ones
+Result<std::chrono::milliseconds> GoOn(const std::shared_ptr<Row>& row, std::chrono::milliseconds each) {
+  if (row->Done() || !row->looking || Clock::now() - row->since < each) return each;
+  LeaveBehind(row.get());
+  ++row->next;
+  QUARRY_RETURN_IF_ERROR(StartThread(row));
+  return std::max(each / 2, std::min(each, kLeast));
+}
+
+/// Waits until all looks of a row have ended or are late, and sees to the other rows meanwhile.
+Status AwaitRow(const std::shared_ptr<Row>& row, const Rows& rows, Patience* patience) {
+  constexpr auto kLookUp = std::chrono::milliseconds(20);
+  for (;;) {
+    {
+      std::unique_lock lock(row->mutex);
+      if (row->Done()) break;
+      row->ended.wait_for(lock, std::min<std::chrono::milliseconds>(kLookUp, patience->each));
+    }
+    if (patience->cancelled()) return {StatusCode::kCancelled, "the caller waits no longer"};
+    for (const auto& other : rows) {
+      const std::lock_guard lock(other->mutex);
+      QUARRY_ASSIGN_OR_RETURN(patience->each, GoOn(other, patience->each));
+    }
+  }
+  if (row->no_memory) return ResourceExhausted("there is no memory to look at the datasets; ask later");
+  return Status::Ok();
+}
+
+Status RunRows(const Rows& rows, Patience* patience) {
+  for (const auto& row : rows) {
+    const std::lock_guard lock(row->mutex);
+    QUARRY_RETURN_IF_ERROR(StartThread(row));
+  }
+  for (const auto& row : rows) QUARRY_RETURN_IF_ERROR(AwaitRow(row, rows, patience));
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<std::vector<std::shared_ptr<void>>> internal::LookAtEach(std::vector<Location> places, AnyLook look,
                                                                 Patience* patience) {
-  constexpr auto kLookUp = std::chrono::milliseconds(20);
-  const auto row = std::make_shared<Row>(std::move(places), std::move(look));
-  std::unique_lock lock(row->mutex);
-  QUARRY_RETURN_IF_ERROR(StartThread(row));
-  while (!row->Done()) {
-    row->ended.wait_for(lock, std::min<std::chrono::milliseconds>(kLookUp, patience->each));
-    lock.unlock();
-    const bool gone = patience->cancelled();
-    lock.lock();
-    if (gone) {
-      LeaveBehind(row.get());
-      return Status(StatusCode::kCancelled, "the caller waits no longer");
-    }
-    if (row->Done() || !row->looking || Clock::now() - row->since < patience->each) continue;
-    LeaveBehind(row.get());
-    ++row->next;
-    patience->each = std::max(patience->each / 2, std::min(patience->each, kLeast));
-    QUARRY_RETURN_IF_ERROR(StartThread(row));
+  std::vector<std::shared_ptr<void>> seen(places.size());
+  if (places.empty()) return seen;
+  const int together = std::max(1, places.front().storage->costs().side_by_side);
+  const std::size_t count = std::min(places.size(), static_cast<std::size_t>(together));
+  Rows rows;
+  for (std::size_t first = 0; first < count; ++first)
+    rows.push_back(std::make_shared<Row>(places, look, first, count));
+  const Status status = RunRows(rows, patience);
+  if (!status.ok()) LeaveAllBehind(rows);
+  QUARRY_RETURN_IF_ERROR(status);
+  for (const auto& row : rows) {
+    const std::lock_guard lock(row->mutex);
+    for (std::size_t i = 0; i < row->places.size(); ++i) seen[row->NumberOf(i)] = std::move(row->seen[i]);
   }
-  if (row->no_memory) return ResourceExhausted("there is no memory to look at the datasets; ask later");
-  return std::move(row->seen);
+  return seen;
 }
 
 }  // namespace quarry

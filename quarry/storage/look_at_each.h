@@ -29,9 +29,11 @@ Result<std::vector<std::shared_ptr<void>>> LookAtEach(std::vector<Location> plac
 
 }  // namespace internal
 
-/// Looks at places one after the other, on another thread, and goes on without those that do not answer in
-/// time: a file server that has gone may hold a call for hours. While a late look has not ended, the next
-/// looks at its place are late at once. There can be 64 such looks; beyond that all are late.
+/// Looks at places one after the other, on another thread, or on as many as get answers sooner together, and
+/// goes on without those that do not answer in time: a file server that has gone may hold a call for hours. A
+/// look that is late is cancelled, see CancelScope, which calls on files do not hear. While a late look has
+/// not ended, the next looks at its place are late at once. There can be 64 such looks; beyond that all are
+/// late.
 /// @param look  is given the number of a place. It owns all that it uses, because a late one goes on after
 /// this function has returned
 /// @returns in the order of the places; nothing for those that are late

@@ -5,6 +5,7 @@
 #include <new>
 #include <type_traits>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/base/checksum.h"
 #include "quarry/base/units.h"
 
@@ -13,9 +14,6 @@ namespace {
 
 /// No signal announces a cancellation, so waiting threads check for it from time to time.
 constexpr auto kLookUp = std::chrono::milliseconds(50);
-
-/// A requester that stays.
-constexpr auto kNever = [] { return false; };
 
 /// Calls a function that may take long, or use the store itself.
 bool AskUnlocked(std::unique_lock<std::mutex>* lock, const std::function<bool()>& cancelled) {
@@ -445,10 +443,10 @@ void PatchStore::EndLoad(const PatchKey& key) {
 Result<std::shared_ptr<const void>> PatchStore::Obtain(const PatchKey& key,
                                                        const std::function<std::uint64_t()>& bytes,
                                                        const Load& load) {
-  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const void> stored, FindOrBeginLoad(key, kNever));
+  QUARRY_ASSIGN_OR_RETURN(std::shared_ptr<const void> stored, FindOrBeginLoad(key, CancelScope::Cancelled));
   if (stored) return stored;
   const LoadEnd ending{this, key};
-  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), kNever));
+  QUARRY_ASSIGN_OR_RETURN(Memory memory, Reserve(std::min(bytes(), MostReserved()), CancelScope::Cancelled));
   try {
     QUARRY_ASSIGN_OR_RETURN(const Loaded loaded, load());
     Keep(key, loaded.object, loaded.bytes, &memory);

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <set>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/remote/retry.h"
 #include "tests/testing/scripted_http.h"
 
@@ -394,6 +395,38 @@ TEST(HttpClient, NothingIsWrittenAfterACancel) {
   gate.open.set_value();
   client->Cancel(call);  // once more: nothing happens
   EXPECT_EQ(out, std::string(1 << 20, 'x'));
+}
+
+TEST(HttpClient, AHostThatHangsHoldsNoOther) {
+  Gate gate;
+  const std::string object = Object(1 << 10);
+  ScriptedHttp hanging([&](const HttpAsked&) {
+    gate.opened.wait();
+    return HttpAnswer::Of("200 OK", "");
+  });
+  ScriptedHttp other([&](const HttpAsked& asked) { return HttpAnswer::RangeOf(asked, object); });
+  HttpOptions options;
+  options.connections = 2;
+  const auto client = Client(options);
+  std::vector<std::string> parts(5, std::string(10, '\0'));
+  for (std::string& part : parts) client->Start(RangeRequest(hanging, 0, &part), [](const auto&) {});
+  EXPECT_EQ(Read(client.get(), other, 0, object.size()).bytes, object);
+  gate.open.set_value();
+}
+
+TEST(HttpClient, ARequestIsTakenBackOnceNobodyWaits) {
+  Gate gate;
+  ScriptedHttp server([&](const HttpAsked&) {
+    gate.reached.set_value();
+    gate.opened.wait();
+    return HttpAnswer::Of("200 OK", "");
+  });
+  const auto client = Client();
+  const auto reached = std::make_shared<std::future<void>>(gate.reached.get_future());
+  const CancelScope scope(
+      [reached] { return reached->wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  EXPECT_EQ(Read(client.get(), server, 0, 10).status.code(), StatusCode::kCancelled);
+  gate.open.set_value();
 }
 
 TEST(HttpClient, EndsWithRequestsUnderWay) {

@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <future>
 #include <latch>
 #include <new>
+#include <thread>
+
+#include "quarry/base/cancel_scope.h"
+#include "tests/testing/late_storage.h"
+#include "tests/testing/memory_storage.h"
 
 namespace quarry {
 namespace {
@@ -74,6 +80,42 @@ TEST(LookAtEach, GoesOnWithoutAPlaceThatHangs) {
         Places(2), [](std::size_t number, const LookEnded&) { return number; }, &long_patience);
     if ((*now)[1]) break;
   }
+}
+
+TEST(LookAtEach, LooksSideBySideWhereThatIsSooner) {
+  constexpr std::size_t kTogether = 4;
+  const auto storage =
+      std::make_shared<testing::LateStorage>(std::make_shared<testing::MemoryStorage>(),
+                                             ReadCosts{.latency = 0.02, .bandwidth = 1e8, .side_by_side = 4});
+  std::vector<Location> places;
+  for (std::size_t i = 0; i < 2 * kTogether + 1; ++i) places.emplace_back(storage, fmt::format("place{}", i));
+  std::barrier all(kTogether);  // passed by four at a time, so that fewer threads would wait for ever
+  Patience patience{std::chrono::hours(1)};
+  const auto seen = LookAtEach<std::size_t>(
+      std::move(places),
+      [&all](std::size_t number, const LookEnded&) {
+        if (number < 2 * kTogether) all.arrive_and_wait();
+        return number;
+      },
+      &patience);
+  ASSERT_TRUE(seen.ok()) << seen.status().message();
+  for (std::size_t i = 0; i < seen->size(); ++i) EXPECT_EQ((*seen)[i], i);
+}
+
+TEST(LookAtEach, ALookThatIsLateHearsIt) {
+  Patience patience{std::chrono::milliseconds(100)};
+  const auto ended = std::make_shared<std::promise<void>>();
+  const auto seen = LookAtEach<std::size_t>(
+      Places(2),
+      [ended](std::size_t number, const LookEnded&) {
+        if (number == 1) return number;
+        while (!CancelScope::Cancelled()) std::this_thread::yield();
+        ended->set_value();
+        return number;
+      },
+      &patience);
+  EXPECT_EQ(*seen, (std::vector<std::optional<std::size_t>>{std::nullopt, 1}));
+  ended->get_future().wait();
 }
 
 TEST(LookAtEach, EndsWhenItsCallerLeavesThoughALookHangs) {

@@ -15,6 +15,7 @@
 #include <new>
 #include <vector>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/base/file.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/storage/stamp_watch.h"
@@ -323,6 +324,18 @@ TEST(AtOnceTest, CallsWaitSideBySide) {
     ++made;
   });
   EXPECT_EQ(made, 8);
+}
+
+TEST(AtOnceTest, AllThreadsHearThatTheCallerWaitsNoLonger) {
+  const WideStorage storage({.side_by_side = 4});
+  std::barrier all(4);
+  std::atomic<int> heard = 0;
+  const CancelScope scope([] { return true; });
+  storage.AtOnce(4, [&](std::size_t) {
+    all.arrive_and_wait();
+    heard += CancelScope::Cancelled() ? 1 : 0;
+  });
+  EXPECT_EQ(heard, 4);
 }
 
 TEST(AtOnceTest, AnExceptionComesBackWhenAllCallsHaveEnded) {
