@@ -181,6 +181,7 @@ bool Call::PastTime() const {
 }
 
 bool Call::Cancelled() {
+  const std::lock_guard lock(asking_);
   if (PastTime()) return true;
   // A transport may need tens of microseconds to answer.
   static constexpr auto kAskEvery = std::chrono::milliseconds(2);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -92,7 +93,7 @@ class Call final : public RequestControl {
   Status Admit(const Demand& demand) override;
 
   /// True after a cancellation by the client, a passed deadline of the client or of the server, or the end of
-  /// a drain. Cheap enough to call between patches.
+  /// a drain. Cheap enough to call between patches. Several threads at a time, while nothing is sent.
   bool Cancelled() override;
 
   std::uint64_t client() const override { return client_; }
@@ -133,6 +134,7 @@ class Call final : public RequestControl {
   ClientShares::Share share_;
   PatchStore::Memory held_;  ///< memory of the answer
   DeadlineWatch::Entry deadline_;
+  std::mutex asking_;  ///< Cancelled is asked by threads that wait for a storage, too
   std::chrono::steady_clock::time_point asked_;  ///< when the peer was last asked whether it has gone
   bool gone_ = false;                            ///< its last answer
   std::atomic<bool> stalled_ = false;            ///< a message was not taken in time

@@ -3,9 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
+#include <utility>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/base/utf8.h"
+#include "quarry/format/catalogue.h"
 #include "quarry/index/index_locator.h"
 #include "quarry/index/index_writer.h"
 
@@ -17,11 +21,22 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kSuffix = ".quarry";
 
-Stamp StampOfParts(const Location& dataset, const Location& index) {
-  const Stamp manifest = StampOf(dataset / "dataset.json");
-  const Stamp steps = StampOf(dataset / "steps");
-  const Stamp seal = StampOf(index / "seal.json");
-  return {manifest.text + " " + steps.text + " " + seal.text, manifest.old && steps.old && seal.old};
+/// The stamp of the files that say what is in a dataset.
+/// @errors see AnsweredStampOf
+Result<Stamp> StampOfParts(const Location& dataset, const std::optional<Location>& index) {
+  std::vector<Location> parts = {
+      dataset / "dataset.json",
+      dataset / (dataset.storage->has_folders() ? std::string_view("steps") : format::kHeadFile)};
+  if (index) parts.push_back(*index / "seal.json");
+  std::vector<Result<Stamp>> stamps(parts.size(), Stamp());
+  dataset.storage->AtOnce(parts.size(), [&](std::size_t i) { stamps[i] = AnsweredStampOf(parts[i]); });
+  Stamp all{"", true};
+  for (const Result<Stamp>& stamp : stamps) {
+    QUARRY_RETURN_IF_ERROR(stamp.status());
+    all.text += stamp->text + " ";
+    all.old = all.old && stamp->old;
+  }
+  return all;
 }
 
 bool HasAllSteps(const Dataset& dataset) {
@@ -105,11 +120,14 @@ bool DatasetCatalog::SearchOnce(std::unique_lock<std::mutex>* lock, const Cancel
 Result<DatasetCatalog::Found> DatasetCatalog::RunSearch(const Cancelled& cancelled) {
   DiscoveryOptions options;
   options.patience = options_.patience;
-  options.cancelled = [&] {
+  // Once cancelled it stays so: a call that was given up is no answer.
+  options.cancelled = [&, gone = std::make_shared<std::atomic<bool>>(false)] {
+    if (*gone) return true;
     if (!cancelled()) return false;
     const std::lock_guard lock(mutex_);
-    return waiting_ == 1;
+    return *gone = waiting_ == 1;
   };
+  const CancelScope scope(options.cancelled);
   // An exception would leave everybody waiting for this search.
   try {
     QUARRY_ASSIGN_OR_RETURN(Discovery found, Discover(options_.root, options));
@@ -160,24 +178,39 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
   const std::string& name = found->first;
   Slot& slot = *found->second;
   CloseUnused(&slot);
-  const Location index = IndexFolder(name, slot.location);
-  const std::lock_guard lock(slot.mutex);
-  const Stamp stamp = StampOfParts(slot.location, index);
-  const bool same = slot.served && !slot.watch.Differs(stamp) && !slot.served->dataset->outdated();
-  const bool holds = slot.watch.Holds(stamp, slot.location.storage->stamp_tick());
-  if (same && holds) {
-    LogDamage(name, &slot);
-    return slot.served;
-  }
-  if (!same || !HasAllSteps(*slot.served->dataset)) {
-    slot.served = nullptr;  // a dataset that cannot be opened now is no longer the earlier one
-    slot.damage_is_logged = false;
-    if (!slot.pieces) slot.pieces = std::make_shared<index::PieceCopies>(options_.scratch);
-    QUARRY_ASSIGN_OR_RETURN(slot.served, Open(name, slot.location, slot.pieces));
+  if (!slot.turn.LockUnlessCancelled()) return Status(StatusCode::kCancelled, "the client has gone");
+  const std::unique_lock lock(slot.turn, std::adopt_lock);
+  // Where looks cost, all questions of a while share one, and what it has found or why it has failed.
+  const bool trusted = Clock::now() < slot.trusted_until;
+  if (trusted && !slot.failure.ok()) return slot.failure;
+  const bool usable = slot.served && !slot.served->dataset->outdated();
+  const Clock::time_point begun = Clock::now();
+  if (!trusted || !usable) {
+    const Status looked = Look(name, &slot);
+    if (looked.code() == StatusCode::kCancelled) return looked;  // it is this caller that has gone
+    slot.failure = looked;
+    slot.trusted_until = (looked.ok() ? begun : Clock::now()) + slot.location.storage->trust();
+    QUARRY_RETURN_IF_ERROR(looked);
   }
   LogDamage(name, &slot);
-  slot.watch.Looked();
   return slot.served;
+}
+
+/// Opens the dataset, unless it is open and its files are as they were.
+/// @errors those of Find
+Status DatasetCatalog::Look(const std::string& name, Slot* slot) {
+  QUARRY_ASSIGN_OR_RETURN(const Stamp stamp, StampOfParts(slot->location, IndexFolder(name, slot->location)));
+  const bool same = slot->served && !slot->watch.Differs(stamp) && !slot->served->dataset->outdated();
+  const bool holds = slot->watch.Holds(stamp, slot->location.storage->stamp_tick());
+  if (same && holds) return Status::Ok();
+  if (!same || !HasAllSteps(*slot->served->dataset)) {
+    slot->served = nullptr;  // a dataset that cannot be opened now is no longer the earlier one
+    slot->damage_is_logged = false;
+    if (!slot->pieces) slot->pieces = std::make_shared<index::PieceCopies>(options_.scratch);
+    QUARRY_ASSIGN_OR_RETURN(slot->served, Open(name, slot->location, slot->pieces));
+  }
+  slot->watch.Looked();
+  return Status::Ok();
 }
 
 /// Damage of the catalogue of steps, once. A page may turn out to be damaged after the dataset is opened.
@@ -209,10 +242,10 @@ void DatasetCatalog::CloseUnused(Slot* wanted) {
   for (const std::shared_ptr<Slot>& slot : unused) {
     std::shared_ptr<const OpenedDataset> closed;  // these end when the mutex is free again
     std::shared_ptr<index::PieceCopies> pieces;
-    const std::unique_lock lock(slot->mutex, std::try_to_lock);
+    const std::unique_lock lock(slot->turn, std::try_to_lock);
     if (!lock) continue;  // somebody uses it
-    closed = std::move(slot->served);
-    pieces = std::move(slot->pieces);
+    closed = std::exchange(slot->served, nullptr);
+    pieces = std::exchange(slot->pieces, nullptr);
   }
 }
 
@@ -222,7 +255,8 @@ void DatasetCatalog::Forget() {
   for (auto& [name, slot] : slots_) slot = std::make_shared<Slot>(slot->location);
 }
 
-Location DatasetCatalog::IndexFolder(const std::string& name, const Location& dataset) const {
+std::optional<Location> DatasetCatalog::IndexFolder(const std::string& name, const Location& dataset) const {
+  if (options_.remote) return std::nullopt;
   return options_.index.path.empty() ? index::DefaultIndexFolder(dataset) : options_.index / name;
 }
 
@@ -231,11 +265,22 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(
   auto served = std::make_shared<OpenedDataset>();
   served->name = name;
   QUARRY_ASSIGN_OR_RETURN(served->dataset, Dataset::Open(location, options_.store));
+  OpenIndex(location, std::move(pieces), served.get());
+  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(),
+               served->dataset->description().fields.size(), served->index ? ", indexed" : "");
+  return std::shared_ptr<const OpenedDataset>(std::move(served));
+}
+
+/// Without an index, the tables of the subfiles tell the same.
+void DatasetCatalog::OpenIndex(const Location& location, std::shared_ptr<index::PieceCopies> pieces,
+                               OpenedDataset* served) const {
+  const std::string& name = served->name;
+  const std::optional<Location> folder = IndexFolder(name, location);
+  if (!folder) return;
   const auto tell = [name](const Status& damage) {
     spdlog::warn("dataset {}: {}; reading patch tables instead", name, damage.message());
   };
-  auto index =
-      index::IndexLocator::Open(served->dataset, IndexFolder(name, location), std::move(pieces), tell);
+  auto index = index::IndexLocator::Open(served->dataset, *folder, std::move(pieces), tell);
   if (index.ok()) {
     served->index = *index;
   } else if (index.status().code() == StatusCode::kNotFound) {
@@ -244,9 +289,6 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Open(
   } else {
     tell(index.status());
   }
-  spdlog::info("dataset {}: {} steps, {} fields{}", name, served->dataset->steps().size(),
-               served->dataset->description().fields.size(), served->index ? ", indexed" : "");
-  return std::shared_ptr<const OpenedDataset>(std::move(served));
 }
 
 }  // namespace quarry::server

@@ -16,6 +16,7 @@
 #include "quarry/index/piece.h"
 #include "quarry/session/session.h"
 #include "quarry/storage/stamp_watch.h"
+#include "server/turn.h"
 
 namespace quarry::server {
 
@@ -32,13 +33,17 @@ struct DatasetCatalogOptions {
   std::chrono::milliseconds patience = Patience().each;
   /// Datasets that nobody has asked for so long are closed, at the next question.
   std::chrono::milliseconds close_after = std::chrono::minutes(10);
+  /// The root is a URL: no index is looked for, as one is for local datasets, and what a store says about an
+  /// error is for the operator alone.
+  bool remote = false;
 };
 
 /// The datasets of a server, by name. A name from outside is looked up here and never becomes part of a path.
 /// The next request sees steps that are published, and indices that are rebuilt, while the server runs.
-/// Requests for one dataset wait for each other while it is opened, and nobody else does. Datasets stay open
-/// until they are not used for long. One search for
-/// datasets runs at a time, for all who wait for it. Thread-safe.
+/// Requests for one dataset wait for each other while it is opened, and nobody else does; who waits gives up
+/// by its CancelScope. Where looks at a dataset cost, one serves all requests of a while, and so does its
+/// error. Datasets stay open until they are not used for long. One search for datasets runs at a time, for
+/// all who wait for it. Thread-safe.
 class DatasetCatalog final : public DatasetSource {
  public:
   using Cancelled = std::function<bool()>;
@@ -57,6 +62,7 @@ class DatasetCatalog final : public DatasetSource {
   /// @errors kNotFound: not in the catalog; kDataLoss: dataset.json is damaged; the error of a folder that
   /// could not be searched, where the dataset may be in it
   Result<std::shared_ptr<const OpenedDataset>> Find(const std::string& name) override;
+  bool sees_changes() const override { return true; }
 
   /// The listed name of the dataset that Find opens for `asked`; nothing if there is no such dataset.
   /// @errors as List, and that of a folder that could not be searched
@@ -71,19 +77,22 @@ class DatasetCatalog final : public DatasetSource {
  private:
   static bool Never() { return false; }
 
-  /// A dataset, opened by the first that asks. The mutex is held while its files are looked at.
+  /// A dataset, opened by the first that asks.
   struct Slot {
     explicit Slot(Location at) : location(std::move(at)) {}
 
     const Location location;
     /// When it was asked for, under the catalog's mutex; nothing: not since it was closed.
     std::optional<std::chrono::steady_clock::time_point> used;
-    std::mutex mutex;                             ///< guards the following
-    StampWatch watch;                             ///< watches the files that Open reads
+    Turn turn;         ///< held while its files are looked at; guards the following
+    StampWatch watch;  ///< watches the files that Open reads
     std::shared_ptr<const OpenedDataset> served;  ///< null until it is opened, and when it is closed
     /// The pieces of its index, for the next opening too; null at first, and when it is closed.
     std::shared_ptr<index::PieceCopies> pieces;
     bool damage_is_logged = false;
+    Status failure;  ///< why the last look has failed
+    /// Until then, that look is the answer to all questions, see Storage::trust.
+    std::chrono::steady_clock::time_point trusted_until;
   };
   using Named = std::pair<std::string, std::shared_ptr<Slot>>;
 
@@ -100,9 +109,13 @@ class DatasetCatalog final : public DatasetSource {
   void LogLeftOut(const Discovery& found);
   void LogDamage(const std::string& name, Slot* slot);
 
-  Location IndexFolder(const std::string& name, const Location& dataset) const;
+  Status Look(const std::string& name, Slot* slot);
+  /// Nothing: none is looked for.
+  std::optional<Location> IndexFolder(const std::string& name, const Location& dataset) const;
   Result<std::shared_ptr<const OpenedDataset>> Open(const std::string& name, const Location& location,
                                                     std::shared_ptr<index::PieceCopies> pieces) const;
+  void OpenIndex(const Location& location, std::shared_ptr<index::PieceCopies> pieces,
+                 OpenedDataset* served) const;
 
   const DatasetCatalogOptions options_;
   std::mutex mutex_;  ///< never held over a look at the storage

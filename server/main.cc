@@ -1,4 +1,4 @@
-// quarry-server: answers box and resolution queries over every dataset below a directory.
+// quarry-server: answers box and resolution queries over every dataset below a directory, or at a URL.
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <signal.h>
@@ -22,6 +22,8 @@
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/remote/open_url.h"
+#include "quarry/remote/url.h"
 #include "quarry/storage/posix_storage.h"
 #include "server/grpc/listener.h"
 #include "server/guard/memory_guard.h"
@@ -92,6 +94,19 @@ Status CheckAddresses(const Options& options) {
   return Status::Ok();
 }
 
+/// A URL is asked when the datasets are looked for.
+Status CheckRoot(const Options& options) {
+  if (quarry::remote::IsUrl(options.root)) {
+    if (options.index.empty()) return Status::Ok();
+    return InvalidArgument(
+        "--index is for a directory of datasets: behind a URL, the tables of the subfiles are read instead");
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.root, ignored)) return Status::Ok();
+  return quarry::NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets",
+                          options.root);
+}
+
 void LogCertificateEnd(const std::string& file, double end) {
   constexpr double kDay = 24 * 3600;
   const double days = (end - static_cast<double>(std::time(nullptr))) / kDay;
@@ -131,10 +146,7 @@ Result<Prepared> Prepare(const Options& options) {
     QUARRY_ASSIGN_OR_RETURN(prepared.tokens, server::TokenStore::Load(options.tokens));
     spdlog::info("{} tokens", prepared.tokens->size());
   }
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(options.root, ignored))
-    return quarry::NotFound("there is no directory \"{}\"; give one that holds NAME.quarry datasets",
-                            options.root);
+  QUARRY_RETURN_IF_ERROR(CheckRoot(options));
   return prepared;
 }
 
@@ -216,19 +228,24 @@ server::ConnectionLimits ConnectionsOf(const Options& options) {
 }
 std::size_t DataFiles() { return std::clamp<std::uint64_t>(MostFiles() / 4, 1, 1 << 20); }
 
-quarry::Location RootOf(const Options& options) {
+Result<quarry::Location> RootOf(const Options& options) {
   using quarry::FollowLinks;
+  if (quarry::remote::IsUrl(options.root))
+    return quarry::remote::LocationOf(options.root, {.allow_http = options.allow_http});
   const auto links = options.follow_symlinks == "yes"  ? FollowLinks::kYes
                      : options.follow_symlinks == "no" ? FollowLinks::kNo
                                                        : FollowLinks::kOwner;
-  return {std::make_shared<const quarry::PosixStorage>(options.root, links, DataFiles()), options.root};
+  return quarry::Location(std::make_shared<const quarry::PosixStorage>(options.root, links, DataFiles()),
+                          options.root);
 }
 
-server::DatasetCatalogOptions CatalogOptionsOf(const Options& options) {
-  return {RootOf(options), options.index,
-          options.scratch.empty() ? std::filesystem::temp_directory_path()
-                                  : std::filesystem::path(options.scratch),
-          std::chrono::seconds(5)};
+server::DatasetCatalogOptions CatalogOptionsOf(const Options& options, quarry::Location root) {
+  server::DatasetCatalogOptions catalog{std::move(root), options.index,
+                                        options.scratch.empty() ? std::filesystem::temp_directory_path()
+                                                                : std::filesystem::path(options.scratch),
+                                        std::chrono::seconds(5)};
+  catalog.remote = quarry::remote::IsUrl(options.root);
+  return catalog;
 }
 
 Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
@@ -315,6 +332,7 @@ Status Serve(const Options& options) {
   const sigset_t signals = BlockSignals();
   const std::shared_ptr<server::ServerLog> log = MakeLog(options);
   QUARRY_ASSIGN_OR_RETURN(Prepared prepared, Prepare(options));
+  QUARRY_ASSIGN_OR_RETURN(const quarry::Location root, RootOf(options));
 
   std::optional<server::Service> service;  // destroyed last: the metrics read its memory until they are gone
   server::Operations operations;
@@ -323,12 +341,12 @@ Status Serve(const Options& options) {
   operations.tokens = prepared.tokens;
   operations.log = log;
   const auto watch = std::chrono::milliseconds(static_cast<std::int64_t>(options.watch_seconds * 1000));
-  service.emplace(CatalogOptionsOf(options),
+  service.emplace(CatalogOptionsOf(options, root),
                   server::EngineOptions{prepared.memory, options.threads, options.queue}, &operations, watch);
   const server::MemoryGuard guard(prepared.memory);
   service->OnLargeRelease([&guard] { guard.Look(); });
   QUARRY_ASSIGN_OR_RETURN(const auto found, service->catalog().List());
-  spdlog::info("{} datasets below {}", found->datasets.size(), options.root);
+  spdlog::info("{} datasets below {}", found->datasets.size(), root);
   operations.metrics.WatchStore([&service] { return service->store().state(); });
   if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
 
@@ -374,7 +392,8 @@ void RaiseFileLimit() {
 
 int main(int argc, char** argv) {
   Options options;
-  quarry::command_line::Parser app("quarry-server", "Serves every Quarry dataset below a directory.");
+  quarry::command_line::Parser app("quarry-server",
+                                   "Serves every Quarry dataset below a directory, or at a URL.");
   server::DeclareOptions(&app, &options);
   quarry::KeepFreedMemory();
   RaiseFileLimit();

@@ -4,7 +4,14 @@ namespace quarry::server {
 namespace {
 
 void DeclareData(command_line::Parser* app, Options* options) {
-  app->AddOption("ROOT,--root", &options->root, "directory of the datasets").Path().Required();
+  app->AddOption("ROOT,--root", &options->root,
+                 "directory of the datasets, or its URL in an object store, s3://BUCKET/FOLDER; or "
+                 "https://HOST/NAME.quarry of one dataset on a web server")
+      .Path()
+      .Required();
+  app->AddFlag("--allow-http", &options->allow_http,
+               "take a ROOT http:// of another machine: plain text, which anybody on the way can read and "
+               "change");
   app->AddOption("--index", &options->index,
                  "directory with an index folder NAME for each dataset; default: NAME.quarry/index")
       .Path();
@@ -131,7 +138,8 @@ void DeclareOptions(command_line::Parser* app, Options* options) {
   DeclareObservation(app, options);
   app->AddConfigFile("--config", "TOML file with these options, like root = \"/data/runs\"");
   app->SetFooter(
-      "Example:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\nPrints \"listening on "
+      "Examples:\n  quarry-server /data/runs --listen 127.0.0.1:50051 --memory 4GiB\n  quarry-server "
+      "s3://bucket/runs --http 127.0.0.1:8080\nPrints \"listening on "
       "ADDRESS:PORT\" to stdout when it is ready. SIGTERM drains and ends with exit code 0; a second one "
       "does not wait.");
 }

@@ -11,7 +11,8 @@ namespace quarry::server {
 
 /// The options of quarry-server, as the user wrote them.
 struct Options {
-  std::string root;
+  std::string root;  ///< a directory or a URL, which may hold a signature: never shown
+  bool allow_http = false;
   std::string memory = "2GiB";
   std::string index;
   std::string scratch;

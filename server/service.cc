@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
 #include "quarry/format/proto_convert.h"
@@ -74,6 +75,22 @@ Status WithoutFolders(const Status& status, const std::vector<std::string>& fold
     }
   }
   return {status.code(), std::move(text)};
+}
+
+/// A store's own words name accounts, and the files where credentials were found: they are for the operator.
+/// @param root  URL of the datasets
+Status WithoutReasons(const Status& status, const std::string& root) {
+  const std::string& text = status.message();
+  const bool denied = status.code() == StatusCode::kPermissionDenied;
+  if (!denied && status.code() != StatusCode::kUnavailable && status.code() != StatusCode::kInternal)
+    return status;
+  const std::size_t begin = text.find("\"" + root);
+  if (begin == std::string::npos) return status;
+  const std::size_t end = std::min(text.find('"', begin + 1), text.size() - 1);
+  const char* const said = denied ? " may not be read by this server, whose log has the reason"
+                                  : " cannot be read: its store does not answer as it should; ask later. The "
+                                    "log of the server has the reason";
+  return {status.code(), text.substr(0, end + 1) + said};
 }
 
 DatasetCatalogOptions WithStore(DatasetCatalogOptions options, std::shared_ptr<PatchStore> store) {
@@ -263,6 +280,7 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
     return stream->Refuse(status, call.id());
   }
   Status status;
+  const CancelScope scope([&call] { return call.Cancelled(); });
   // No exception may leave a call: it would end the process.
   try {
     status = work(&call);
@@ -276,8 +294,13 @@ void Service::Answer(const std::string& name, Peer* peer, MessageStream* stream,
   // answer that is still to be taken counts apart (kUntaken).
   call.End(status);
   const DeadlineWatch::Entry stall = operations_->WatchMessage([peer] { peer->Cut(); });
-  // The log has the whole path.
-  (void)stream->Finish(status.ok() ? status : WithoutFolders(status, hidden_), call.id());
+  (void)stream->Finish(status.ok() ? status : ForClient(status), call.id());
+}
+
+/// The log has the whole of it.
+Status Service::ForClient(const Status& status) const {
+  const DatasetCatalogOptions& options = catalog_.options();
+  return WithoutFolders(options.remote ? WithoutReasons(status, options.root.path) : status, hidden_);
 }
 
 void Service::Forget() {

@@ -64,6 +64,7 @@ class Service {
   template <typename Request>
   using Unary = Status (Service::*)(Request*, Call*, std::string*);
 
+  Status ForClient(const Status& status) const;
   Status Dispatch(const std::string& method, Peer* peer, MessageStream* stream, Call* call);
   template <typename Request>
   Status AnswerOnce(Unary<Request> method, Peer* peer, MessageStream* stream, Call* call);

@@ -70,6 +70,10 @@ void Catalogue::ReadHead() const {
     return format::DecodeHead(bytes);
   };
   Result<format::CatalogueHead> head = decode();
+  if (MayPass(head.status())) {
+    unanswered_ = true;
+    return;
+  }
   if (!head.ok()) {
     SetDamage(std::move(head).status().Annotate(fmt::format("\"{}\"", path)));
     return;
@@ -107,6 +111,7 @@ Result<Catalogue::Page> Catalogue::ReadPage(const PageRef& ref) const {
     Keep(&*page);
     return page;
   }
+  if (MayPass(page.status())) return page;
   SetDamage(Status(page.status()).Annotate(fmt::format("\"{}\"", path)));
   const std::lock_guard lock(mutex_);
   unreadable_.insert(ref.name);

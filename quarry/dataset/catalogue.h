@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,8 @@ class Catalogue {
   bool is_current() const { return is_current_; }
   /// The first damage that was met; Ok if there was none.
   Status damage() const;
+  /// True when the head could not be asked for, which may be different for a dataset that is opened anew.
+  bool unanswered() const { return unanswered_; }
 
  private:
   void ReadHead() const;
@@ -59,6 +62,7 @@ class Catalogue {
   const MetadataCache* const cache_;
   mutable std::once_flag is_read_;
   mutable bool is_there_ = false;
+  mutable std::atomic<bool> unanswered_ = false;
   mutable format::CatalogueHead head_;
   mutable std::mutex mutex_;  ///< never held over a look at the storage
   mutable Status damage_;

@@ -40,6 +40,8 @@ bool IsFolder(const Location& location) {
 /// @param path   of the manifest
 /// @param error  of opening it
 Status WhyNoManifest(const Location& root, const Location& path, const Status& error) {
+  // The storage has not said that it is missing.
+  if (MayPass(error) || error.code() == StatusCode::kPermissionDenied) return error;
   if (!root.storage->has_folders())
     return error.code() == StatusCode::kNotFound
                ? NotFound("\"{}\" is not a dataset: it has no dataset.json", root)
@@ -107,7 +109,7 @@ Result<Dataset::Listing> Dataset::List(const Location& root) {
   const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
   if (entries.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kDataLoss, entries.status().message());
-  if (entries.status().code() == StatusCode::kDataLoss) return entries.status();
+  if (entries.status().code() == StatusCode::kDataLoss || MayPass(entries.status())) return entries.status();
   if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
   Listing listing;
   for (const FolderEntry& entry : *entries) {

@@ -69,9 +69,10 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   /// The record that the catalogue should have of a step, from step.json. @errors as Step
   Result<format::StepRecord> LoadRecord(std::uint64_t step) const;
 
-  /// True when a question has found the step.json of its step replaced since it was read. This dataset goes
-  /// on with what it has read; the next one that is opened has the new.
-  bool outdated() const { return manifests_.outdated(); }
+  /// True when a question has found the step.json of its step replaced since it was read, or got no answer
+  /// about the catalogue. This dataset goes on with what it has read; the next one that is opened has the
+  /// new.
+  bool outdated() const { return manifests_.outdated() || catalogue_.unanswered(); }
 
   /// Finds patches in the subfiles' own tables.
   const TableLocator& tables() const { return *tables_; }

@@ -68,7 +68,7 @@ class Search {
       }
       QUARRY_RETURN_IF_ERROR(SearchFolders(some));
     }
-    return Status::Ok();
+    return options_.cancelled() ? Cancelled() : Status::Ok();
   }
 
   Discovery TakeResult() { return std::move(result_); }
@@ -227,9 +227,23 @@ void FinishNames(std::vector<FoundDataset>* found) {
             [](const FoundDataset& a, const FoundDataset& b) { return a.name < b.name; });
 }
 
+/// A root without lists, which must be a dataset itself.
+Result<Discovery> DiscoverOne(const Location& root) {
+  const Result<ObjectInfo> manifest = (root / "dataset.json").Stat();
+  if (manifest.status().code() == StatusCode::kNotFound)
+    return NotFound(
+        "\"{}\" is not a dataset, and a web server has no lists of files by which the datasets below it "
+        "could "
+        "be found; give the URL of one dataset, https://HOST/NAME.quarry",
+        root);
+  QUARRY_RETURN_IF_ERROR(manifest.status());
+  return Discovery{{{WithoutSuffix(root.name()), root}}, {}, {}};
+}
+
 }  // namespace
 
 Result<Discovery> Discover(const Location& root, const DiscoveryOptions& options) {
+  if (!root.storage->has_folders()) return DiscoverOne(root);
   const std::array<Location, 2> places = {root, root / "dataset.json"};
   std::array<Result<ObjectInfo>, 2> infos = {ObjectInfo(), ObjectInfo()};
   root.storage->AtOnce(places.size(), [&](std::size_t i) { infos[i] = places[i].Stat(); });

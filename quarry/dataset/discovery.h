@@ -30,7 +30,8 @@ struct Discovery {
   std::string left_out;                ///< folders that a bound has left out, for the operator; empty: none
 };
 
-/// All datasets in the directory tree below `root`; `root` itself when it is one. Skips hidden directories
+/// All datasets in the directory tree below `root`; `root` itself when it is one, and it must be one where
+/// there are no lists. Skips hidden directories
 /// (among them the staging of writers), those whose names are not UTF-8 or that this user may not list, and
 /// the insides of datasets. A folder that does not answer in time is a dataset if it is called NAME.quarry,
 /// and makes the result incomplete otherwise. Folders come before those behind symbolic links, so that links

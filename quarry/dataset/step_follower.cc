@@ -28,9 +28,16 @@ Status StepFollower::Gone() const {
   return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again", root_);
 }
 
-bool StepFollower::Changed() {
-  return HasUnread() || !watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick());
+/// Whether the last listing is that of the folder as it is now.
+bool StepFollower::Holds() {
+  const Clock::time_point now = Clock::now();
+  if (now < trusted_until_) return true;
+  if (!watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick())) return false;
+  trusted_until_ = now + root_.storage->trust();
+  return true;
 }
+
+bool StepFollower::Changed() { return HasUnread() || !Holds(); }
 
 void StepFollower::Repeat() { next_ -= std::exchange(last_, 0); }
 
@@ -38,7 +45,7 @@ Result<StepFollower::Found> StepFollower::Poll() {
   if (!root_.storage->has_folders())
     return Unimplemented(
         "\"{}\" cannot be watched: a web server has no lists of files; watch it in an object store, "
-        "or behind a server",
+        "or behind a server of its directory",
         root_);
   last_ = 0;
   if (HasUnread()) {
@@ -47,8 +54,8 @@ Result<StepFollower::Found> StepFollower::Poll() {
     if (found.ok()) return found;
     // The step may have been deleted since the listing: a new one tells that from damage.
   }
-  // Taken before the listing: later changes alter it.
-  if (watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick())) return Found();
+  // The stamp is taken before the listing: later changes alter it.
+  if (Holds()) return Found();
   QUARRY_RETURN_IF_ERROR(List());
   return ReadSome();
 }
@@ -56,6 +63,7 @@ Result<StepFollower::Found> StepFollower::Poll() {
 /// Opens the dataset anew, because new steps may bring new fields, and finds the steps that were not
 /// returned.
 Status StepFollower::List() {
+  const Clock::time_point begun = Clock::now();
   Result<std::shared_ptr<const Dataset>> dataset = Dataset::Open(root_, store_);
   if (!dataset.ok()) return OrGone(std::move(dataset).status());
   dataset_ = *std::move(dataset);
@@ -73,6 +81,7 @@ Status StepFollower::List() {
   next_ = 0;
   std::set_difference(first, steps.end(), seen_.begin(), seen_.end(), std::back_inserter(unread_));
   watch_.Looked();
+  trusted_until_ = begun + root_.storage->trust();
   return Status::Ok();
 }
 
@@ -93,6 +102,7 @@ Result<StepFollower::Found> StepFollower::ReadSome() {
     if (!step.ok()) {
       unread_.resize(next_);
       watch_ = {};
+      LookAnew();
       if (found.empty()) return OrGone(std::move(step).status());
       break;
     }

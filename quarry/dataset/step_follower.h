@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,12 +39,18 @@ class StepFollower {
   /// The next Poll returns the steps of the last one again.
   void Repeat();
 
+  /// The next call looks at the folder, however long the storage trusts the last look.
+  void LookAnew() { trusted_until_ = {}; }
+
   /// The dataset with all steps that Poll has returned; null before the first.
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
  private:
   using Found = std::vector<std::shared_ptr<const StepSummary>>;
 
+  using Clock = std::chrono::steady_clock;
+
+  bool Holds();
   Status CheckSameDirectory();
   Status OrGone(Status error) const;
   Status Gone() const;
@@ -61,7 +68,8 @@ class StepFollower {
   std::size_t next_ = 0;               ///< the first of `unread_` that was not returned
   std::size_t last_ = 0;               ///< steps of `unread_` before `next_` that the last Poll has returned
   Catalogue::Hold hold_;
-  StampWatch watch_;  ///< watches the folder of steps
+  StampWatch watch_;                 ///< watches the folder of steps
+  Clock::time_point trusted_until_;  ///< the last look, see Storage::trust
 };
 
 }  // namespace quarry

@@ -128,7 +128,8 @@ void StepManifests::LookForReplacement(std::uint64_t step) const {
     if (known == known_.end()) return;
     if (Clock::now() - known->second.asked < root_.storage->trust()) return;
   }
-  Remember(step, StampOf(StepManifest(root_, step)));
+  const Result<Stamp> stamp = AnsweredStampOf(StepManifest(root_, step));
+  if (stamp.ok()) Remember(step, *stamp);  // otherwise reading says why
 }
 
 /// A root that is older than the sections beside it is read again: they have a step.json that was replaced.

@@ -402,16 +402,31 @@ Result<query::PointsAnswer> ReadSession::ReadPoints(const std::string& dataset,
 
 Status ReadSession::Watch(const std::string& dataset, std::optional<std::uint64_t> after, StepSink* sink) {
   QUARRY_ASSIGN_OR_RETURN(const auto opened, source_->Find(dataset));
-  StepFollower follower(opened->dataset->root(), after, engine_.store);
+  const Location root = opened->dataset->root();
+  StepFollower follower(root, after, engine_.store);
+  // Where looks cost, all watchers share those of the source.
+  const bool shares = source_->sees_changes() && root.storage->trust() > std::chrono::milliseconds(0);
+  std::shared_ptr<const OpenedDataset> followed;  // all of its steps are delivered
   while (true) {
     QUARRY_RETURN_IF_ERROR(sink->Continue());
-    const auto polled = PollPinned(&follower, sink);
+    std::shared_ptr<const OpenedDataset> now;
+    if (shares) {
+      QUARRY_ASSIGN_OR_RETURN(now, source_->Find(dataset));
+      if (now == followed) {
+        sink->Rest();
+        continue;
+      }
+      follower.LookAnew();
+    }
+    bool later = false;
+    const auto polled = PollPinned(&follower, sink, &later);
     if (polled.status().code() == StatusCode::kNotFound) {
       return NotFound("the dataset \"{}\" has gone, or another is in its place; watch again when it is there",
                       opened->name);
     }
     QUARRY_RETURN_IF_ERROR(polled.status());
     if (polled->value.empty()) {
+      if (!later) followed = std::move(now);
       sink->Rest();
       continue;
     }
@@ -422,7 +437,9 @@ Status ReadSession::Watch(const std::string& dataset, std::optional<std::uint64_
 
 /// New steps, in memory of their size: descriptions, and the message of one of them. None while too many
 /// requests wait: the next call returns them.
-Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* follower, StepSink* sink) {
+/// @param later  set to true in that case
+Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* follower, StepSink* sink,
+                                                           bool* later) {
   if (!follower->Changed()) return Pinned<Steps>{};
   std::uint64_t needed = 0;  // for the steps that were returned last
   const auto poll = [&] {
@@ -444,6 +461,7 @@ Result<Pinned<ReadSession::Steps>> ReadSession::PollPinned(StepFollower* followe
   const bool refused = polled.status().code() == StatusCode::kResourceExhausted;
   if (!refused || needed > store()->MostPinned()) return polled;
   if (needed > 0) follower->Repeat();
+  *later = true;
   return Pinned<Steps>{};
 }
 

@@ -33,6 +33,8 @@ class DatasetSource {
   virtual ~DatasetSource() = default;
   /// The dataset as it is now. @errors kNotFound: no such dataset; kDataLoss: dataset.json is damaged
   virtual Result<std::shared_ptr<const OpenedDataset>> Find(const std::string& name) = 0;
+  /// Whether Find returns another object once a dataset has other steps.
+  virtual bool sees_changes() const { return false; }
 };
 
 /// Resources of a request, for the decision whether to admit it.
@@ -197,7 +199,7 @@ class ReadSession {
                                              const Takes& takes, RequestControl* control);
   Result<query::Cost> CostOf(const Series& series, RequestControl* control);
   using Steps = std::vector<std::shared_ptr<const StepSummary>>;
-  Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink);
+  Result<Pinned<Steps>> PollPinned(StepFollower* follower, StepSink* sink, bool* later);
   void PlanInRuns(query::Query* query) const;
   Result<std::uint64_t> LargestPlanning(const Series& series, std::uint64_t* boxes) const;
   Result<ResumePoint> Settle(const Dataset& dataset, const ResumePoint& asked, const Takes& takes,

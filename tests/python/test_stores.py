@@ -3,13 +3,16 @@
 import os
 import pickle
 import unittest.mock
+import urllib.request
 
 from python_testing import np, qt, quarry
 
 import xarray  # noqa: E402
+import zarr  # noqa: E402
 
 from object_stores import Handler, Store  # noqa: E402
 from quarry._xarray import QuarryBackendEntrypoint  # noqa: E402
+from test_zarr import Served  # noqa: E402
 
 
 class Stores(qt.QuarryTest):
@@ -55,6 +58,20 @@ class Stores(qt.QuarryTest):
             texts.append(qt.succeed("quarry", "info", f"{web.url}/run.quarry?sig=very-secret").out)
             for text in texts:
                 self.assertNotIn("secret", text)
+
+    def test_a_server_of_a_store(self):
+        with Store(self.tmp / "store") as store, qt.Server("s3://bucket", env=store.environment()) as server:
+            self.assert_same(server.target("run"))
+            self.assertEqual([found.name for found in quarry.list(f"grpc://{server.address}")], ["run"])
+
+    def test_serve_zarr(self):
+        with Store(self.path.parent, Handler) as web, \
+                Served(f"{web.url}/run.quarry?sig=very-secret", "--field", "t") as served:
+            self.assertTrue(served.url.endswith("/zarr/run/fields=t.zarr"), served.url)
+            with urllib.request.urlopen(f"{served.url}/zarr.json") as answer:
+                self.assertNotIn(b"secret", answer.read())
+            with quarry.open(self.path) as plain:
+                np.testing.assert_array_equal(zarr.open(served.url, mode="r")["0/t"][:], plain["t"][:])
 
     def test_plain_http_elsewhere_is_refused(self):
         with self.assertRaisesRegex(quarry.Error, "allow_http"):

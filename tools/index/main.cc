@@ -37,6 +37,13 @@ quarry::Status Verify(const quarry::Dataset& dataset, const quarry::Location& fo
 }
 
 quarry::Status Run(const Options& options) {
+  // No text of the user is in this message: a URL may hold a secret.
+  for (const std::string& place : {options.dataset, options.index}) {
+    if (place.find("://") == std::string::npos) continue;
+    return quarry::InvalidArgument(
+        "an index is for a dataset in a directory, and is written to one: it saves opening many local files; "
+        "behind a URL, servers read the tables of the subfiles instead");
+  }
   QUARRY_ASSIGN_OR_RETURN(const auto dataset, quarry::Dataset::Open(options.dataset));
   const std::filesystem::path folder =
       options.index.empty() ? quarry::index::DefaultIndexFolder(options.dataset).path : options.index;

@@ -50,7 +50,8 @@ Result<int> Ls(const LsOptions& options) {
 
 Command DeclareLs(command_line::Parser* app) {
   auto options = std::make_shared<LsOptions>();
-  app->AddOption("TARGET", &options->target, "directory that holds datasets, or grpc://HOST:PORT")
+  app->AddOption("TARGET", &options->target,
+                 "directory that holds datasets, its URL s3://BUCKET/FOLDER, or grpc://HOST:PORT")
       .Path()
       .Required();
   app->AddFlag("--json", &options->json, "print one JSON array");

@@ -9,9 +9,11 @@
 #include <latch>
 #include <utility>
 
+#include "quarry/base/cancel_scope.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/index/index_writer.h"
 #include "tests/testing/faulty_storage.h"
+#include "tests/testing/late_storage.h"
 #include "tests/testing/make_dataset.h"
 #include "tests/testing/memory_storage.h"
 #include "tests/unit/server/fake_peer.h"
@@ -249,6 +251,76 @@ TEST_F(DatasetCatalogTest, ADatasetThatHangsHoldsUpNoOther) {
   EXPECT_EQ(StepsOf("a"), 2u) << "opened anew, when the storage answers again";
   gate.Open();
   EXPECT_EQ(hanging.get(), 2u);
+}
+
+/// A catalogue over a storage where looks cost.
+class RemoteCatalogTest : public DatasetCatalogTest {
+ protected:
+  RemoteCatalogTest() {
+    DatasetCatalogOptions options{Location(late_, "data"), {}, scratch()};
+    options.remote = true;
+    remote_.emplace(std::move(options));
+  }
+  std::size_t Looks() const { return storage_->Calls(Operation::kStat).size(); }
+
+  std::shared_ptr<testing::LateStorage> late_ = std::make_shared<testing::LateStorage>(storage_);
+  std::optional<DatasetCatalog> remote_;
+};
+
+TEST_F(RemoteCatalogTest, AllQuestionsOfAWhileShareOneLook) {
+  const auto opened = *remote_->Find("a");
+  const std::size_t looks = Looks();
+  ASSERT_TRUE(memory_->Rename("data/a.quarry/steps/000001", "kept").ok());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(*remote_->Find("a"), opened);
+  EXPECT_EQ(Looks(), looks);
+  late_->Trust(std::chrono::milliseconds(0));
+  EXPECT_EQ((*remote_->Find("a"))->dataset->steps().size(), 2u) << "trusted for an hour";
+  remote_->Forget();
+  EXPECT_EQ((*remote_->Find("a"))->dataset->steps().size(), 1u);
+  ASSERT_TRUE(memory_->Rename("kept", "data/a.quarry/steps/000001").ok());
+  EXPECT_EQ((*remote_->Find("a"))->dataset->steps().size(), 2u) << "nothing is trusted";
+}
+
+TEST_F(RemoteCatalogTest, NoIndexIsLookedFor) {
+  Index();
+  EXPECT_EQ((*remote_->Find("a"))->index, nullptr);
+  EXPECT_NE((*catalog_.Find("a"))->index, nullptr);
+}
+
+TEST_F(RemoteCatalogTest, AnErrorAnswersAllWhoAskInAWhile) {
+  ASSERT_TRUE((*remote_->List()).get() != nullptr);
+  storage_->Add(Operation::kStat, "*/dataset.json", 1, 1, Fault::Fail(Unavailable("nobody there")));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(remote_->Find("a").status().message(), "nobody there");
+  remote_->Forget();
+  EXPECT_TRUE(remote_->Find("a").ok());
+}
+
+TEST_F(RemoteCatalogTest, WhoWaitsForALookMayGiveUp) {
+  ASSERT_TRUE((*remote_->List()).get() != nullptr);
+  Gate gate;
+  storage_->Add(gate.Rule(Operation::kStat, "*/dataset.json"));
+  auto first = std::async(std::launch::async, [&] { return remote_->Find("a"); });
+  gate.WaitUntilAsked();
+  {
+    const CancelScope scope([] { return true; });
+    EXPECT_EQ(remote_->Find("a").status().code(), StatusCode::kCancelled);
+  }
+  gate.Open();
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST_F(RemoteCatalogTest, AFollowerTrustsALookForAWhile) {
+  StepFollower follower(Location(late_, "data/a.quarry"));
+  ASSERT_TRUE(memory_->Rename("data/a.quarry/steps/000001", "kept").ok());
+  EXPECT_EQ(follower.Poll()->size(), 1u);
+  ASSERT_TRUE(memory_->Rename("kept", "data/a.quarry/steps/000001").ok());
+  const std::size_t looks = Looks();
+  EXPECT_FALSE(follower.Changed());
+  EXPECT_EQ(follower.Poll()->size(), 0u);
+  EXPECT_EQ(Looks(), looks);
+  follower.LookAnew();
+  EXPECT_TRUE(follower.Changed());
+  EXPECT_EQ(follower.Poll()->size(), 1u);
 }
 
 TEST_F(DatasetCatalogTest, ADatasetThatIsNotUsedForLongIsClosed) {

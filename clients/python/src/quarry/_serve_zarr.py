@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from quarry._dataset import open as open_dataset
 from quarry._errors import Error
@@ -26,13 +26,13 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command with the arguments behind its name. Returns the exit code, that of quarry-server."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if is_url(options.target):
+    if options.target.startswith(("grpc://", "grpcs://")):
         parser.error(f"\"{without_secret(options.target)}\" is on a server, which shows it as Zarr itself "
                      "if it runs with --http: http://HOST:PORT/zarr/NAME")
     if not 0 <= options.port < 1 << 16:
         parser.error(f"--port {options.port} is not within 0 and 65535")
     try:
-        with open_dataset(options.target) as dataset:
+        with open_dataset(options.target, allow_http=options.allow_http) as dataset:
             Contents.of(dataset, options.field, options.float32, options.layer)
     except (Error, KeyError, ValueError) as error:
         print(f"quarry serve-zarr: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
@@ -53,11 +53,13 @@ def _command(options: argparse.Namespace) -> list[str]:
     address = f"[{options.address}]" if ":" in options.address else options.address
     command = [str(_PROGRAMS / "quarry-server"), options.target, "--listen", "127.0.0.1:0", "--http",
                f"{address}:{options.port}", "--log-level", "warn"]
+    if options.allow_http:
+        command.append("--allow-http")
     for origin in options.cors:
         command += ["--http-cors", origin]
     if not _is_loopback(options.address):
-        print(f"quarry serve-zarr: everybody who reaches {address} can read \"{options.target}\"", file=sys.stderr,
-              flush=True)
+        print(f"quarry serve-zarr: everybody who reaches {address} can read \"{without_secret(options.target)}\"",
+              file=sys.stderr, flush=True)
         command.append("--insecure")
     return command
 
@@ -69,9 +71,16 @@ def _is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
+def _name(target: str) -> str:
+    """The last name of a path or a URL."""
+    if not is_url(target):
+        return os.path.basename(os.path.abspath(target))
+    return unquote(without_secret(target).rstrip("/").rpartition("/")[2])
+
+
 def _url(address: str, options: argparse.Namespace) -> str:
     """Where the hierarchy is. Many readers know one by the ending .zarr."""
-    path = [os.path.basename(os.path.abspath(options.target)).removesuffix(".quarry")]
+    path = [_name(options.target).removesuffix(".quarry")]
     if options.layer is not None:
         path.append(f"layer={options.layer}")
     if options.float32:
@@ -90,7 +99,11 @@ def _parser() -> argparse.ArgumentParser:
                "  quarry serve-zarr run42.quarry --port 8000\n"
                "  python -c 'import zarr; print(zarr.open(\"http://127.0.0.1:8000/zarr/run42.zarr\")[\"2/pressure\"])'\n"
                "Exit codes: 0 stopped, 2 bad usage, 3 not found, 4 damaged data, 5 the port is in use, 6 other errors.")
-    parser.add_argument("target", metavar="TARGET", help="dataset directory")
+    parser.add_argument("target", metavar="TARGET",
+                        help="dataset directory, or its URL: https://HOST/NAME.quarry or s3://BUCKET/NAME.quarry")
+    parser.add_argument("--allow-http", action="store_true",
+                        help="take a URL http:// of another machine: plain text, which anybody on the way can read and "
+                             "change")
     parser.add_argument("--address", default="127.0.0.1",
                         help="address to listen on; with another one than the default, everybody who reaches it can "
                              "read the dataset (default: %(default)s)")
