@@ -297,10 +297,14 @@ DatasetSummary SummaryOf(const FoundDataset& found) {
   return summary;
 }
 
+Result<Location> LocationFor(const std::string& path, const Options& options) {
+  return remote::LocationOf(path, {options.allow_http, {options.cache, options.cache_size}});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Options& options) {
-  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(path, {options.allow_http}));
+  QUARRY_ASSIGN_OR_RETURN(const Location location, LocationFor(path, options));
   // Where each look costs, the first list is trusted for a while instead.
   const bool looks = location.storage->trust() == std::chrono::milliseconds(0);
   const Stamp steps = looks ? StampOf(location / "steps") : Stamp();
@@ -309,7 +313,7 @@ Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Option
 }
 
 Result<std::vector<DatasetSummary>> ListLocal(const std::string& path, const Options& options) {
-  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(path, {options.allow_http}));
+  QUARRY_ASSIGN_OR_RETURN(const Location location, LocationFor(path, options));
   if (!location.storage->has_folders())
     return InvalidArgument("\"{}\" cannot be listed: a web server has no lists of files; name one dataset",
                            location);

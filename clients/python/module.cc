@@ -141,7 +141,8 @@ void BindOptions(nb::module_& m) {
           "__init__",
           [](client::Options* self, int threads, const std::string& encoding, int retries, double timeout,
              std::string ca, std::string certificate, std::string key, std::string token,
-             std::uint64_t memory, bool allow_http) {
+             std::uint64_t memory, bool allow_http, std::optional<std::string> cache,
+             std::uint64_t cache_size) {
             const Result<client::Transfer> transfer = client::ParseTransfer(encoding, "");
             CheckArgument(transfer.status());
             new (self) client::Options{
@@ -151,10 +152,13 @@ void BindOptions(nb::module_& m) {
                 .timeout_ms = static_cast<std::int64_t>(std::ceil(timeout * 1000)),
                 .security = {std::move(ca), std::move(certificate), std::move(key), std::move(token)},
                 .allow_http = allow_http,
+                .cache = std::move(cache),
+                .cache_size = cache_size,
                 .memory = memory};
           },
           nb::kw_only(), "threads"_a, "encoding"_a, "retries"_a, "timeout"_a, "ca"_a, "certificate"_a,
-          "key"_a, "token"_a, "memory"_a = 0, "allow_http"_a = false);
+          "key"_a, "token"_a, "memory"_a = 0, "allow_http"_a = false, "cache"_a = nb::none(),
+          "cache_size"_a = 0);
 }
 
 }  // namespace

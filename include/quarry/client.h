@@ -152,6 +152,11 @@ struct Options {
   std::int64_t timeout_ms = 0;  ///< deadline of each call to a server; 0: none
   Security security;            ///< for servers
   bool allow_http = false;      ///< plain http:// URLs beyond this machine, which others can read and change
+  /// Folder of a cache of what is read from web servers and object stores, shared by processes; empty: none.
+  /// Left out: that of the variable QUARRY_CACHE.
+  std::optional<std::string> cache;
+  /// [bytes] of the cache at most; 0: QUARRY_CACHE_SIZE, else 10 GiB.
+  std::uint64_t cache_size = 0;
   /// Memory for reads of a directory, which keeps decoded patches for the next read; more if a patch or a
   /// plan needs it. A read of more than half of it leaves nothing in memory. 0: 1 GiB.
   std::uint64_t memory = 0;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,12 +38,25 @@ class PayloadPaths {
   std::vector<query::ReferenceStep> steps_;  ///< that of the plan, and its reference steps
 };
 
+/// Payloads that were read a second time, because the first bytes were those of a wrong copy. Thread-safe.
+class SecondReads {
+ public:
+  /// @returns the bytes, which live as long as this
+  Result<ByteSpan> Read(const StoredObject& file, std::uint64_t offset, std::uint64_t size) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::deque<Bytes> bytes_;
+};
+
 /// The bytes of a fetch, and the memory reserved for them.
 struct FetchedPayload {
   PatchStore::Memory memory;
   query::Fetch fetch;
-  std::vector<Bytes> ranges;  ///< one per range of the fetch
+  std::vector<Bytes> ranges;                               ///< one per range of the fetch
+  std::vector<std::shared_ptr<const StoredObject>> files;  ///< of the ranges
   std::shared_ptr<const PayloadPaths> paths;
+  SecondReads again;
 };
 
 /// Payload and mask of one level of one patch; empty if the level has none.
@@ -73,7 +88,7 @@ class PayloadSource {
                                          const std::function<bool()>& cancelled);
 
  private:
-  Result<const StoredObject*> FileOf(query::FileNumber number);
+  Result<std::shared_ptr<const StoredObject>> FileOf(query::FileNumber number);
 
   const Dataset& dataset_;
   const std::shared_ptr<const PayloadPaths> paths_;

@@ -406,11 +406,15 @@ Result<TableWalk> TableLocator::WalkOf(const MetadataCache::Key& key, const Loca
   const std::uint64_t bytes =
       format::TableMemory(expected.patches, header.parts()) + root_.storage->costs().gap();
   QUARRY_RETURN_IF_ERROR(metadata_->CheckFits(bytes, path.path));
-  const std::shared_ptr<const StoredObject> file = path.Refer(expected.bytes);
-  QUARRY_ASSIGN_OR_RETURN(const auto table,
-                          metadata_->Obtain<SubfileTable>(
-                              key, [&] { return bytes; },
-                              [&] { return LoadExpected(path, *file, header, expected, row_bytes); }));
+  const std::shared_ptr<const StoredObject> file = path.Refer(expected.bytes, expected.table_checksum);
+  QUARRY_ASSIGN_OR_RETURN(const auto table, metadata_->Obtain<SubfileTable>(
+                                                key, [&] { return bytes; },
+                                                [&] {
+                                                  return ReadPastWrongCopies(*file, 0, file->size(), [&] {
+                                                    return LoadExpected(path, *file, header, expected,
+                                                                        row_bytes);
+                                                  });
+                                                }));
   if (blocks == Blocks::kKeep)
     return TableWalk(table, std::make_unique<KeptBlocks>(table, path, file, *metadata_, key));
   return TableWalk(table, file);

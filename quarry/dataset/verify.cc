@@ -154,7 +154,8 @@ class Verifier {
     ++report_.subfiles;
     bool whole = walk.ok();
     if (!walk.ok()) AddDamage(walk.status());
-    const auto file = std::make_shared<const CheckedFile>(CheckedFile{path, path.Refer(subfile.bytes)});
+    const auto file = std::make_shared<const CheckedFile>(
+        CheckedFile{path, path.Refer(subfile.bytes, subfile.table_checksum)});
     for (std::uint64_t block = 0; walk.ok() && block < walk->blocks(); ++block) {
       Status status = walk->GoTo(block);
       whole = whole && status.ok();

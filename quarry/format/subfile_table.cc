@@ -206,19 +206,25 @@ Result<PatchRows> ReadBlock(const StoredObject& file, const SubfileTable& table,
   const std::uint64_t most = PatchEntry::EncodedSize(table.header.parts().count(), table.header.version);
   if (CeilDivide(size, most) > rows || size / kLeastRowBytes < rows)
     return DataLoss("{}: patch table: a block of {} rows with {} bytes", where, rows, size);
-  Bytes bytes(size);
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
-  return DecodeBlock(bytes, table.header, table.footer, table.stages, *place.above, place.entry, place.number)
-      .Annotate(where);
+  return ReadPastWrongCopies(file, offset, size, [&]() -> Result<PatchRows> {
+    Bytes bytes(size);
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
+    return DecodeBlock(bytes, table.header, table.footer, table.stages, *place.above, place.entry,
+                       place.number)
+        .Annotate(where);
+  });
 }
 
 Result<TableIndex> ReadEntries(const StoredObject& file, const SubfileTable& table, const BlockPlace& place) {
   const std::uint64_t offset = table.stages.OffsetOf(place.stage, place.number);
-  Bytes bytes(table.stages.SizeOf(place.stage, place.number));
-  QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
-  return DecodeEntries(bytes, offset, place.above->checksum(place.entry), place.above->Begin(place.entry),
-                       place.above->Begin(place.entry + 1))
-      .Annotate(fmt::format("\"{}\"", file.path()));
+  const std::uint64_t size = table.stages.SizeOf(place.stage, place.number);
+  return ReadPastWrongCopies(file, offset, size, [&]() -> Result<TableIndex> {
+    Bytes bytes(size);
+    QUARRY_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
+    return DecodeEntries(bytes, offset, place.above->checksum(place.entry), place.above->Begin(place.entry),
+                         place.above->Begin(place.entry + 1))
+        .Annotate(fmt::format("\"{}\"", file.path()));
+  });
 }
 
 namespace {

@@ -33,6 +33,9 @@ class PackedObject final : public StoredObject {
   void ExpectRead(std::uint64_t offset, std::uint64_t size) const override {
     pack_->ExpectRead(offset_ + offset, size);
   }
+  bool Distrust(std::uint64_t offset, std::uint64_t size) const override {
+    return pack_->Distrust(offset_ + offset, std::min(size, size_));
+  }
   PackRange range() const { return {pack_.get(), offset_, size_}; }
 
  private:
@@ -102,6 +105,7 @@ Result<std::shared_ptr<const PackFile>> PackFile::Open(const Location& path,
       pack->table_, ReadTable(*pack->file_, std::move(opened.bytes)).Annotate(fmt::format("\"{}\"", path)));
   if (!HasSteps(pack->table_, steps))
     return DataLoss("\"{}\" has other steps than its name says; give it back its name", path);
+  pack->payload_ = path.storage->AllowCopies(pack->file_);
   return std::shared_ptr<const PackFile>(std::move(pack));
 }
 
@@ -154,7 +158,7 @@ Result<std::shared_ptr<const StoredObject>> PackFile::OpenPart(std::uint64_t ste
   if (part == nullptr) return NotFound("cannot open \"{}\": \"{}\" does not have it", path, file_->path());
   QUARRY_RETURN_IF_ERROR(Read({}));
   return std::shared_ptr<const StoredObject>(
-      std::make_shared<PackedObject>(file_, part->offset, part->size, std::move(path)));
+      std::make_shared<PackedObject>(payload_, part->offset, part->size, std::move(path)));
 }
 
 std::optional<PackRange> RangeInPack(const StoredObject& file) {

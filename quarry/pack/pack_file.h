@@ -37,6 +37,7 @@ class PackFile {
 
   std::shared_ptr<const Storage> storage_;
   std::shared_ptr<const StoredObject> file_;
+  std::shared_ptr<const StoredObject> payload_;  ///< the same file; a storage may give copies of its bytes
   format::PackTable table_;
   mutable std::mutex mutex_;    ///< guards the following
   mutable bool begun_ = false;  ///< the begin was read and checked

@@ -316,6 +316,10 @@ class PackedSteps::Referred final : public StoredObject {
   void ExpectRead(std::uint64_t offset, std::uint64_t size) const override {
     if (const auto object = Object(); object.ok()) (*object)->ExpectRead(offset, size);
   }
+  bool Distrust(std::uint64_t offset, std::uint64_t size) const override {
+    const auto object = Object();
+    return object.ok() && (*object)->Distrust(offset, size);
+  }
 
   /// The object that is read.
   Result<std::shared_ptr<const StoredObject>> Object() const {
@@ -347,10 +351,11 @@ class PackedSteps::Referred final : public StoredObject {
   mutable std::shared_ptr<const StoredObject> object_;
 };
 
-std::shared_ptr<const StoredObject> PackedSteps::Refer(const std::string& path, std::uint64_t size) const {
+std::shared_ptr<const StoredObject> PackedSteps::Refer(const std::string& path, std::uint64_t size,
+                                                       std::uint64_t content) const {
   const std::optional<Place> place = PlaceOf(path);
-  if (!place) return inner_->Refer(path, size);
-  auto outside = OnlyPackOf(place->step) ? nullptr : inner_->Refer(path, size);
+  if (!place) return inner_->Refer(path, size, content);
+  auto outside = OnlyPackOf(place->step) ? nullptr : inner_->Refer(path, size, content);
   return std::make_shared<const Referred>(*this, std::move(outside), path, size);
 }
 

@@ -55,7 +55,11 @@ class PackedSteps final : public Storage {
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;
   Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override;
-  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const override;
+  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
+                                            std::uint64_t content) const override;
+  std::shared_ptr<const StoredObject> AllowCopies(std::shared_ptr<const StoredObject> object) const override {
+    return inner_->AllowCopies(std::move(object));
+  }
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override {
     inner_->AtOnce(calls, call);
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "quarry/disk_cache/cached_storage.h"
 #include "quarry/remote/remote_storage.h"
 
 namespace quarry::remote {
@@ -78,7 +79,12 @@ Result<Location> LocationOf(const std::string& text, const UrlOptions& options) 
   } else {
     place = WebPlace(url.query);
   }
-  return Location(std::make_shared<const RemoteStorage>(std::move(client), std::move(place)), url.Text());
+  std::shared_ptr<const Storage> storage =
+      std::make_shared<const RemoteStorage>(std::move(client), std::move(place));
+  QUARRY_ASSIGN_OR_RETURN(auto cache, disk_cache::DiskCache::Open(options.cache));
+  if (cache)
+    storage = std::make_shared<const disk_cache::CachedStorage>(std::move(storage), std::move(cache));
+  return Location(std::move(storage), url.Text());
 }
 
 }  // namespace quarry::remote

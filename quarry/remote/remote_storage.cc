@@ -91,6 +91,11 @@ class RemoteObject final : public StoredObject {
     const ReadRange range{this, offset, out};
     return storage_.ReadRanges(std::span(&range, 1), [] { return false; });
   }
+  /// A weak ETag (RFC 9110) may be that of other bytes that mean the same.
+  std::string version() const override {
+    const std::string tag = tag_->get();
+    return tag.starts_with('"') ? fmt::format("{} {}", tag, size_) : "";
+  }
   const std::shared_ptr<KnownTag>& tag() const { return tag_; }
 
  private:
@@ -211,7 +216,8 @@ Result<std::shared_ptr<const StoredObject>> RemoteStorage::Open(const std::strin
       std::make_shared<const RemoteObject>(*this, path, *reply.size, reply.tag));
 }
 
-std::shared_ptr<const StoredObject> RemoteStorage::Refer(const std::string& path, std::uint64_t size) const {
+std::shared_ptr<const StoredObject> RemoteStorage::Refer(const std::string& path, std::uint64_t size,
+                                                         std::uint64_t) const {
   return std::make_shared<const RemoteObject>(*this, path, size, "");
 }
 

@@ -22,7 +22,8 @@ class RemoteStorage final : public Storage {
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;
-  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const override;
+  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
+                                            std::uint64_t content) const override;
   bool has_folders() const override { return place_->has_lists(); }
   ReadCosts costs() const override { return costs_; }
   std::chrono::milliseconds trust() const override { return std::chrono::seconds(2); }

@@ -30,7 +30,9 @@ struct Location {
   Result<ObjectInfo> Stat() const { return storage->Stat(path); }
   Result<std::shared_ptr<const StoredObject>> Open() const { return storage->Open(path); }
   /// A file whose size a manifest tells, without a call. Does not outlive the storage.
-  std::shared_ptr<const StoredObject> Refer(std::uint64_t size) const { return storage->Refer(path, size); }
+  std::shared_ptr<const StoredObject> Refer(std::uint64_t size, std::uint64_t content) const {
+    return storage->Refer(path, size, content);
+  }
   Result<OpenedFile> OpenWith(FileEnd end, std::uint64_t most, Stamp* stamp) const {
     return storage->OpenWith(path, end, most, stamp);
   }

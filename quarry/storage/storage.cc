@@ -188,7 +188,8 @@ ObjectKind Storage::KindBehindLink(const std::string& path) const {
   return info.ok() ? info->kind : ObjectKind::kOther;
 }
 
-std::shared_ptr<const StoredObject> Storage::Refer(const std::string& path, std::uint64_t size) const {
+std::shared_ptr<const StoredObject> Storage::Refer(const std::string& path, std::uint64_t size,
+                                                   std::uint64_t) const {
   return std::make_shared<const ReferredObject>(*this, path, size);
 }
 

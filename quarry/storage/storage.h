@@ -59,7 +59,25 @@ class StoredObject {
 
   /// Announces a read, so that the storage can fetch the bytes ahead of time. It may do nothing.
   virtual void ExpectRead(std::uint64_t, std::uint64_t) const {}
+
+  /// A text that the storage gives to these bytes alone among all that the path ever has; empty: it has none.
+  virtual std::string version() const { return {}; }
+
+  /// Told that bytes of a range are not those that a manifest promises: a storage that keeps copies drops
+  /// them. True: what was read may have been a copy, and the next read is of the object itself.
+  virtual bool Distrust(std::uint64_t, std::uint64_t) const { return false; }
 };
+
+/// Reads and checks a range of an object; once more if the bytes were wrong and may have been those of a
+/// copy.
+/// @param read  returns kDataLoss for bytes that are not what a manifest promises
+template <typename Read>
+auto ReadPastWrongCopies(const StoredObject& object, std::uint64_t offset, std::uint64_t size,
+                         const Read& read) {
+  auto result = read();
+  const bool wrong = !result.ok() && result.status().code() == StatusCode::kDataLoss;
+  return wrong && object.Distrust(offset, size) ? read() : result;
+}
 
 /// All bytes of a small file. @errors those of ReadAt; kDataLoss: it has more than `limit` bytes
 Result<Bytes> ReadWhole(const StoredObject& object, std::uint64_t limit);
@@ -152,7 +170,15 @@ class Storage {
 
   /// A file of which a manifest tells the size, without a call: that it is missing, or ends earlier, shows
   /// when it is read. By default it is opened then. It does not outlive the storage.
-  virtual std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const;
+  /// @param content  a checksum in the manifest that all bytes of the file follow from: a storage may give
+  /// copies that it has kept of such bytes, and is told with Distrust if a copy is wrong
+  virtual std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
+                                                    std::uint64_t content) const;
+
+  /// The same for an object that was opened just now: copies of its version() do. By default, the object.
+  virtual std::shared_ptr<const StoredObject> AllowCopies(std::shared_ptr<const StoredObject> object) const {
+    return object;
+  }
 
   /// Begins to read all ranges, of any objects of this storage. The memory of `out` outlives the reading; it
   /// holds the bytes of a range that was reported without an error. By default, the calling thread announces

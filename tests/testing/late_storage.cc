@@ -222,8 +222,9 @@ Result<Bytes> LateStorage::ReadWhole(const std::string& path, std::uint64_t limi
   return behind_->ReadWhole(path, limit);
 }
 
-std::shared_ptr<const StoredObject> LateStorage::Refer(const std::string& path, std::uint64_t size) const {
-  return std::make_shared<const Object>(*this, behind_->Refer(path, size));
+std::shared_ptr<const StoredObject> LateStorage::Refer(const std::string& path, std::uint64_t size,
+                                                       std::uint64_t content) const {
+  return std::make_shared<const Object>(*this, behind_->Refer(path, size, content));
 }
 
 void LateStorage::AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const {

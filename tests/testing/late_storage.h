@@ -48,7 +48,8 @@ class LateStorage final : public Storage {
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;
   Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override;
-  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size) const override;
+  std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
+                                            std::uint64_t content) const override;
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override;
   ReadCosts costs() const override { return costs_; }
   std::chrono::milliseconds trust() const override { return trust_; }

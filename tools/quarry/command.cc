@@ -8,6 +8,7 @@
 #include "quarry/base/numbers.h"
 #include "quarry/base/split.h"
 #include "quarry/base/units.h"
+#include "quarry/disk_cache/disk_cache.h"
 #include "quarry/format/dimension_names.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/query/region.h"
@@ -84,6 +85,15 @@ void ServerOptions::DeclareOn(command_line::Parser* app) {
   certificate.Needs("--key");
   app->AddFlag("--allow-http", &allow_http,
                "for http:// beyond this machine: plain text, which anybody on the way can read and change");
+  app->AddOption(
+         "--cache", &cache,
+         "for https:// and s3://: folder that keeps what is read, for the next time; default: none, as "
+         "with \"\"")
+      .Path()
+      .Environment("QUARRY_CACHE");
+  app->AddOption("--cache-size", &cache_size,
+                 "bytes of the disk that --cache may take, for example 50GiB; default: 10GiB")
+      .Environment("QUARRY_CACHE_SIZE");
   app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
       .Path()
       .Environment("QUARRY_TOKEN_FILE");
@@ -95,6 +105,11 @@ Result<client::Options> ServerOptions::Resolve() const {
   options.timeout_ms = static_cast<std::int64_t>(std::ceil(timeout_seconds * 1000));
   options.security = security;
   options.allow_http = allow_http;
+  options.cache = cache;
+  if (!cache_size.empty()) {
+    QUARRY_ASSIGN_OR_RETURN(options.cache_size, ParseBytes(cache_size));
+    if (options.cache_size == 0) return InvalidArgument("--cache-size is 0; --cache \"\" means no cache");
+  }
   QUARRY_ASSIGN_OR_RETURN(const client::Transfer transfer, client::ParseTransfer(encoding, recode));
   options.encoding = transfer.encoding;
   options.recode = transfer.recode;
@@ -331,6 +346,14 @@ std::string PricesText(const query::Cost& cost, const query::EncodingChoice& cho
   }
   return fmt::format("{}over {:.1f} ms and {}/s", text, 1e3 * choice.path.round_trip,
                      FormatBytes(static_cast<std::uint64_t>(std::min(choice.path.rate, 1e18))));
+}
+
+std::string CacheText() {
+  const disk_cache::Usage usage = disk_cache::UsageOfProcess();
+  if (usage.bytes() == 0) return "";
+  return fmt::format("{} from the cache{}, {} from the store", FormatBytes(usage.from_cache),
+                     usage.damaged == 0 ? "" : fmt::format(" ({} damaged blocks)", usage.damaged),
+                     FormatBytes(usage.fetched));
 }
 
 std::string LeftOutText(std::int64_t samples) {

@@ -32,12 +32,15 @@ Command DeclareVerify(command_line::Parser* app);
 Command DeclareWatch(command_line::Parser* app);
 Command DeclareUpgrade(command_line::Parser* app);
 Command DeclarePack(command_line::Parser* app);
+Command DeclareCache(command_line::Parser* app);
 
 /// The options for speaking to a server, shared by all commands that take a target.
 struct ServerOptions {
   client::Security security;
   std::string token_file;
   bool allow_http = false;
+  std::string cache;
+  std::string cache_size;
   double timeout_seconds = 0;
   std::string encoding = "auto";
   std::string recode;
@@ -135,6 +138,9 @@ Result<std::vector<double>> ParseNumbers(const std::string& text, const std::str
 
 /// "LOW:HIGH". @errors kInvalidArgument
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name);
+
+/// "1.00 MiB from the cache, 2.00 MiB from the store" if a cache on disk was used, otherwise empty.
+std::string CacheText();
 
 /// ", 4096 samples left out" if there are any.
 std::string LeftOutText(std::int64_t samples);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quarry/base/units.h"
+#include "quarry/disk_cache/disk_cache.h"
 #include "tools/quarry/command.h"
 #include "tools/quarry/output_file.h"
 
@@ -43,6 +44,8 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
   for (const Box& box : samples.left_out)
     json["left_out"].push_back({{"begin", box.begin}, {"shape", box.shape()}});
   json["bytes_received"] = cost.bytes_received;
+  if (const disk_cache::Usage usage = disk_cache::UsageOfProcess(); usage.bytes() > 0)
+    json["bytes_from_cache"] = usage.from_cache;  // of all answers up to now
   if (cost.choice) json["encoding"] = EncodingName(cost.choice->encoding);
   json["patches"] = cost.planned.patches;
   json["seconds"] = seconds;
@@ -133,6 +136,7 @@ class Output {
     if (!last) return Status::Ok();
     WarnOfDamage(samples);
     if (options_.verbose) WriteError(Printable(WhyText(samples, cost)) + "\n");
+    if (const std::string cache = CacheText(); options_.verbose && !cache.empty()) WriteError(cache + "\n");
     if (options_.json) {
       PrintOut("{}\n", ToJson(samples, cost, seconds));
       return Status::Ok();
@@ -242,7 +246,7 @@ Command DeclareGet(command_line::Parser* app) {
                "write the coarsest level first and again at each finer one");
   app->AddFlag("--json", &options->json, "print one JSON object when done, one line per answer");
   app->AddFlag("--verbose", &options->verbose,
-               "say on stderr why a server has chosen the encoding of an answer");
+               "say on stderr why a server has chosen the encoding of an answer, and what came from --cache");
   app->AddOption("--colormap", &options->image.colormap, "viridis, magma, cividis, coolwarm or gray (.png)");
   app->AddOption("--range", &options->range, "LOW:HIGH, values of the first and last colour (.png)");
   app->AddOption("--zoom", &options->image.zoom, "pixels along each side of a sample (.png)");

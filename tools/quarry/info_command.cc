@@ -379,7 +379,8 @@ Result<Described> DescribeServed(const std::string& target, const client::Option
 /// A directory, or a dataset on a web server or in a store, is opened once.
 Result<Described> DescribeDirectory(const std::string& target, const client::Options& access) {
   Described described;
-  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(target, {access.allow_http}));
+  QUARRY_ASSIGN_OR_RETURN(const Location location,
+                          remote::LocationOf(target, {access.allow_http, {access.cache, access.cache_size}}));
   QUARRY_ASSIGN_OR_RETURN(described.local, quarry::Dataset::Open(location));
   described.dataset = described.local->description();
   Catalogue::Hold hold;

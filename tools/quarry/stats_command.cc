@@ -105,6 +105,7 @@ void PrintStatistics(const query::StatisticsAnswer& answer, const std::string& f
   PrintHistogram(s.histogram);
   const query::Cost& cost = answer.header.cost;
   Print("  {} patches, {} of payload\n", cost.patches, FormatBytes(cost.bytes));
+  if (const std::string cache = CacheText(); !cache.empty()) Print("  {}\n", cache);
 }
 
 Result<int> Stats(const StatsOptions& options) {

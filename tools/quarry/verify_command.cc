@@ -22,8 +22,8 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
         "checksums are checked over the whole dataset; use --field, --step, --box and --level with "
         "--against");
   }
-  QUARRY_ASSIGN_OR_RETURN(const Location location,
-                          remote::LocationOf(question.target, {question.server.allow_http}));
+  const remote::UrlOptions access{question.server.allow_http, {.folder = question.server.cache}};
+  QUARRY_ASSIGN_OR_RETURN(const Location location, remote::LocationOf(question.target, access));
   QUARRY_ASSIGN_OR_RETURN(const std::shared_ptr<const quarry::Dataset> dataset,
                           quarry::Dataset::Open(location));
   Progress progress("verify", 1000, !options.json);
@@ -72,7 +72,10 @@ Command DeclareVerify(command_line::Parser* app) {
   app->AddFlag("--json", &options->json, "print one JSON object");
   app->SetFooter(
       "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
-  return [options] { return options->against.empty() ? VerifyChecksums(*options) : VerifyAgainst(*options); };
+  return [options] {
+    options->question.server.cache = "";  // what lies in the store is checked, not a copy of it
+    return options->against.empty() ? VerifyChecksums(*options) : VerifyAgainst(*options);
+  };
 }
 
 }  // namespace quarry::tools

@@ -277,7 +277,7 @@ TEST_P(StorageTest, AFileOpensWithItsFirstOrItsLastBytes) {
 TEST_P(StorageTest, AFileOfAKnownSizeIsLookedAtWhenItIsRead) {
   site_->Put("file", "12345");
   const auto read = [&](const std::string& name, std::uint64_t size) -> Result<std::string> {
-    const auto file = (root_ / name).Refer(size);
+    const auto file = (root_ / name).Refer(size, 0);
     EXPECT_EQ(file->size(), size);
     Bytes out(2);
     QUARRY_RETURN_IF_ERROR(file->ReadAt(1, out));
@@ -287,7 +287,7 @@ TEST_P(StorageTest, AFileOfAKnownSizeIsLookedAtWhenItIsRead) {
   EXPECT_EQ(read("none", 5).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(*read("file", 9), "23") << "the rest of a truncated file";
   Bytes beyond(3);
-  const Status cut = (root_ / "file").Refer(9)->ReadAt(4, beyond);
+  const Status cut = (root_ / "file").Refer(9, 0)->ReadAt(4, beyond);
   EXPECT_EQ(cut.code(), StatusCode::kDataLoss);
   EXPECT_NE(cut.message().find("has 5 bytes, but bytes 4..7 are needed; it is truncated"), std::string::npos)
       << cut.message();

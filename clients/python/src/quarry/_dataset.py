@@ -36,7 +36,8 @@ def located(target: str | os.PathLike[str]) -> str:
 
 def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certificate: str = "", key: str = "",
          threads: int = 0, memory: int = 0, timeout: float = 0, retries: int = 5,
-         encoding: Encoding = "auto", allow_http: bool = False) -> Dataset:
+         encoding: Encoding = "auto", allow_http: bool = False, cache: str | os.PathLike[str] | None = None,
+         cache_size: int = 0) -> Dataset:
     """Opens a dataset.
 
     Args:
@@ -56,15 +57,19 @@ def open(target: str | os.PathLike[str], *, token: str = "", ca: str = "", certi
             boxes. All give the same samples, unless a `max_error` leaves room for coding. "auto": the server
             chooses what is complete first
         allow_http: takes "http://" URLs of other machines: plain text, which anybody on the way can read and change
+        cache: folder that keeps what is read from a web server or an object store, for the next time and for other
+            processes; "" for none; None: that of the variable QUARRY_CACHE, else none
+        cache_size: [bytes] that the cache may take; 0: those of the variable QUARRY_CACHE_SIZE, else 10 GiB
 
     Raises:
         Error: no dataset or server there (NOT_FOUND, UNAVAILABLE), another token is needed (UNAUTHENTICATED,
             PERMISSION_DENIED), or it is damaged (DATA_LOSS)
         ValueError: no such encoding
     """
-    check(memory=memory)
+    check(memory=memory, cache_size=cache_size)
     options = {"token": token, "ca": ca, "certificate": certificate, "key": key, "threads": threads, "memory": memory,
-               "timeout": timeout, "retries": retries, "encoding": encoding, "allow_http": allow_http}
+               "timeout": timeout, "retries": retries, "encoding": encoding, "allow_http": allow_http,
+               "cache": cache if cache is None else os.path.expanduser(cache), "cache_size": cache_size}
     dataset = Dataset(located(target), options)
     dataset._open()
     return dataset

@@ -68,9 +68,10 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
 """What takes a value of this kind, and how it is called. The library says what it takes: nobody else has a rule."""
 
 _ARGUMENTS = {
-    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale"), "text"),
+    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "cache"),
+                    "text"),
     **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range", "allow_http"), "yes"),
-    **dict.fromkeys(("step", "after", "max_bytes", "memory"), "count"),
+    **dict.fromkeys(("step", "after", "max_bytes", "memory", "cache_size"), "count"),
     **dict.fromkeys(("level", "first_level", "layer", "first_layer", "bins", "keyframe", "levels", "files", "threads",
                      "retries"), "integer"),
     **dict.fromkeys(("max_error", "patience", "tolerance", "relative", "pointwise_relative", "fill", "time", "timeout"),
@@ -78,7 +79,7 @@ _ARGUMENTS = {
     **dict.fromkeys(("values", "range"), "pair"), **dict.fromkeys(("stride", "patch"), "integers"),
     **dict.fromkeys(("focus", "origin", "spacing"), "numbers"), "box": "box", "recode": "recode",
 }
-_NEVER_NONE = {"memory", "bins", "threads", "retries", "patience", "timeout"}
+_NEVER_NONE = {"memory", "cache_size", "bins", "threads", "retries", "patience", "timeout"}
 """Of the kinds that a question may leave out."""
 
 

@@ -28,7 +28,7 @@ class QuarryBackendEntrypoint(BackendEntrypoint):
     open_dataset_parameters: ClassVar[tuple[Any, ...] | None] = (
         "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "decode_timedelta", "level", "max_error",
         "layer", "steps", "token", "ca", "certificate", "key", "threads", "memory", "timeout", "retries", "encoding",
-        "allow_http")
+        "allow_http", "cache", "cache_size")
 
     def open_dataset(  # type: ignore[override]  # it has options of its own
             self, filename_or_obj: str | os.PathLike[str], *, drop_variables: str | Iterable[str] | None = None,
