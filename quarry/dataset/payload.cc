@@ -12,13 +12,14 @@ Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry
   const format::LevelEntry& entry = row.levels[part];
   ByteSpan payload;
   if (entry.size > 0) payload = ByteSpan(fetched.ranges[slice.range]).subspan(slice.offset, entry.size);
-  std::uint64_t computed = Checksum(payload);
-  if (computed == entry.checksum) return payload;
-  if (entry.size > 0 && fetched.files[slice.range]->Distrust(entry.offset, entry.size)) {
-    QUARRY_ASSIGN_OR_RETURN(payload,
-                            fetched.again.Read(*fetched.files[slice.range], entry.offset, entry.size));
+  std::uint64_t computed = 0;
+  for (bool again = false;; again = true) {
     computed = Checksum(payload);
     if (computed == entry.checksum) return payload;
+    if (again || entry.size == 0) break;
+    const StoredObject& from = *fetched.files[slice.range];
+    if (!from.Distrust(entry.offset, entry.size)) break;
+    QUARRY_ASSIGN_OR_RETURN(payload, fetched.again.Read(from, entry.offset, entry.size));
   }
   return DataLoss(
       "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "

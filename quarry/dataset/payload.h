@@ -54,7 +54,7 @@ struct FetchedPayload {
   PatchStore::Memory memory;
   query::Fetch fetch;
   std::vector<Bytes> ranges;                               ///< one per range of the fetch
-  std::vector<std::shared_ptr<const StoredObject>> files;  ///< of the ranges
+  std::vector<std::shared_ptr<const StoredObject>> files;  ///< the file of each range
   std::shared_ptr<const PayloadPaths> paths;
   SecondReads again;
 };

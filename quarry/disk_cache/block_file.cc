@@ -24,8 +24,7 @@ constexpr std::uint64_t kData = kFront + kEntry * kSegmentBlocks;
 std::uint64_t ReadSome(int fd, std::uint64_t offset, std::span<std::byte> out) {
   std::uint64_t done = 0;
   while (done < out.size()) {
-    const ssize_t got =
-        ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t got = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     done += static_cast<std::uint64_t>(got);
@@ -182,7 +181,8 @@ int BlockFile::Write(int fd, std::uint64_t first, ByteSpan bytes) const {
   Bytes entries;
   for (std::uint64_t at = 0, block = first; at < bytes.size(); at += kBlock, ++block) {
     PutLittleEndian(&entries, IdOf(block));
-    PutLittleEndian(&entries, Checksum(bytes.subspan(at, std::min<std::uint64_t>(kBlock, bytes.size() - at))));
+    PutLittleEndian(&entries,
+                    Checksum(bytes.subspan(at, std::min<std::uint64_t>(kBlock, bytes.size() - at))));
   }
   if (const int error = WriteAll(fd, kData + in_segment * kBlock, bytes); error != 0) return error;
   return WriteAll(fd, kFront + in_segment * kEntry, entries);

@@ -16,17 +16,17 @@
 /// writers at a time leave is a block that is not there.
 namespace quarry::disk_cache {
 
-/// [bytes] of a block. Reads are widened to blocks: with 8 KiB by as much as a request skips anyway.
-inline constexpr std::uint64_t kBlock = 8 << 10;
+/// [bytes] of a block. Requests are widened to blocks: by about as much as the headers of an answer have.
+inline constexpr std::uint64_t kBlock = 1 << 10;
 /// Blocks of a segment: what one file has at most, and what is evicted at a time.
-inline constexpr std::uint64_t kSegmentBlocks = 1024;
+inline constexpr std::uint64_t kSegmentBlocks = 8192;
 inline constexpr std::uint64_t kSegment = kBlock * kSegmentBlocks;
 
 /// An object whose bytes never change: another content has another key.
 struct ObjectKey {
-  std::string url;          ///< without a query, which may hold a secret
-  std::string content;      ///< a checksum or a version
-  std::uint64_t size = 0;   ///< [bytes]
+  std::string url;         ///< without a query, which may hold a secret
+  std::string content;     ///< a checksum, or a version
+  std::uint64_t size = 0;  ///< [bytes]
 
   std::string Text() const;
 };

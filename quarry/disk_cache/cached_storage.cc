@@ -82,7 +82,10 @@ std::vector<BlockRun> Joined(const std::vector<BlockRun>& runs, std::uint64_t ga
 class Missing {
  public:
   Missing(std::vector<ReadRange> ranges, RangeDone done)
-      : ranges_(std::move(ranges)), done_(std::move(done)), left_(ranges_.size()), statuses_(ranges_.size()) {}
+      : ranges_(std::move(ranges)),
+        done_(std::move(done)),
+        left_(ranges_.size()),
+        statuses_(ranges_.size()) {}
 
   /// Reads what there are copies of. @returns what is to be read from the storage behind
   std::vector<ReadRange> Begin(std::uint64_t gap, const std::function<bool()>& cancelled) {
@@ -172,12 +175,12 @@ class Missing {
   const std::vector<ReadRange> ranges_;
   const RangeDone done_;
   std::vector<Fetch> fetches_;
-  std::mutex mutex_;  ///< guards `came`, and the following
+  std::mutex mutex_;               ///< guards `came`, and the following
   std::vector<std::size_t> left_;  ///< fetches of each range that were not reported
   std::vector<Status> statuses_;   ///< the first error of each range
 };
 
-/// What was fetched is kept when nobody waits for it any more: by then the caller has the bytes, and decodes
+/// Fetched blocks are kept when nobody waits for them any more: by then the caller has the bytes, and decodes
 /// them on other threads.
 class CachedReading final : public Reading {
  public:

@@ -10,8 +10,8 @@ namespace quarry::disk_cache {
 
 /// A storage with a cache on disk in front of it. Only objects whose content a manifest or a version tells
 /// (Refer, AllowCopies) are read from there; all else is asked for each time, so no answer is older than
-/// without it. Their bytes are compared with the checksums of blocks here, and with those of the format by readers, who
-/// say so if they are wrong (StoredObject::Distrust).
+/// without it. Their bytes are compared with the checksums of blocks here, and with those of the format by
+/// readers, who say so if they are wrong (StoredObject::Distrust).
 class CachedStorage final : public Storage {
  public:
   CachedStorage(std::shared_ptr<const Storage> inner, std::shared_ptr<DiskCache> cache);

@@ -36,7 +36,8 @@ void Warn(const std::string& folder, const std::string& why) {
   static auto& warned = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
   if (!warned.insert(folder).second) return;
-  WriteError(fmt::format("warning: the cache \"{}\" is not used: {}; data is read from the store\n", folder, why));
+  WriteError(
+      fmt::format("warning: the cache \"{}\" is not used: {}; data is read from the store\n", folder, why));
 }
 
 Status MakeFolder(const std::string& path) {
@@ -83,7 +84,7 @@ void Touch(int fd) {
 /// A file of the cache.
 struct DiskCache::Kept {
   std::string path;
-  std::uint64_t bytes = 0;  ///< of the disk
+  std::uint64_t bytes = 0;  ///< that it takes of the disk
   std::int64_t used = 0;    ///< [ns] since 1970
 };
 
@@ -164,7 +165,8 @@ std::vector<BlockRun> DiskCache::Read(const ObjectKey& key, std::uint64_t offset
   }
   std::uint64_t absent = 0;
   for (const BlockRun& run : missing)
-    absent += std::min<std::uint64_t>(offset + out.size(), run.end * kBlock) - std::max(offset, run.begin * kBlock);
+    absent +=
+        std::min<std::uint64_t>(offset + out.size(), run.end * kBlock) - std::max(offset, run.begin * kBlock);
   from_cache += out.size() - absent;
   fetched += absent;
   return missing;
@@ -218,7 +220,7 @@ void DiskCache::Drop(const ObjectKey& key, std::uint64_t offset, std::uint64_t s
     (void)::unlink(PathOf(BlockFile(key, segment)).c_str());
 }
 
-/// What has a name of ours.
+/// The files with names of ours.
 std::vector<DiskCache::Kept> DiskCache::Files() const {
   std::vector<Kept> files;
   const std::string blocks = folder_ + kBlocks;

@@ -19,7 +19,7 @@ struct Choice {
   std::uint64_t most_bytes = 0;       ///< 0: QUARRY_CACHE_SIZE, else 10 GiB
 };
 
-/// What caches of this process have saved.
+/// The bytes that all caches of this process have saved.
 struct Usage {
   std::uint64_t from_cache = 0;  ///< [bytes] that reads got from the disk
   std::uint64_t fetched = 0;     ///< [bytes] that were asked for in their place
@@ -33,9 +33,9 @@ Usage UsageOfProcess();
 struct Contents {
   struct Object {
     std::string url;
-    std::uint64_t bytes = 0;  ///< of the disk
+    std::uint64_t bytes = 0;  ///< that it takes of the disk
   };
-  std::uint64_t bytes = 0;  ///< of the disk
+  std::uint64_t bytes = 0;  ///< that all files take of the disk
   std::uint64_t files = 0;
   std::vector<Object> objects;  ///< by URL
 };
@@ -44,8 +44,8 @@ struct Contents {
 /// another process: what cannot be read is missing, and what cannot be written is not kept. Thread-safe.
 class DiskCache {
  public:
-  /// The cache of this process for a folder, which is made if need be. A folder that cannot be used is reported
-  /// to standard error, once, and gives none; so does a choice of none.
+  /// The cache of this process for a folder, which is made if need be. A folder that cannot be used is
+  /// reported to standard error, once, and gives none; so does a choice of none.
   /// @errors kInvalidArgument: a size that is none
   static Result<std::shared_ptr<DiskCache>> Open(const Choice& choice);
 

@@ -11,7 +11,7 @@ namespace quarry::remote {
 /// How URLs are opened.
 struct UrlOptions {
   bool allow_http = false;   ///< plain HTTP, beyond this machine
-  disk_cache::Choice cache;  ///< of what is read from there
+  disk_cache::Choice cache;  ///< a cache on disk of what is read there
 };
 
 /// The location that a text names: a URL (http://, https://, s3://) in a storage of its server, anything else

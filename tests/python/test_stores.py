@@ -46,6 +46,24 @@ class Stores(qt.QuarryTest):
             self.assert_same(f"{web.url}/run.quarry")
             self.assert_same(f"{web.url}/run.quarry?sig=very-secret")
 
+    def test_a_cache_on_disk(self):
+        cache = self.tmp / "cache"
+        with Store(self.tmp / "store") as store, unittest.mock.patch.dict(os.environ, store.environment()):
+            for again in (False, True):
+                before = len(store.asked)
+                with quarry.open("s3://bucket/run.quarry", cache=cache, cache_size=10 << 20) as dataset:
+                    with quarry.open(self.path) as plain:
+                        np.testing.assert_array_equal(dataset["t"][:], plain["t"][:])
+                    np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))["t"][0], dataset["t"][0])
+                self.assertNotEqual(any(".qsf" in line for line in store.asked[before:]), again)
+            with unittest.mock.patch.dict(os.environ, {"QUARRY_CACHE": str(self.tmp / "other")}):
+                quarry.open("s3://bucket/run.quarry", cache="")["t"][0]
+                self.assertFalse((self.tmp / "other").exists())
+                quarry.open("s3://bucket/run.quarry")["t"][0]
+                self.assertTrue((self.tmp / "other").exists())
+        with self.assertRaisesRegex(TypeError, "cache_size"):
+            quarry.open(self.path, cache_size="much")
+
     def test_a_signature_in_a_url_is_not_shown(self):
         with Store(self.path.parent, Handler) as web, quarry.open(f"{web.url}/run.quarry?sig=very-secret") as dataset:
             np.testing.assert_array_equal(pickle.loads(pickle.dumps(dataset))["t"][0], dataset["t"][0])

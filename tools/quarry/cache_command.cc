@@ -46,8 +46,7 @@ void PrintContents(const std::string& folder, const disk_cache::Contents& conten
 }
 
 Result<int> Cache(const CacheOptions& options) {
-  const std::string folder =
-      options.folder.empty() ? disk_cache::DiskCache::FolderOf({}) : options.folder;
+  const std::string folder = options.folder.empty() ? disk_cache::DiskCache::FolderOf({}) : options.folder;
   if (folder.empty()) return InvalidArgument("no cache is named; give its folder, or set QUARRY_CACHE");
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return NotFound("\"{}\" is no folder", folder);

@@ -45,7 +45,7 @@ std::string ToJson(const client::LevelSamples& samples, const client::ReadCost& 
     json["left_out"].push_back({{"begin", box.begin}, {"shape", box.shape()}});
   json["bytes_received"] = cost.bytes_received;
   if (const disk_cache::Usage usage = disk_cache::UsageOfProcess(); usage.bytes() > 0)
-    json["bytes_from_cache"] = usage.from_cache;  // of all answers up to now
+    json["bytes_from_cache"] = usage.from_cache;  // by all answers up to now
   if (cost.choice) json["encoding"] = EncodingName(cost.choice->encoding);
   json["patches"] = cost.planned.patches;
   json["seconds"] = seconds;

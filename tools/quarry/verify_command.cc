@@ -73,7 +73,7 @@ Command DeclareVerify(command_line::Parser* app) {
   app->SetFooter(
       "Example:\n  quarry verify run42.quarry --against pressure.f32 --dims 512x512x512 --type float32");
   return [options] {
-    options->question.server.cache = "";  // what lies in the store is checked, not a copy of it
+    options->question.server.cache = "";  // the store is checked, not a copy of it
     return options->against.empty() ? VerifyChecksums(*options) : VerifyAgainst(*options);
   };
 }

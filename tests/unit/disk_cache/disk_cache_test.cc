@@ -1,4 +1,5 @@
-// The cache on disk: right bytes whatever is in its files, few questions to the storage behind, a bounded size.
+// The cache on disk: right bytes whatever is in its files, few questions to the storage behind, a bounded
+// size.
 #include "quarry/disk_cache/disk_cache.h"
 
 #include <fcntl.h>
@@ -88,7 +89,7 @@ class DiskCacheTest : public ::testing::Test {
 TEST_F(DiskCacheTest, WhatWasReadOnceIsNotAskedForAgain) {
   Put(RandomBytes(3 * kBlock + 100, 1));
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges = {
-      {0, 1},          {kBlock - 1, 2},      {5, 3 * kBlock},   {3 * kBlock, 100}, {3 * kBlock + 99, 1},
+      {0, 1},           {kBlock - 1, 2},       {5, 3 * kBlock}, {3 * kBlock, 100}, {3 * kBlock + 99, 1},
       {kBlock, kBlock}, {0, 3 * kBlock + 100}, {2 * kBlock, 50}};
   for (const auto& [offset, size] : ranges) {
     const auto first = Cached();
@@ -151,7 +152,9 @@ TEST_F(DiskCacheTest, AFlippedByteOfAFileIsNeverRead) {
 
 TEST_F(DiskCacheTest, AFileThatIsCutIsReadAsFarAsItGoes) {
   Put(RandomBytes(4 * kBlock, 5));
-  for (const std::uint64_t size : {0u, 10u, 4096u, 5000u, 4096u + 16384u + 3u, 40000u}) {
+  constexpr std::uint64_t kData = 4096 + 16 * kSegmentBlocks;
+  for (const std::uint64_t size : std::initializer_list<std::uint64_t>{0, 10, 4096, 4100, kData - 1,
+                                                                       kData + 3, kData + 2 * kBlock + 5}) {
     EXPECT_EQ(Read(*Cached(), 0, bytes_.size()), bytes_);
     fs::resize_file(Files()[0], size);
     EXPECT_EQ(Read(*Cached(), 0, bytes_.size()), bytes_) << size;
@@ -162,7 +165,7 @@ TEST_F(DiskCacheTest, AnotherContentOrSizeIsAnotherObject) {
   Put(RandomBytes(2 * kBlock, 6));
   const Bytes old = Read(*Cached(), 0, bytes_.size());
   Put(RandomBytes(2 * kBlock, 7));
-  EXPECT_EQ(Read(*Cached(), 0, bytes_.size(), kContent), old);  // what was promised
+  EXPECT_EQ(Read(*Cached(), 0, bytes_.size(), kContent), old);  // as promised
   EXPECT_EQ(Read(*Cached(), 0, bytes_.size(), kContent + 1), bytes_);
   Put(RandomBytes(3 * kBlock, 8));
   EXPECT_EQ(Read(*Cached(), 0, bytes_.size(), kContent), bytes_);
@@ -303,7 +306,8 @@ TEST_F(DiskCacheTest, AFullDiskCostsTheCacheAndNotTheRead) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{60'000, 60'000};
+    constexpr std::uint64_t kMost = 4096 + 16 * kSegmentBlocks + 5 * kBlock;
+    const rlimit limit{kMost, kMost};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const auto storage = Cached();
     bool right = true;
@@ -360,9 +364,8 @@ class CachedDatasetTest : public DiskCacheTest {
   }
   static std::size_t AskedForSubfiles(const FaultyStorage& origin) {
     const auto calls = origin.Calls(Operation::kRead);
-    return static_cast<std::size_t>(std::count_if(calls.begin(), calls.end(), [](const auto& call) {
-      return call.path.ends_with(".qsf");
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        calls.begin(), calls.end(), [](const auto& call) { return call.path.ends_with(".qsf"); }));
   }
 };
 
@@ -396,11 +399,13 @@ TEST_F(CachedDatasetTest, WrongBytesOfTheStoreAreNotKeptForEver) {
     honest->ForgetCalls();
     const auto liar = std::make_shared<FaultyStorage>(memory_);
     liar->Add(Operation::kRead, "*.qsf", lie, 1, Fault::Lie());
-    const auto first = ReadBox(std::make_shared<const CachedStorage>(liar, *DiskCache::At(folder(), 1 << 30)));
+    const auto first =
+        ReadBox(std::make_shared<const CachedStorage>(liar, *DiskCache::At(folder(), 1 << 30)));
     failed += first.ok() ? 0 : 1;
     mended += first.ok() && AskedForSubfiles(*liar) > clean ? 1 : 0;
     for (int again = 0; again < 2; ++again) {
-      const auto got = ReadBox(std::make_shared<const CachedStorage>(honest, *DiskCache::At(folder(), 1 << 30)));
+      const auto got =
+          ReadBox(std::make_shared<const CachedStorage>(honest, *DiskCache::At(folder(), 1 << 30)));
       ASSERT_TRUE(got.ok()) << "lie " << lie << ": " << got.status().message();
       EXPECT_EQ(*got, *wanted);
     }
