@@ -19,7 +19,9 @@ Result<ByteSpan> TakeOne(const FetchedPayload& fetched, const format::PatchEntry
     if (again || entry.size == 0) break;
     const StoredObject& from = *fetched.files[slice.range];
     if (!from.Distrust(entry.offset, entry.size)) break;
-    QUARRY_ASSIGN_OR_RETURN(payload, fetched.again.Read(from, entry.offset, entry.size));
+    const Result<ByteSpan> second = fetched.again.Read(from, entry.offset, entry.size);
+    if (!second.ok()) return StatusOfSubfile(second.status(), fetched.paths->Of(file));
+    payload = *second;
   }
   return DataLoss(
       "cannot decode level {} of patch {} in \"{}\" (bytes {}..{}): checksum {} stored, {} computed; "
