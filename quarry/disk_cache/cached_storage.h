@@ -24,6 +24,9 @@ class CachedStorage final : public Storage {
   }
   ObjectKind KindBehindLink(const std::string& path) const override { return inner_->KindBehindLink(path); }
   Result<ObjectInfo> Stat(const std::string& path) const override { return inner_->Stat(path); }
+  Result<std::string> FolderIdentity(const std::string& path) const override {
+    return inner_->FolderIdentity(path);
+  }
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override {
     return inner_->Open(path);
   }
