@@ -21,10 +21,10 @@ format::SubfileHeader FieldHeader(const DatasetDescription& dataset, std::uint64
   header.dims = grid.dims;
   header.patch = grid.patch;
   header.levels = grid.levels;
+  header.SetOrder(dataset.order);
   header.layers = field.layers();
   header.type = field.type;
   header.coder = field.coder;
-  header.order = dataset.order;
   header.field_name = field.name;
   header.mask = mask;
   return header;
@@ -47,19 +47,20 @@ namespace {
 
 /// The subfile that a manifest describes by `expected`. A file that is undamaged may still be the wrong one:
 /// from another step, or from an older write.
-/// @param header     what the file's own must equal, except order, version, and number and blocks of the
-/// patches
+/// @param header     what the file's own must equal, except order and coarse level, version, and number and
+/// blocks of the patches
 /// @param row_bytes  as many as a row of its table probably has
 Result<SubfileTable> LoadExpected(const Location& path, const StoredObject& file,
                                   const format::SubfileHeader& header, const SubfileDescription& expected,
                                   std::uint64_t row_bytes) {
-  const std::uint64_t back = format::TableBack(expected.patches, row_bytes, header.order, header.parts());
+  const std::uint64_t back = format::TableBack(expected.patches, row_bytes, header);
   Result<SubfileTable> read = format::ReadSubfileTable(*path.storage, file, expected.patches, back);
   if (!read.ok()) return StatusOfSubfile(std::move(read).status(), path);
   SubfileTable table = *std::move(read);
   format::SubfileHeader wanted = header;
   wanted.version = table.header.version;
   wanted.order = table.header.order;
+  wanted.coarse_level = table.header.coarse_level;
   wanted.block_bits = table.header.block_bits;
   wanted.patch_count = expected.patches;
   if (table.header != wanted || table.footer.table_checksum != expected.table_checksum ||

@@ -203,7 +203,7 @@ class Verifier {
   Status VerifyPayload(const std::shared_ptr<const CheckedFile>& file, const TableWalk& walk) {
     constexpr std::uint64_t kTogether = 1 << 20;
     const SubfileTable& table = walk.table();
-    const std::vector<format::PartRun> runs = format::PartRuns(table.header.order, table.header.parts());
+    const std::vector<format::PartRun> runs = format::PartRuns(table.header);
     const auto failed = std::make_shared<bool>(false);
     for (std::size_t run = 0; run < runs.size(); ++run) {
       std::uint64_t position = walk.payload_begin(run);

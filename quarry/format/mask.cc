@@ -45,7 +45,7 @@ SubfileHeader MaskHeader(std::uint64_t name, const GridDescription& grid, Payloa
   header.levels = grid.levels;
   header.type = DataType::kUint8;
   header.coder = CoderId::kValidity;
-  header.order = order;
+  header.SetOrder(order);
   header.field_name = MaskText(name);
   return header;
 }

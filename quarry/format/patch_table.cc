@@ -29,7 +29,7 @@ void TableEncoder::Put(const PatchEntry& row, Bytes* out) {
   }
   if (block_.empty()) {
     begin_ = {rows_.next_code(), footer_.table_offset + footer_.table_size, {}};
-    for (const PartRun& run : PartRuns(header_.order, header_.parts()))
+    for (const PartRun& run : PartRuns(header_))
       begin_.payload.push_back(row.levels[static_cast<std::size_t>(run.first)].offset);
   }
   rows_.Put(row, &block_);

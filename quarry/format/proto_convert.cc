@@ -363,10 +363,11 @@ Result<DatasetDescription> FromProto(const pb::DatasetManifest& manifest) {
   DatasetDescription out;
   out.created_by = manifest.created_by();
   QUARRY_ASSIGN_OR_RETURN(out.grids, GridsFromProto(manifest));
-  out.order = static_cast<PayloadOrder>(manifest.order());
-  if (out.order != PayloadOrder::kPatch && out.order != PayloadOrder::kLevel) {
-    return DataLoss("unknown payload order {}", static_cast<int>(manifest.order()));
-  }
+  const auto* const order = std::ranges::find(kPayloadOrders, static_cast<int>(manifest.order()),
+                                              [](PayloadOrder known) { return static_cast<int>(known); });
+  if (order == kPayloadOrders.end())
+    return DataLoss("the payload order is not known; use a newer Quarry, unless the file is damaged");
+  out.order = *order;
   for (const pb::FieldDescription& field : manifest.fields()) {
     QUARRY_ASSIGN_OR_RETURN(out.fields.emplace_back(), FieldFromProto(field));
   }

@@ -28,6 +28,11 @@ void PadWithZeros(std::size_t size, Bytes* out) { out->insert(out->end(), size -
 
 }  // namespace
 
+void SubfileHeader::SetOrder(PayloadOrder payload_order) {
+  order = payload_order;
+  coarse_level = order == PayloadOrder::kCoarse ? FirstCoarseLevel(dims, patch, levels) : 0;
+}
+
 void SubfileHeader::EncodeTo(Bytes* out) const {
   const std::size_t begin = out->size();
   PutMagic(kHeaderMagic, out);
@@ -46,6 +51,7 @@ void SubfileHeader::EncodeTo(Bytes* out) const {
   PutLittleEndian(out, static_cast<std::uint8_t>(coder));
   PutLittleEndian(out, static_cast<std::uint8_t>(static_cast<int>(order) | block_bits << kBlockShift));
   PutLittleEndian(out, static_cast<std::uint8_t>(layers - 1));
+  PutLittleEndian(out, static_cast<std::uint8_t>(coarse_level));
   PadWithZeros(begin + 56, out);
   PutLittleEndian(out, patch_count);
   for (const char c : field_name) out->push_back(static_cast<std::byte>(c));
@@ -96,17 +102,21 @@ Result<SubfileHeader> SubfileHeader::DecodeFrom(ByteSpan bytes) {
   header.order = static_cast<PayloadOrder>(major >= 4 ? order & kOrderMask : order);
   if (major >= 4) header.block_bits = order >> kBlockShift;
   if (major >= 3) header.layers = 1 + reader.Get<std::uint8_t>();
+  if (header.order == PayloadOrder::kCoarse) header.coarse_level = reader.Get<std::uint8_t>();
   reader = LittleEndianReader(bytes.data() + 56);
   header.patch_count = reader.Get<std::uint64_t>();
   const auto* name = reinterpret_cast<const char*>(bytes.data() + 64);
   header.field_name.assign(name, ::strnlen(name, kMaxFieldName));
   if (major >= 2) header.mask = GetLittleEndian<std::uint64_t>(bytes.data() + 128);
   if (header.levels < 1 || header.levels > kMaxLevels || header.layers > kMaxLayers ||
-      SizeOf(header.type) == 0 || header.block_bits > kBlockBits ||
-      (header.order != PayloadOrder::kPatch && header.order != PayloadOrder::kLevel)) {
+      SizeOf(header.type) == 0 || header.block_bits > kBlockBits || NameOf(header.order) == nullptr ||
+      (header.order == PayloadOrder::kCoarse && major < 4)) {
     return DataLoss("header: {} levels, {} layers, type {}, payload order {}", header.levels, header.layers,
                     static_cast<int>(header.type), order);
   }
+  if (header.order == PayloadOrder::kCoarse &&
+      (header.coarse_level < 1 || header.coarse_level > header.levels))
+    return DataLoss("header: coarse level {} of {} levels", header.coarse_level, header.levels);
   return header;
 }
 
@@ -210,6 +220,25 @@ Status CheckRow(const PatchEntry& row, std::int64_t samples,
                       payload.second);
   }
   return Status::Ok();
+}
+
+int FirstCoarseLevel(const Index3& dims, const Index3& patch, int levels) {
+  const Index3 shape = LargestPatchShape(dims, patch);
+  int level = 1;
+  while (level < levels && Volume(LevelShape(shape, level)) > Volume(shape) / kCoarseShare) ++level;
+  return level;
+}
+
+std::vector<PartRun> PartRuns(const SubfileHeader& header) {
+  const PatchParts parts = header.parts();
+  // So many of the finest levels lie patch by patch.
+  int fine = 0;
+  if (header.order == PayloadOrder::kPatch) fine = parts.levels;
+  if (header.order == PayloadOrder::kCoarse) fine = header.coarse_level;
+  std::vector<PartRun> runs;
+  for (int part = parts.count() - 1; part >= 0; part = runs.back().last - 1)
+    runs.push_back({part, parts.LevelOf(part) < fine ? part - parts.LevelOf(part) : part});
+  return runs;
 }
 
 }  // namespace quarry::format

@@ -35,6 +35,12 @@ constexpr int BlockBitsOf(std::uint64_t patches, int bits = kBlockBits) {
 /// Bytes of the header in a subfile of this version; the payload follows.
 constexpr std::size_t HeaderSize(std::uint16_t major_version) { return major_version == 1 ? 136 : 144; }
 
+/// With payload order coarse, levels are coarse that have at most one in so many of the samples of a patch.
+inline constexpr std::int64_t kCoarseShare = 64;
+
+/// The finest of the coarse levels; `levels` if there is none.
+int FirstCoarseLevel(const Index3& dims, const Index3& patch, int levels);
+
 /// First bytes of a subfile. They suffice to read it without any other file of the dataset but its mask.
 struct SubfileHeader {
   /// Size in the version that is written, the largest of those that are read.
@@ -51,12 +57,16 @@ struct SubfileHeader {
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
   PayloadOrder order = PayloadOrder::kPatch;
-  int block_bits = 0;  ///< base-2 logarithm of the rows of a block of the table; 0: it is not in blocks
+  int coarse_level = 0;  ///< with order coarse the finest of the levels that lie level by level; otherwise 0
+  int block_bits = 0;    ///< base-2 logarithm of the rows of a block of the table; 0: it is not in blocks
   std::uint64_t patch_count = 0;
   std::string field_name;
   std::uint64_t mask = 0;  ///< name of the mask of this field and step; 0: no sample is missing
 
   PatchParts parts() const { return {levels, layers}; }
+
+  /// Sets the order, and the coarse level of a file that is written with it, from grid, patch and levels.
+  void SetOrder(PayloadOrder payload_order);
 
   friend bool operator==(const SubfileHeader&, const SubfileHeader&) = default;
 
@@ -156,19 +166,14 @@ struct PartRun {
   int last = 0;
 };
 
-/// The runs of a file's payload: a layer at a time, so that the rough ones are read in one go; or a level of
-/// a layer.
-inline std::vector<PartRun> PartRuns(PayloadOrder order, const PatchParts& parts) {
-  std::vector<PartRun> runs;
-  const int step = order == PayloadOrder::kPatch ? parts.levels : 1;
-  for (int first = parts.count() - 1; first >= 0; first -= step) runs.push_back({first, first - step + 1});
-  return runs;
-}
+/// The runs of a file's payload: a layer at a time, so that the rough ones are read in one go; or of each
+/// layer its levels, or the coarse ones and then all others together.
+std::vector<PartRun> PartRuns(const SubfileHeader& header);
 
 /// Visits (row, part) pairs in the order in which their payloads lie in the file.
 template <typename Visit>
-void ForEachPayload(PayloadOrder order, std::size_t rows, const PatchParts& parts, Visit visit) {
-  for (const PartRun& run : PartRuns(order, parts)) {
+void ForEachPayload(const SubfileHeader& header, std::size_t rows, Visit visit) {
+  for (const PartRun& run : PartRuns(header)) {
     for (std::size_t row = 0; row < rows; ++row) {
       for (int part = run.first; part >= run.last; --part) visit(row, part);
     }

@@ -169,12 +169,11 @@ Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject
   return DecodeTable(header, footer, BackOfFile(file, std::move(last)), patches);
 }
 
-std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, PayloadOrder order,
-                        const PatchParts& parts) {
+std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, const SubfileHeader& header) {
   if (patches <= kBlockRows) return patches * row_bytes + SubfileFooter::kEncodedSize;
   std::uint64_t entries = patches;  // in the root
   while (entries > kBlockRows) entries = CeilDivide(entries, kBlockRows);
-  return entries * TableIndex::EntrySize(PartRuns(order, parts).size()) + SubfileFooter::kEncodedSize;
+  return entries * TableIndex::EntrySize(PartRuns(header).size()) + SubfileFooter::kEncodedSize;
 }
 
 std::uint64_t RowMemory(std::size_t parts) {

@@ -32,8 +32,8 @@ Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject
 
 /// [bytes] from the end of a subfile that have its footer and its table, or the root of one in blocks.
 /// @param row_bytes  of a row at most, or as many as are expected
-std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, PayloadOrder order,
-                        const PatchParts& parts);
+/// @param header     what is known of the file's own
+std::uint64_t TableBack(std::uint64_t patches, std::uint64_t row_bytes, const SubfileHeader& header);
 
 /// [bytes] of a decoded row.
 std::uint64_t RowMemory(std::size_t parts);

@@ -79,7 +79,7 @@ std::vector<std::uint64_t> BlocksOf(const SubfileHeader& header) {
   return blocks;
 }
 
-std::size_t RunsOf(const SubfileHeader& header) { return PartRuns(header.order, header.parts()).size(); }
+std::size_t RunsOf(const SubfileHeader& header) { return PartRuns(header).size(); }
 
 /// [bytes] of all entries of a table. The root is the only block of its stage, and has no entry.
 std::uint64_t EntryBytes(const SubfileHeader& header) {

@@ -62,7 +62,7 @@ class RowDecoder {
 class PayloadPositions {
  public:
   explicit PayloadPositions(const SubfileHeader& header)
-      : runs_(PartRuns(header.order, header.parts())), places_(header.version >= 4), next_(runs_.size(), 0) {}
+      : runs_(PartRuns(header)), places_(header.version >= 4), next_(runs_.size(), 0) {}
 
   /// Goes on behind the payloads of a row. Those of version 4 have no other offsets than these.
   void Pass(PatchEntry* row);

@@ -84,12 +84,19 @@ CATALOGUE = (
 )
 # The same, with both steps in a pack: a field with a mask, and one that refers to the step before.
 PACKED = CATALOGUE[:3]
+# With payload in order coarse: a mask, layers, and a step that refers to the one before.
+COARSE = (
+    ("holes", "float32", "wavelet-zfp", ("--relative", "1e-3"), math.nan),
+    ("ladder", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), None),
+    ("turns", "float32", "interpolate", ("--tolerance", "0.01", "--keyframe", "2"), None),
+    ("counts", "int16", "lossless", ("--fill", "-32768"), -32768),
+)
 # So many fields that their records are in sections of step.json.
 WIDE = tuple((f"f{number:02}", "float32", "interpolate", ("--relative-layers", "1e-1,1e-3,exact"), math.nan if number % 8 == 5 else None,
               (9, 7, 3)) for number in range(32))
 WRITTEN = {NEWEST: FIELDS, f"{NEWEST}-catalogue": CATALOGUE, f"{NEWEST}-types": TYPES, f"{NEWEST}-grids": GRIDS,
            f"{NEWEST}-planes": PLANES, f"{NEWEST}-pack": PACKED, f"{NEWEST}-blocks": BLOCKS, f"{NEWEST}-attributes": ATTRIBUTES,
-           f"{NEWEST}-wide": WIDE}
+           f"{NEWEST}-wide": WIDE, f"{NEWEST}-coarse": COARSE}
 CHOOSE_THE_CODER = {"--keep-zeros", "--keep-sign", "--pointwise-relative"}
 LETTERS = {"float32": "f", "float64": "d", "int16": "h", "int32": "i", "uint8": "B", "uint32": "I",
            "int64": "q", "uint64": "Q", "bool": "?", "float16": "e"}
@@ -197,7 +204,7 @@ def write(folder, fields):
         # A name like the others' ends in digits.
         command += ["--type", kind, "--dims", "x".join(map(str, dims)), "--field", field] if kind == "bool" else []
         command += [] if CHOOSE_THE_CODER & set(options) else ["--codec", coder]
-        command += ["--append"] if dataset.exists() else ["--order", "level"]
+        command += ["--append"] if dataset.exists() else ["--order", "coarse" if fields is COARSE else "level"]
         command += [] if dataset.exists() or "--patch" in options else ["--patch", "16x8x4"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if fields is PACKED:

@@ -12,6 +12,7 @@ Environment: QUARRY_BIN, the directory of the executables; default: build/releas
 """
 
 import difflib
+import itertools
 import json
 import math
 import os
@@ -361,6 +362,7 @@ class Dump:
 
 TYPES = {1: "float32", 4: "uint8"}
 CODERS = {1: "wavelet-zfp", 4: "validity"}
+ORDERS = {1: "patch", 3: "coarse"}
 
 
 def read_header(dump):
@@ -385,8 +387,13 @@ def read_header(dump):
     order = dump.data[50]
     header["block_rows"] = 2**(order >> 3) if version >= 4 and order >> 3 else None
     in_blocks = f", table in blocks of {header['block_rows']} rows" if header["block_rows"] else ""
-    dump.number(50, "B", f"payload order (patch){in_blocks}")
-    require(order - (order >> 3 << 3 if header["block_rows"] else 0) == 1 and order >> 3 <= 10, "payload order")
+    order -= order >> 3 << 3 if header["block_rows"] else 0
+    require(order in ORDERS and dump.data[50] >> 3 <= 10, "payload order")
+    dump.number(50, "B", f"payload order ({ORDERS[order]}){in_blocks}")
+    header["fine"] = header["levels"]  # so many of the finest levels lie patch by patch
+    if ORDERS[order] == "coarse":
+        require(version >= 4 and 1 <= dump.data[52] <= header["levels"], "finest coarse level")
+        header["fine"] = dump.data[52]
     dump.line(51, 5, "reserved, zero")
     header["patch_count"] = dump.number(56, "Q", "patches in this subfile")
     name = dump.data[64:128].split(b"\0")[0]
@@ -398,7 +405,14 @@ def read_header(dump):
     return header
 
 
-ENTRY = 32  # bytes of an entry: the payloads of one layer in payload order 1 are one run
+def runs_of(header):
+    """The levels of each run of the payload of one layer."""
+    coarse = [[level] for level in reversed(range(header["fine"], header["levels"]))]
+    return [*coarse, list(reversed(range(header["fine"])))]
+
+
+def entry_bytes(header):
+    return 24 + 8 * len(runs_of(header))
 
 
 def entry_lists(header):
@@ -413,7 +427,7 @@ def read_footer(dump, at, header):
     dump.title("footer")
     table = (dump.number(at, "Q", "offset of the patch table"), dump.number(at + 8, "Q", "bytes of the patch table"))
     if header["block_rows"]:
-        dump.checksum(at + 16, at - ENTRY * entry_lists(header)[-1], at, "checksum of the root")
+        dump.checksum(at + 16, at - entry_bytes(header) * entry_lists(header)[-1], at, "checksum of the root")
     else:
         dump.checksum(at + 16, table[0], table[0] + table[1], "checksum of the patch table")
     require(dump.number(at + 24, "Q", "bytes of the file") == len(dump.data) == sum(table) + 48, "bytes of the file")
@@ -441,17 +455,15 @@ def read_part(dump, at, level):
 
 def read_entries(dump, header, table):
     """Entries of the blocks of rows, found from the root down, and the end of the rows."""
-    lists = entry_lists(header)
-    begins = [sum(table) - ENTRY * sum(lists[i:]) for i in range(len(lists))]
-    root = ENTRY * lists[-1]
-    above = [(0, table[0], xxh3(dump.data[sum(table) - root:sum(table)]), header["size"])]
+    lists, size = entry_lists(header), entry_bytes(header)
+    begins = [sum(table) - size * sum(lists[i:]) for i in range(len(lists))]
+    above = None
     for begin, count in reversed(list(zip(begins, lists))):
-        entries = [struct.unpack_from("<4Q", dump.data, begin + ENTRY * i) for i in range(count)]
-        for number, (code, offset, checksum, payload) in enumerate(above):
+        entries = [struct.unpack_from(f"<{size // 8}Q", dump.data, begin + size * i) for i in range(count)]
+        for number, (code, offset, checksum, *payloads) in enumerate(above or []):
             first, last = number * header["block_rows"], min((number + 1) * header["block_rows"], count)
-            block = dump.data[begin + ENTRY * first:begin + ENTRY * last]
-            require(checksum == xxh3(block), "checksum of a block of entries")
-            require((code, offset, payload) == (*entries[first][:2], entries[first][3]), "begin of a block of entries")
+            require(checksum == xxh3(dump.data[begin + size * first:begin + size * last]), "checksum of a block of entries")
+            require((code, offset, *payloads) == (*entries[first][:2], *entries[first][3:]), "begin of a block of entries")
         above = entries
     return above, begins[0]
 
@@ -459,15 +471,16 @@ def read_entries(dump, header, table):
 def dump_entries(dump, header, table):
     """All lists of entries, in the order of the file."""
     lists = entry_lists(header)
-    at = sum(table) - ENTRY * sum(lists)
+    at = sum(table) - entry_bytes(header) * sum(lists)
     for stage, count in enumerate(lists):
         for number in range(count):
             dump.title(f"{'root' if stage + 1 == len(lists) else f'list {stage}'}, entry {number}")
             dump.number(at, "Q", "smallest code of the first row")
             dump.number(at + 8, "Q", "offset of the block")
             dump.number(at + 16, "Q", "checksum of the block", "{:016x}")
-            dump.number(at + 24, "Q", "offset of its first payload")
-            at += ENTRY
+            for run in range(len(runs_of(header))):
+                dump.number(at + 24 + 8 * run, "Q", "offset of its first payload")
+            at += entry_bytes(header)
 
 
 def read_rows(dump, header, table):
@@ -475,12 +488,12 @@ def read_rows(dump, header, table):
     blocks, rows_end = read_entries(dump, header, table) if header["block_rows"] else ([], sum(table))
     patches = tuple(ceil_divide(n, p) for n, p in zip(header["dims"], header["patch"]))
     numbers = {morton(patch_position(index, patches)): index for index in range(volume(patches))}
-    at, code, offset, rows = table[0], -1, header["size"], []
+    at, code, rows = table[0], -1, []
     for number in range(header["patch_count"]):
         if blocks and number % header["block_rows"] == 0:
             block = number // header["block_rows"]
             block_end = blocks[block + 1][1] if block + 1 < len(blocks) else rows_end
-            require(blocks[block] == (code + 1, at, xxh3(dump.data[at:block_end]), offset), f"entry of block {block}")
+            require(blocks[block][:3] == (code + 1, at, xxh3(dump.data[at:block_end])), f"entry of block {block}")
         dump.title(f"patch table, row {number}")
         begin_of_row = at
         step, at = dump.varint(at, "step of the Morton code")
@@ -499,14 +512,25 @@ def read_rows(dump, header, table):
             if not bits & 4:
                 part, at = read_part(dump, at, level)
             row["levels"].append(part)
-        for level, part in reversed(list(enumerate(row["levels"]))):
-            part["offset"] = offset
-            offset += part["size"]
-            require(part["checksum"] == xxh3(dump.data[part["offset"]:offset]), f"checksum of level {level}")
         rows.append(row)
     require(at == rows_end, "end of the rows")
-    require(offset == table[0], "end of the payloads")
+    place_payloads(dump.data, header, rows, blocks, table[0])
     return rows
+
+
+def place_payloads(data, header, rows, blocks, end):
+    """Offsets of the payloads, one run after the other."""
+    offset = header["size"]
+    for run, levels in enumerate(runs_of(header)):
+        for number, row in enumerate(rows):
+            if blocks and number % header["block_rows"] == 0:
+                require(blocks[number // header["block_rows"]][3 + run] == offset, f"payloads of a block in run {run}")
+            for level in levels:
+                part = row["levels"][level]
+                part["offset"] = offset
+                offset += part["size"]
+                require(part["checksum"] == xxh3(data[part["offset"]:offset]), f"checksum of level {level}")
+    require(offset == end, "end of the payloads")
 
 
 def read_table(dump, header, table):
@@ -542,13 +566,13 @@ def read_table(dump, header, table):
 
 
 def dump_payload(dump, header, rows, decoded):
-    """Payload in the order of the file: patch by patch, coarsest level first."""
+    """Payload in the order of the file."""
     position = header["size"]
-    for row in rows:
+    for levels, row in itertools.product(runs_of(header), rows):
         begin, end = patch_box(row["patch"], header["dims"], header["patch"])
         shape = tuple(e - b for b, e in zip(begin, end))
         mode = decoded[row["patch"]][0]
-        for level in reversed(range(header["levels"])):
+        for level in levels:
             at, size = row["levels"][level]["offset"], row["levels"][level]["size"]
             require(at == position, "payload with a gap")
             position += size
@@ -853,28 +877,43 @@ def put_in_blocks(data, bits):
     for first in range(0, len(rows), size):
         end = rows[first + size]["at"] if first + size < len(rows) else len(data) - 48
         code = rows[first - 1]["code"] + 1 if first else 0
-        payload = min(level["offset"] for level in rows[first]["levels"])
-        entries.append((code, rows[first]["at"], xxh3(data[rows[first]["at"]:end]), payload))
+        payloads = [rows[first]["levels"][levels[0]]["offset"] for levels in runs_of(header)]
+        entries.append((code, rows[first]["at"], xxh3(data[rows[first]["at"]:end]), *payloads))
     while True:
-        blocks = [b"".join(struct.pack("<4Q", *entry) for entry in entries[i:i + size]) for i in range(0, len(entries), size)]
+        blocks = [struct.pack(f"<{len(part) * len(part[0])}Q", *itertools.chain(*part))
+                  for part in (entries[i:i + size] for i in range(0, len(entries), size))]
         table += b"".join(blocks)
         if len(blocks) == 1:
             break
-        entries = [(*entries[size * i][:2], xxh3(block), entries[size * i][3]) for i, block in enumerate(blocks)]
+        entries = [(*entries[size * i][:2], xxh3(block), *entries[size * i][3:]) for i, block in enumerate(blocks)]
     head = data[:50] + bytes([data[50] | bits << 3]) + data[51:header["size"] - 8]
     foot = struct.pack("<4Q", begin, len(table), xxh3(blocks[0]), begin + len(table) + 48)
     return b"".join((head, struct.pack("<Q", xxh3(head)), data[header["size"]:begin], table, foot,
                      struct.pack("<Q", xxh3(foot)), b"QSFend\r\n"))
 
 
+def put_in_order_coarse(data, coarse):
+    """The same subfile with its payload in order coarse, made from docs/format.md alone. The table stays."""
+    header, rows = read_tables(data)
+    head = data[:50] + bytes([3]) + data[51:52] + bytes([coarse]) + data[53:header["size"] - 8]
+    runs = runs_of(header | {"fine": coarse})
+    places = [row["levels"][level] for levels in runs for row in rows for level in levels]
+    payload = b"".join(data[place["offset"]:place["offset"] + place["size"]] for place in places)
+    return head + struct.pack("<Q", xxh3(head)) + payload + data[header["size"] + len(payload):]
+
+
 def in_blocks(folder, dataset, bits):
-    """A copy of a dataset of one subfile, with its table in blocks; `quarry verify` finds nothing wrong with it."""
-    copy = folder / f"{dataset.stem}-{bits}.quarry"
+    return with_subfile(folder, dataset, bits, lambda data: put_in_blocks(data, bits))
+
+
+def with_subfile(folder, dataset, name, change):
+    """A copy of a dataset of one subfile, with another form of it; `quarry verify` finds nothing wrong with it."""
+    copy = folder / f"{dataset.stem}-{name}.quarry"
     shutil.copytree(dataset, copy)
     shutil.rmtree(copy / "index", ignore_errors=True)
     subfile, step = copy / "steps" / "000000" / "f" / "0000.qsf", copy / "steps" / "000000" / "step.json"
     old = subfile.read_bytes()
-    new = put_in_blocks(old, bits)
+    new = change(old)
     subfile.write_bytes(new)
     text = step.read_text().replace(f'"{len(old)}"', f'"{len(new)}"')
     text = text.replace(old[-32:-24][::-1].hex(), new[-32:-24][::-1].hex())
@@ -912,6 +951,20 @@ def check_blocks(folder, example):
     return [line for line in lines if line.startswith("   50 ")] + [""] + lines[begin:]
 
 
+def check_order_coarse(folder, example):
+    """Subfiles in order coarse that this file makes, read by the programs, and one that the writer makes, read by this file."""
+    for coarse in (1, 2):
+        copy = with_subfile(folder, example, f"coarse{coarse}", lambda data, coarse=coarse: put_in_order_coarse(data, coarse))
+        check_example(copy, folder)
+        check_example(in_blocks(folder, copy, 1), folder)
+    written = folder / "coarse.quarry"
+    write_field(written, "f", (45, 31, 1), [math.sin(i / 7) for i in range(45 * 31)], "--patch", 8, "--order", "coarse")
+    run("quarry", "verify", written)
+    header, rows = read_tables((written / "steps" / "000000" / "f" / "0000.qsf").read_bytes())
+    require((header["levels"], header["fine"], len(rows)) == (4, 3, 24), "levels by patch of a file in order coarse")
+    require(read_manifest(written / "dataset.json")["order"] == "PAYLOAD_ORDER_COARSE", "order of the dataset")
+
+
 CHECKSUM_VECTORS = {0: 0x2D06800538D394C2, 12: 0x5ACE6A511C10894B, 100: 0x004E4F921A64BD1C,
                     200: 0xF42A8864FEAF0703, 2000: 0x26AF7994E0E20830}
 
@@ -940,6 +993,7 @@ def main():
             check_example(older, Path(folder))
         check_mask(Path(folder))
         check_example(check_grids(Path(folder)), Path(folder))
+        check_order_coarse(Path(folder), dataset)
         examples = {"worked": lines, "blocks": check_blocks(Path(folder), dataset)}
     document = DOCUMENT.read_text()
     updated = document

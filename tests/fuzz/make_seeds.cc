@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "quarry/base/checksum.h"
@@ -262,7 +263,7 @@ void AppendOldRow(const format::PatchEntry& row, Bytes* table) {
 Bytes TableInBlocks(const format::SubfileHeader& header, const PatchGrid& grid,
                     std::vector<format::PatchEntry> rows) {
   std::uint64_t offset = format::SubfileHeader::kEncodedSize;
-  format::ForEachPayload(header.order, rows.size(), header.parts(), [&](std::size_t row, int part) {
+  format::ForEachPayload(header, rows.size(), [&](std::size_t row, int part) {
     format::LevelEntry& level = rows[row].levels[static_cast<std::size_t>(part)];
     level.offset = offset;
     offset += level.size;
@@ -277,14 +278,16 @@ Bytes TableInBlocks(const format::SubfileHeader& header, const PatchGrid& grid,
 
 /// Header and table of a subfile; `repairs` selects what the target repairs.
 /// @param block_bits  of the header
-void AddSubfile(int levels, int version, int repairs, Corpus* corpus, int block_bits = 0) {
+/// @param order       if not the usual one
+void AddSubfile(int levels, int version, int repairs, Corpus* corpus, int block_bits = 0,
+                std::optional<format::PayloadOrder> order = {}) {
   format::SubfileHeader header;
   header.dims = {200, 70, 33};
   header.patch = {64, 64, 32};
   header.levels = levels;
   header.type = DataType::kUint16;
   header.coder = CoderId::kInterpolate;
-  header.order = levels == 1 ? format::PayloadOrder::kPatch : format::PayloadOrder::kLevel;
+  header.SetOrder(order.value_or(levels == 1 ? format::PayloadOrder::kPatch : format::PayloadOrder::kLevel));
   header.field_name = "pressure";
   header.mask = 0x0123456789abcdef;
   const PatchGrid grid = *PatchGrid::Create(header.dims, header.patch);
@@ -321,7 +324,8 @@ void AddSubfile(int levels, int version, int repairs, Corpus* corpus, int block_
   footer.EncodeTo(&input);
   input.insert(input.end(), table.begin(), table.end());
   const std::string blocks = block_bits > 0 ? fmt::format("_blocks_{}", block_bits) : "";
-  corpus->Add(fmt::format("v{}_{}_levels_{}{}", version, levels, repairs, blocks), input);
+  const std::string in_order = order ? fmt::format("_{}", format::NameOf(*order)) : "";
+  corpus->Add(fmt::format("v{}_{}_levels_{}{}{}", version, levels, repairs, blocks, in_order), input);
 }
 
 bool AddSubfiles(const std::string& folder) {
@@ -333,6 +337,8 @@ bool AddSubfiles(const std::string& folder) {
       for (const int block_bits : {1, 3}) AddSubfile(levels, 4, repairs, &corpus, block_bits);
     }
     AddSubfile(levels, 1, 7, &corpus);
+    for (const int block_bits : {0, 1})
+      AddSubfile(levels, 4, 15, &corpus, block_bits, format::PayloadOrder::kCoarse);
   }
   return corpus.ok();
 }

@@ -76,7 +76,7 @@ class Boxes(qt.QuarryTest):
             patch = "x".join(str(2 ** random.integers(2, 6)) for _ in range(3))
             path = cls.shared / f"grid{number}.quarry"
             qt.convert(original, path, *kind.options, "--patch", patch,
-                       "--files", random.integers(1, 4), "--order", ("patch", "level")[number // 2 % 2])
+                       "--files", random.integers(1, 4), "--order", ("patch", "level", "coarse")[number // 2 % 3])
             described = qt.info(path)
             fill = described["fields"][0].get("fill")
             cls.cases.append(Case(path, original, fill, described["fields"][0]["tolerance"], described["levels"]))

@@ -59,8 +59,10 @@ def patch_table(subfile, levels, layers):
                     at += 8 * (row[l, k] > 0) + (widths & 7) + (widths >> 3 & 15) + 4 * (widths >> 7)
         x, y, z = (sum((code >> 3 * bit + a & 1) << bit for bit in range(21)) for a in range(3))
         sizes[x + patches[0] * (y + patches[1] * z)] = row
-    runs = [(k, range(levels)) for k in range(layers)] if data[50] == 1 else [
-        (k, (l,)) for k in range(layers) for l in reversed(range(levels))]
+    # By patch are the levels below this one.
+    fine = {1: levels, 2: 0, 3: data[52]}[data[50]]
+    runs = [(k, run) for k in range(layers)
+            for run in [*((l,) for l in reversed(range(fine, levels))), *([range(fine)] if fine else [])]]
     offset, rows = 144, {patch: {} for patch in sizes}
     for k, run in runs:
         for patch, row in sizes.items():
@@ -78,6 +80,7 @@ class Layers(qt.QuarryTest):
             "bounded": cls.make("bounded", qt.turbulent((53, 40, 33)), LAYERS),
             "exact": cls.make("exact", qt.turbulent((40, 31, 20)), (1e-2, 1e-4, 0)),
             "double": cls.make("double", qt.turbulent((40, 31, 20), "<f8"), (1e-2, 1e-6, 0), "--order", "level"),
+            "coarse": cls.make("coarse", qt.turbulent((40, 31, 20)), (1e-2, 1e-4, 0), "--order", "coarse"),
             "holes": cls.make("holes", holes((45, 40, 17)), (1e-2, 1e-4, 0)),
             "integers": cls.make("integers", qt.integers((33, 20, 18), "<i2"), (1e-1, 1e-2, 0)),
             "plane": cls.make("plane", qt.smooth((100, 77, 1)), (1e-2, 1e-5)),

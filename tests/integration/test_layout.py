@@ -89,7 +89,7 @@ class Layout(qt.QuarryTest):
                 (3, ["--exchange", "rank"]), (4, ["--exchange", "3"]), (3, ["--placement", "greedy"]),
                 (4, ["--reading", "round-robin", "--memory", "300KiB"]), (4, ["--reading", "direct"]),
                 (6, ["--reading", "direct", "--memory", "300KiB"])]
-        for number, (bound, order) in enumerate([("--relative", "patch"), ("--tolerance", "level")]):
+        for number, (bound, order) in enumerate([("--relative", "patch"), ("--tolerance", "level"), ("--tolerance", "coarse")]):
             expected = None
             for ranks, options in ways:
                 with self.subTest(bound=bound, order=order, ranks=ranks, options=options):
@@ -114,20 +114,23 @@ class Layout(qt.QuarryTest):
                 expected = expected or found
                 self.assertTrue(found == expected, "other bytes")
 
-    def test_preview_of_a_level_major_dataset(self):
+    def test_preview(self):
         """A coarse level of the whole domain is contiguous: one read per subfile, with almost no extra bytes."""
         field = qt.turbulent((SIZE, SIZE, SIZE))
         for codec in qt.coders():
             with self.subTest(codec=codec):
                 bound = {"lossless": [], "interpolate-relative": ["--pointwise-relative", 1e-4]}.get(codec, ["--relative", 1e-4])
-                self.check_preview(field, codec, bound, FILES)
-        with self.subTest("with a mask"):
-            self.check_preview(qt.with_holes(field, np.nan), "wavelet-zfp", ["--relative", 1e-4], 2 * FILES)
+                self.check_preview(field, codec, bound, FILES, "level")
+        for order in ("level", "coarse"):
+            with self.subTest("with a mask", order=order):
+                self.check_preview(qt.with_holes(field, np.nan), "wavelet-zfp", ["--relative", 1e-4], 2 * FILES, order)
+        with self.subTest(order="coarse"):
+            self.check_preview(field, "interpolate", ["--relative", 1e-4], FILES, "coarse")
 
-    def check_preview(self, field, codec, bound, reads):
-        dataset = self.tmp / f"{codec}-{reads}.quarry"
+    def check_preview(self, field, codec, bound, reads, order):
+        dataset = self.tmp / f"{codec}-{reads}-{order}.quarry"
         qt.convert(field, dataset, "--codec", codec, *bound, "--patch", PATCH, "--files", FILES,
-                   "--order", "level", ranks=4)
+                   "--order", order, ranks=4)
         options = ["--field", "f", "--level", PREVIEW_LEVEL, "--json"]
         plan = json.loads(qt.succeed("quarry", "plan", dataset, *options).out)
         print("plan:", plan, flush=True)

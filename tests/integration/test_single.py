@@ -18,6 +18,7 @@ KINDS = {
     "missing": (qt.with_holes(qt.turbulent(DIMS), np.nan), ["--relative", 1e-3]),
     "wavelet-zfp": (qt.turbulent(DIMS), ["--codec", "wavelet-zfp", "--relative", 1e-4]),
     "lossless, level order": (qt.turbulent(DIMS), ["--lossless", "--order", "level"]),
+    "coarse order, 2 files": (qt.turbulent(DIMS), ["--tolerance", 1e-3, "--order", "coarse", "--files", 2]),
     "int16 lossless": (qt.integers(DIMS, "<i2"), []),
     "int16 with a tolerance": (qt.integers(DIMS, "<i2"), ["--tolerance", 3]),
     "float64 as float32": (qt.turbulent(DIMS, "<f8"), ["--store-as", "float32", "--relative", 1e-4]),

@@ -20,9 +20,11 @@ def block_bits(subfile):
 
 class Tables(qt.QuarryTest):
     def test_any_number_of_ranks_writes_the_same_blocks(self):
-        field = qt.with_holes(qt.turbulent(SMALL), np.nan)
-        for order in ("patch", "level"):
-            options = (*PATCH, "--order", order, "--tolerance", 1e-2, "--files", 2)
+        # Patches of 2x2x2 have no coarse level.
+        for order, dims, patch, files in (("patch", SMALL, PATCH, 2), ("level", SMALL, PATCH, 2),
+                                          ("coarse", (64, 48, 32), ("--patch", 4), 1)):
+            field = qt.with_holes(qt.turbulent(dims), np.nan)
+            options = (*patch, "--order", order, "--tolerance", 1e-2, "--files", files)
             written = []
             for ranks in (0, 1, 3):
                 path = self.tmp / f"{order}-{ranks}.quarry"

@@ -44,7 +44,7 @@ class Tolerance(qt.QuarryTest):
             self.assertAlmostEqual(record["tolerance"], tolerance, delta=1e-12 * tolerance)
 
     def check_all(self, original, short):
-        everything = list(itertools.product((1e-2, 1e-3, 1e-4), (32, 64), ("patch", "level")))
+        everything = list(itertools.product((1e-2, 1e-3, 1e-4), (32, 64), ("patch", "level", "coarse")))
         cases = everything if qt.FULL else short
         for (relative, patch, order), codec in itertools.product(cases, qt.lossy_coders()):
             with self.subTest(relative=relative, patch=patch, order=order, codec=codec):

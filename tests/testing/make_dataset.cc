@@ -55,7 +55,7 @@ writer::SubfileSummary WriteSubfile(const fs::path& path, const format::SubfileH
                                     const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
   auto file = Require(writer::SubfileWriter::Create(path, header, grid));
   for (const SubfilePatch& patch : patches) Require(file.AddRow(patch.row));
-  format::ForEachPayload(header.order, patches.size(), header.parts(), [&](std::size_t row, int part) {
+  format::ForEachPayload(header, patches.size(), [&](std::size_t row, int part) {
     if (!patches[row].levels.empty())
       Require(file.Append(patches[row].levels[static_cast<std::size_t>(part)]));
   });
@@ -152,9 +152,9 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   header.dims = recipe.dims;
   header.patch = recipe.patch;
   header.levels = recipe.levels;
+  header.SetOrder(recipe.order);
   header.coder = recipe.coder;
   header.layers = static_cast<int>(settings.tolerances.size());
-  header.order = recipe.order;
   header.field_name = recipe.field;
   header.mask = field.mask_name();
   std::vector<SubfilePatch> packed;

@@ -204,7 +204,7 @@ nlohmann::ordered_json ToJson(const DatasetDescription& dataset, const std::vect
   nlohmann::ordered_json json = ToJson(dataset.grids.front());
   json["grids"] = nlohmann::ordered_json::array();
   for (const GridDescription& grid : dataset.grids) json["grids"].push_back(ToJson(grid));
-  json["order"] = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
+  json["order"] = format::NameOf(dataset.order);
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepSummary& step : steps) json["steps"].push_back(step.step);
   json["times"] = nlohmann::ordered_json::array();
@@ -308,7 +308,7 @@ void PrintText(const std::string& target, const DatasetDescription& dataset,
   };
   Print("{}\n", target);
   PrintAttributes("           ", dataset.attributes);
-  const char* order = dataset.order == format::PayloadOrder::kPatch ? "patch" : "level";
+  const char* order = format::NameOf(dataset.order);
   for (std::size_t g = 0; g < dataset.grids.size(); ++g) {
     const GridDescription& grid = dataset.grids[g];
     Print("  {:<8} {} samples (x, y, z), spacing {}, origin {}\n",

@@ -135,8 +135,9 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddOption("--levels", &o->levels, "resolution levels; default: as many as the patch allows, up to 10");
   app->AddOption("--files", &o->pipeline.files,
                  "subfiles per field and step; default: one for every 8 ranks");
-  app->AddOption("--order", &line->order,
-                 "payload order: patch (random access, default) or level (previews)");
+  app->AddOption(
+      "--order", &line->order,
+      "payload order: patch (random access, default), level (previews) or coarse (both, in few reads)");
   app->SetHeading("Strategy");
   app->AddOption("--placement", &line->placement, "balanced or greedy");
   app->AddOption(
@@ -250,7 +251,9 @@ Status Interpret(CommandLine* line) {
     using quarry::format::PayloadOrder;
     PayloadOrder order{};
     QUARRY_RETURN_IF_ERROR(Choose<PayloadOrder>(
-        line->order, "--order", {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}}, &order));
+        line->order, "--order",
+        {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}, {"coarse", PayloadOrder::kCoarse}},
+        &order));
     o->order = order;
   }
   using namespace quarry::distribution;

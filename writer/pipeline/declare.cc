@@ -350,8 +350,8 @@ Status CheckSameLayout(const Index3& dims, const LayoutRequest& layout, const Da
     here = fmt::format("number of levels {}", *layout.levels);
     there = fmt::format("{}", grid.levels);
   } else if (layout.order && *layout.order != existing.order) {
-    here = "payload order";
-    there = existing.order == format::PayloadOrder::kPatch ? "patch by patch" : "level by level";
+    here = fmt::format("payload order {}", format::NameOf(*layout.order));
+    there = format::NameOf(existing.order);
   } else if (layout.spacing && *layout.spacing != grid.spacing) {
     here = fmt::format("spacing {}", fmt::join(*layout.spacing, ","));
     there = fmt::format("{}", fmt::join(grid.spacing, ","));

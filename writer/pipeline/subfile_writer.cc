@@ -157,7 +157,7 @@ SubfileWriter::SubfileWriter(WritableFile file, std::filesystem::path folder,
       header_(header),
       grid_(grid),
       memory_limit_(memory_limit),
-      run_bytes_(format::PartRuns(header.order, header.parts()).size(), 0) {
+      run_bytes_(format::PartRuns(header).size(), 0) {
   summary_.levels.resize(static_cast<std::size_t>(header.parts().count()));
   // A vector that grows by itself holds three times its rows while it moves them.
   const std::size_t size = format::PatchEntry::EncodedSize(header.parts().count());
@@ -177,7 +177,7 @@ Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
 Status SubfileWriter::AddRow(const format::PatchEntry& row) {
   AddToSummary(grid_, row, &summary_);
   payload_end_ += row.payload_bytes();
-  const std::vector<format::PartRun> runs = format::PartRuns(header_.order, header_.parts());
+  const std::vector<format::PartRun> runs = format::PartRuns(header_);
   for (std::size_t r = 0; r < runs.size(); ++r) run_bytes_[r] += PayloadBytes(row, runs[r]);
   row.EncodeTo(&rows_);
   return rows_.size() > memory_limit_ ? SpillRows() : Status::Ok();

@@ -38,7 +38,7 @@ class Transfer {
         layout_(layout),
         header_(header),
         own_(own),
-        runs_(format::PartRuns(header.order, header.parts())),
+        runs_(format::PartRuns(header)),
         rank_(Rank(ranks.comm)),
         size_(Size(ranks.comm)) {}
 

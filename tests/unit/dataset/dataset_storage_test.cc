@@ -83,9 +83,11 @@ class DatasetStorageTest : public ::testing::Test {
 };
 
 TEST_F(DatasetStorageTest, ADatasetInMemoryAnswersLikeTheOneOnDisk) {
-  for (const bool missing : {false, true}) {
+  for (const auto& [order, missing] : {std::pair(format::PayloadOrder::kLevel, false),
+                                       {format::PayloadOrder::kLevel, true},
+                                       {format::PayloadOrder::kCoarse, true}}) {
     std::filesystem::remove_all(disk());
-    const DatasetRecipe recipe{.order = format::PayloadOrder::kLevel, .steps = {0, 7}, .missing = missing};
+    const DatasetRecipe recipe{.order = order, .steps = {0, 7}, .missing = missing};
     const Location copy = Make(recipe);
     const auto on_disk = *Dataset::Open(disk());
     const auto in_memory = Dataset::Open(copy);

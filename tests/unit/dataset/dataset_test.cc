@@ -106,12 +106,15 @@ TEST_F(DatasetTest, MissingSamplesComeBackBitByBitAtEveryLevel) {
 }
 
 TEST_F(DatasetTest, CoarseToFineWithMissingSamplesEndsWithTheSameSamples) {
-  MakeDataset(path(), {.order = format::PayloadOrder::kLevel, .missing = true});
-  const auto dataset = Open();
-  const std::vector<float> at_once = ReadAll(*dataset, {.field = "pressure"});
-  const std::vector<float> progressive = ReadAll(*dataset, {.field = "pressure", .first_level = 3});
-  ASSERT_EQ(at_once.size(), progressive.size());
-  for (std::size_t i = 0; i < at_once.size(); ++i) ASSERT_EQ(Bits(at_once[i]), Bits(progressive[i]));
+  for (const format::PayloadOrder order : {format::PayloadOrder::kLevel, format::PayloadOrder::kCoarse}) {
+    const fs::path path = folder_.path() / fmt::format("{}.quarry", format::NameOf(order));
+    MakeDataset(path, {.order = order, .missing = true});
+    const auto dataset = *Dataset::Open(path);
+    const std::vector<float> at_once = ReadAll(*dataset, {.field = "pressure"});
+    const std::vector<float> progressive = ReadAll(*dataset, {.field = "pressure", .first_level = 3});
+    ASSERT_EQ(at_once.size(), progressive.size());
+    for (std::size_t i = 0; i < at_once.size(); ++i) ASSERT_EQ(Bits(at_once[i]), Bits(progressive[i]));
+  }
 }
 
 TEST_F(DatasetTest, StepsAndFieldsWithTheSameMissingSamplesShareOneMask) {
@@ -172,13 +175,14 @@ TEST_F(DatasetTest, CoarseToFineEndsWithTheSameSamples) {
             ReadAll(*dataset, {.field = "pressure"}));
 }
 
-TEST_F(DatasetTest, BothPayloadOrdersAndAnyNumberOfFilesGiveTheSameSamples) {
+TEST_F(DatasetTest, AllPayloadOrdersAndAnyNumberOfFilesGiveTheSameSamples) {
   MakeDataset(path(), {});
   const std::vector<float> expected = ReadAll(*Open(), {.field = "pressure", .target = query::AtLevel{1}});
-  MakeDataset(folder_.path() / "b.quarry", {.order = format::PayloadOrder::kLevel, .files = 1});
-  EXPECT_EQ(ReadAll(**Dataset::Open(folder_.path() / "b.quarry"),
-                    {.field = "pressure", .target = query::AtLevel{1}}),
-            expected);
+  for (const format::PayloadOrder order : {format::PayloadOrder::kLevel, format::PayloadOrder::kCoarse}) {
+    const fs::path other = folder_.path() / fmt::format("{}.quarry", format::NameOf(order));
+    MakeDataset(other, {.order = order, .files = 1});
+    EXPECT_EQ(ReadAll(**Dataset::Open(other), {.field = "pressure", .target = query::AtLevel{1}}), expected);
+  }
 }
 
 TEST_F(DatasetTest, QuestionsThatCannotBeAnsweredSayWhy) {

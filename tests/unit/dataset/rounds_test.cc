@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "quarry/base/file.h"
@@ -134,11 +135,51 @@ TEST_F(RoundsTest, LayersAddNone) {
   ExpectWaits(4, 4);
 }
 
-TEST_F(RoundsTest, ALevelByLevelOrderAddsNone) {
-  DatasetRecipe recipe = SeveralSubfiles();
-  recipe.order = format::PayloadOrder::kLevel;
-  testing::MakeDataset(disk(), recipe);
-  ExpectWaits(4, 4);
+TEST_F(RoundsTest, NoPayloadOrderAddsOne) {
+  for (const format::PayloadOrder order : {format::PayloadOrder::kLevel, format::PayloadOrder::kCoarse}) {
+    std::filesystem::remove_all(disk());
+    DatasetRecipe recipe = SeveralSubfiles();
+    recipe.order = order;
+    testing::MakeDataset(disk(), recipe);
+    ExpectWaits(4, 4);
+  }
+}
+
+TEST_F(RoundsTest, OrderCoarseHasTheFewRequestsOfBothOthers) {
+  DatasetRecipe recipe;
+  recipe.dims = {128, 96, 64};
+  recipe.patch = {32, 32, 32};
+  recipe.levels = 6;
+  recipe.files = 2;
+  recipe.tolerance = 1e-5;  // a patch is longer than the gap through which ranges are joined
+  const query::ReadRequest overview{.field = "pressure", .step = 0, .target = query::AtLevel{2}};
+  const query::ReadRequest box{
+      .field = "pressure", .step = 0, .box = Box{{40, 40, 10}, {128, 90, 60}}, .target = query::AtLevel{0}};
+  std::map<format::PayloadOrder, std::pair<std::uint64_t, std::uint64_t>> requests;
+  for (const format::PayloadOrder order : format::kPayloadOrders) {
+    std::filesystem::remove_all(disk());
+    recipe.order = order;
+    testing::MakeDataset(disk(), recipe);
+    const auto requests_of = [&](const query::ReadRequest& request) {
+      const auto late = std::make_shared<LateStorage>(
+          OnDisk().storage, ReadCosts{.latency = 0.001, .bandwidth = 8e6, .side_by_side = 16});
+      const auto dataset = *Dataset::Open(Location(late, OnDisk().path));
+      EXPECT_TRUE(dataset->Plan(request).ok());
+      const std::uint64_t planning = late->ranges();
+      EXPECT_TRUE(testing::TryReadAll(*dataset, request).ok());
+      return late->ranges() - planning;
+    };
+    requests[order] = {requests_of(overview), requests_of(box)};
+  }
+  const auto [patch_overview, patch_box] = requests[format::PayloadOrder::kPatch];
+  const auto [level_overview, level_box] = requests[format::PayloadOrder::kLevel];
+  const auto [coarse_overview, coarse_box] = requests[format::PayloadOrder::kCoarse];
+  EXPECT_EQ(patch_overview, 24u) << "one a patch";
+  EXPECT_EQ(level_overview, 2u) << "one a subfile";
+  EXPECT_EQ(coarse_overview, 2u);
+  // One more a subfile than patch by patch, for the coarse levels.
+  EXPECT_LE(coarse_box, patch_box + 2);
+  EXPECT_GT(level_box, patch_box + 2);
 }
 
 TEST_F(RoundsTest, SectionsOfAStepAddOne) {

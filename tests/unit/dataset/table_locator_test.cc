@@ -42,10 +42,11 @@ DatasetRecipe SmallPatches(int block_bits) {
 }
 
 TEST_F(TableLocatorTest, BlocksOfAnySizeGiveTheRowsOfAWholeTable) {
-  for (const format::PayloadOrder order : {format::PayloadOrder::kPatch, format::PayloadOrder::kLevel}) {
+  for (const format::PayloadOrder order : format::kPayloadOrders) {
     DatasetRecipe recipe = SmallPatches(kNoBlocks);
     recipe.order = order;
-    const std::string name = order == format::PayloadOrder::kPatch ? "patch" : "level";
+    recipe.levels = 3;  // the last is coarse
+    const std::string name = format::NameOf(order);
     const auto whole = Make(name + ".quarry", recipe);
     const PatchGrid grid = *PatchesOf(whole->description().GridOf(0));
     for (const int bits : {1, 2, 4}) {

@@ -421,6 +421,21 @@ TEST(DatasetManifest, AFieldHasABound) {
   ExpectDamage(FromProto(message).status(), "\"velocity_x\" has no error bound");
 }
 
+TEST(DatasetManifest, ThePayloadOrderIsOneOfThose) {
+  for (const PayloadOrder order : kPayloadOrders) {
+    DatasetDescription dataset = ExampleDataset();
+    dataset.order = order;
+    const auto read = DecodeDatasetManifest(EncodeManifest(dataset));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->order, order);
+  }
+  for (const int number : {0, 4, 259}) {
+    auto message = ToProto(ExampleDataset());
+    message.set_order(static_cast<quarry::v1::PayloadOrder>(number));
+    ExpectDamage(FromProto(message).status(), "payload order is not known; use a newer Quarry");
+  }
+}
+
 TEST(DatasetManifest, TheOnlyGridOfAnOlderServerIsTaken) {
   auto message = ToProto(ExampleDataset());
   quarry::v1::OneGrid one;  // its fields once were in the message

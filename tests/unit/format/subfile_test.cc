@@ -103,6 +103,37 @@ TEST(SubfileHeader, RoundTripAndEveryFlippedBitIsFound) {
   }
 }
 
+TEST(SubfileHeader, OrderCoarseSaysWhichLevelsAreCoarse) {
+  SubfileHeader header = ExampleHeader();
+  header.SetOrder(PayloadOrder::kCoarse);
+  EXPECT_EQ(header.coarse_level, FirstCoarseLevel(header.dims, header.patch, header.levels));
+  const auto decoded = [&](int coarse_level, int order = 3, int version = kMajorVersion) {
+    SubfileHeader changed = header;
+    changed.coarse_level = coarse_level;
+    Bytes bytes;
+    changed.EncodeTo(&bytes);
+    bytes[8] = static_cast<std::byte>(version);
+    bytes[50] = static_cast<std::byte>(order);
+    StoreLittleEndian(Checksum(ByteSpan(bytes).first(136)), bytes.data() + 136);
+    return SubfileHeader::DecodeFrom(bytes);
+  };
+  for (int level = 1; level <= header.levels; ++level) {
+    const auto read = decoded(level);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->order, PayloadOrder::kCoarse);
+    EXPECT_EQ(read->coarse_level, level);
+  }
+  for (const int level : {0, header.levels + 1, 255})
+    EXPECT_NE(decoded(level).status().message().find(fmt::format("coarse level {}", level)),
+              std::string::npos);
+  EXPECT_NE(decoded(1, 3, 3).status().message().find("payload order 3"), std::string::npos) << "version 3";
+  EXPECT_NE(decoded(1, 4).status().message().find("payload order 4"), std::string::npos);
+  EXPECT_EQ(decoded(7, 2)->coarse_level, 0) << "reserved in other orders";
+
+  header.SetOrder(PayloadOrder::kLevel);
+  EXPECT_EQ(header.coarse_level, 0);
+}
+
 TEST(SubfileHeader, NewerMajorVersionIsRefusedByName) {
   Bytes bytes;
   ExampleHeader().EncodeTo(&bytes);
@@ -369,13 +400,22 @@ TEST(DecodePatchTable, RefusesRowsThatPointOutside) {
   }
 }
 
+SubfileHeader HeaderWith(PayloadOrder order, const PatchParts& parts, int coarse_level = 0) {
+  SubfileHeader header;
+  header.levels = parts.levels;
+  header.layers = parts.layers;
+  header.order = order;
+  header.coarse_level = coarse_level;
+  return header;
+}
+
 TEST(ForEachPayload, PatchOrderAndLevelOrderVisitCoarseToFine) {
   std::vector<std::pair<std::size_t, int>> visits;
   const auto visit = [&](std::size_t row, int part) { visits.emplace_back(row, part); };
-  ForEachPayload(PayloadOrder::kPatch, 2, {2, 1}, visit);
+  ForEachPayload(HeaderWith(PayloadOrder::kPatch, {2, 1}), 2, visit);
   EXPECT_EQ(visits, (std::vector<std::pair<std::size_t, int>>{{0, 1}, {0, 0}, {1, 1}, {1, 0}}));
   visits.clear();
-  ForEachPayload(PayloadOrder::kLevel, 2, {2, 1}, visit);
+  ForEachPayload(HeaderWith(PayloadOrder::kLevel, {2, 1}), 2, visit);
   EXPECT_EQ(visits, (std::vector<std::pair<std::size_t, int>>{{0, 1}, {1, 1}, {0, 0}, {1, 0}}));
 }
 
@@ -386,13 +426,64 @@ TEST(ForEachPayload, LayersFollowEachOtherTheRoughestFirst) {
     visits.push_back({static_cast<int>(row), parts.LayerOf(part), parts.LevelOf(part)});
   };
   using Visits = std::vector<std::array<int, 3>>;
-  ForEachPayload(PayloadOrder::kPatch, 2, parts, visit);
+  ForEachPayload(HeaderWith(PayloadOrder::kPatch, parts), 2, visit);
   EXPECT_EQ(visits,
             (Visits{{0, 0, 1}, {0, 0, 0}, {1, 0, 1}, {1, 0, 0}, {0, 1, 1}, {0, 1, 0}, {1, 1, 1}, {1, 1, 0}}));
   visits.clear();
-  ForEachPayload(PayloadOrder::kLevel, 2, parts, visit);
+  ForEachPayload(HeaderWith(PayloadOrder::kLevel, parts), 2, visit);
   EXPECT_EQ(visits,
             (Visits{{0, 0, 1}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 1, 1}, {1, 1, 1}, {0, 1, 0}, {1, 1, 0}}));
+}
+
+TEST(ForEachPayload, CoarseLevelsComeLevelByLevelAndTheOthersPatchByPatch) {
+  const PatchParts parts{4, 1};
+  std::vector<std::pair<std::size_t, int>> visits;
+  const auto visit = [&](std::size_t row, int part) { visits.emplace_back(row, part); };
+  const auto order_of = [&](int coarse_level) {
+    visits.clear();
+    ForEachPayload(HeaderWith(PayloadOrder::kCoarse, parts, coarse_level), 2, visit);
+    return visits;
+  };
+  using Visits = std::vector<std::pair<std::size_t, int>>;
+  EXPECT_EQ(order_of(2), (Visits{{0, 3}, {1, 3}, {0, 2}, {1, 2}, {0, 1}, {0, 0}, {1, 1}, {1, 0}}));
+  const Visits by_patch = order_of(4);
+  const Visits by_level = order_of(1);
+  visits.clear();
+  ForEachPayload(HeaderWith(PayloadOrder::kPatch, parts), 2, visit);
+  EXPECT_EQ(by_patch, visits) << "no level is coarse";
+  visits.clear();
+  ForEachPayload(HeaderWith(PayloadOrder::kLevel, parts), 2, visit);
+  EXPECT_EQ(by_level, visits);
+}
+
+TEST(ForEachPayload, EachLayerHasItsCoarseLevelsInFrontOfItsOthers) {
+  const PatchParts parts{3, 2};
+  std::vector<std::array<int, 3>> visits;  // row, layer, level
+  ForEachPayload(HeaderWith(PayloadOrder::kCoarse, parts, 2), 2, [&](std::size_t row, int part) {
+    visits.push_back({static_cast<int>(row), parts.LayerOf(part), parts.LevelOf(part)});
+  });
+  EXPECT_EQ(visits, (std::vector<std::array<int, 3>>{{0, 0, 2},
+                                                     {1, 0, 2},
+                                                     {0, 0, 1},
+                                                     {0, 0, 0},
+                                                     {1, 0, 1},
+                                                     {1, 0, 0},
+                                                     {0, 1, 2},
+                                                     {1, 1, 2},
+                                                     {0, 1, 1},
+                                                     {0, 1, 0},
+                                                     {1, 1, 1},
+                                                     {1, 1, 0}}));
+}
+
+TEST(FirstCoarseLevel, HasAtMostAShareOfTheSamplesOfAPatch) {
+  EXPECT_EQ(FirstCoarseLevel({512, 512, 512}, {64, 64, 64}, 7), 2);
+  EXPECT_EQ(FirstCoarseLevel({512, 512, 512}, {4, 4, 4}, 3), 2);
+  EXPECT_EQ(FirstCoarseLevel({512, 512, 512}, {2, 2, 2}, 2), 2) << "none";
+  EXPECT_EQ(FirstCoarseLevel({4096, 4096, 1}, {512, 512, 1}, 10), 3);
+  EXPECT_EQ(FirstCoarseLevel({1 << 20, 1, 1}, {1 << 18, 1, 1}, 10), 6);
+  EXPECT_EQ(FirstCoarseLevel({64, 1, 1}, {64, 1, 1}, 1), 1) << "none";
+  EXPECT_EQ(FirstCoarseLevel({512, 512, 5}, {128, 128, 8}, 4), 3) << "the samples that there are count";
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ SubfileHeader HeaderOf(const Recipe& recipe) {
   header.layers = recipe.layers;
   header.coder = CoderId::kInterpolate;
   header.order = recipe.order;
+  // The two finest levels lie together.
+  header.coarse_level = recipe.order == PayloadOrder::kCoarse ? std::min(2, recipe.levels - 1) : 0;
   header.block_bits = recipe.block_bits;
   header.patch_count = recipe.rows;
   header.field_name = "u";
@@ -83,7 +85,7 @@ PatchRows RowsOf(const Recipe& recipe) {
     }
   }
   std::uint64_t offset = SubfileHeader::kEncodedSize;
-  ForEachPayload(header.order, rows.size(), header.parts(), [&](std::size_t row, int part) {
+  ForEachPayload(header, rows.size(), [&](std::size_t row, int part) {
     LevelEntry& level = rows[row].levels[static_cast<std::size_t>(part)];
     level.offset = offset;
     offset += level.size;
@@ -129,7 +131,7 @@ SubfileFooter FooterOf(const Bytes& file) {
 }
 
 TEST(TableBlocks, EveryRowComesBackFromBlocksOfAnySize) {
-  for (const PayloadOrder order : {PayloadOrder::kPatch, PayloadOrder::kLevel}) {
+  for (const PayloadOrder order : kPayloadOrders) {
     for (const int layers : {1, 2}) {
       for (const int bits : {1, 2, 3, kBlockBits}) {
         for (const std::uint64_t rows : {1, 2, 3, 4, 5, 8, 9, 17, 64, 65, 100}) {
@@ -239,7 +241,7 @@ TEST(TableBlocks, ATableOfVersionThreeIsReadInPiecesToo) {
 }
 
 TEST(TableBlocks, EveryFlippedBitIsFound) {
-  for (const PayloadOrder order : {PayloadOrder::kPatch, PayloadOrder::kLevel}) {
+  for (const PayloadOrder order : kPayloadOrders) {
     const Bytes file = FileOf({11, 1, order, 2, 1, 0});
     for (std::size_t i = FooterOf(file).table_offset; i < file.size(); ++i) {
       for (int bit = 0; bit < 8; ++bit) {

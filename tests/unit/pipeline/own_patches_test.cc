@@ -69,9 +69,13 @@ class OwnPatchesTest : public ::testing::TestWithParam<std::uint64_t> {
       EXPECT_EQ(*row, expected) << i;
       EXPECT_EQ(*outgoing.Stored(i), StoredBytes(expected));
       const std::vector<Bytes>& levels = masks ? patch.encoded.mask_levels : patch.encoded.levels;
-      for (const format::PayloadOrder payload_order :
-           {format::PayloadOrder::kPatch, format::PayloadOrder::kLevel}) {
-        for (const format::PartRun& run : format::PartRuns(payload_order, outgoing.parts())) {
+      format::SubfileHeader header;
+      header.levels = outgoing.parts().levels;
+      header.layers = outgoing.parts().layers;
+      for (const format::PayloadOrder payload_order : format::kPayloadOrders) {
+        header.order = payload_order;
+        header.coarse_level = payload_order == format::PayloadOrder::kCoarse ? 1 : 0;
+        for (const format::PartRun& run : format::PartRuns(header)) {
           Bytes buffer;
           const Result<ByteSpan> payload = outgoing.Payload(i, *row, run, &buffer);
           ASSERT_TRUE(payload.ok()) << payload.status().message();

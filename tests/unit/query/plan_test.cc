@@ -188,11 +188,12 @@ TEST_P(PlanTest, AFirstLevelFinerThanTheOneThatKeepsTheErrorIsLeftOut) {
 INSTANTIATE_TEST_SUITE_P(Orders, PlanTest,
                          ::testing::Values(PlanCase{format::PayloadOrder::kPatch, false},
                                            PlanCase{format::PayloadOrder::kLevel, false},
+                                           PlanCase{format::PayloadOrder::kCoarse, false},
                                            PlanCase{format::PayloadOrder::kPatch, true},
-                                           PlanCase{format::PayloadOrder::kLevel, true}),
+                                           PlanCase{format::PayloadOrder::kLevel, true},
+                                           PlanCase{format::PayloadOrder::kCoarse, true}),
                          [](const auto& test) {
-                           return std::string(test.param.order == format::PayloadOrder::kPatch ? "patch"
-                                                                                               : "level") +
+                           return std::string(format::NameOf(test.param.order)) +
                                   (test.param.missing ? "_missing" : "");
                          });
 
