@@ -83,9 +83,9 @@ class DatasetStorageTest : public ::testing::Test {
 };
 
 TEST_F(DatasetStorageTest, ADatasetInMemoryAnswersLikeTheOneOnDisk) {
-  for (const auto& [order, missing] : {std::pair(format::PayloadOrder::kLevel, false),
-                                       {format::PayloadOrder::kLevel, true},
-                                       {format::PayloadOrder::kCoarse, true}}) {
+  for (const auto& [order, missing] :
+       {std::pair(format::PayloadOrder::kLevel, false), std::pair(format::PayloadOrder::kLevel, true),
+        std::pair(format::PayloadOrder::kCoarse, true)}) {
     std::filesystem::remove_all(disk());
     const DatasetRecipe recipe{.order = order, .steps = {0, 7}, .missing = missing};
     const Location copy = Make(recipe);
