@@ -115,10 +115,14 @@ function readShortRows(view: DataView, table: number, parts: number, counts: rea
     part.offset = offset;
     offset += part.size;
   };
-  if (view.getUint8(50) === 1) {
-    for (const row of rows.values()) [...row].reverse().forEach(place);
-  } else {
-    for (let part = parts - 1; part >= 0; --part) for (const row of rows.values()) place(row[part]!);
+  const levels = view.getUint8(47);
+  // So many of the finest levels of each layer lie patch by patch: all, none, or those below the coarse level.
+  const order = view.getUint8(50) & 7;
+  const fine = order === 1 ? levels : order === 2 ? 0 : view.getUint8(52);
+  for (let layer = parts / levels - 1; layer >= 0; --layer) {
+    const first = layer * levels;
+    for (let level = levels - 1; level >= fine; --level) for (const row of rows.values()) place(row[first + level]!);
+    for (const row of rows.values()) row.slice(first, first + fine).reverse().forEach(place);
   }
   return rows;
 }
