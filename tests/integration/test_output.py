@@ -27,6 +27,7 @@ EXAMPLES = {
     "quarry verify": ["run.quarry"],
     "quarry upgrade": ["run.quarry"],
     "quarry pack": ["run.quarry"],
+    "quarry cache": ["."],
     "quarry-index": ["run.quarry", "--index", "NEW"],
     "quarry-iobench": ["--dir", ".", "--sizes", "0.01", "--repeat", 1],
     "quarry-plan placement": [*GRID, "--patch", 16],
