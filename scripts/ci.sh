@@ -82,9 +82,9 @@ stage_fuzz() {
 # Without the tests that use gRPC or make a protobuf message, into whose libraries ThreadSanitizer does not see.
 stage_tsan() {
   scripts/build.sh tsan threaded_tests
-  local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|DeadlineWatch|IsGoodRequestId|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
+  local server='server/(Acceptor|Access|ClientShares|Connection|CoreTest|DatasetCatalogTest|RemoteCatalogTest|DeadlineWatch|IsGoodRequestId|Metrics|NewRequestId|RateLimit|ServerLog|TokenStoreTest|Workers)\.'
   TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1' \
-    run_ctest --preset tsan --tests-regex "^unit/(storage/(AtOnceTest|Every|LookAtEach)|remote/|store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
+    run_ctest --preset tsan --tests-regex "^unit/(storage/(AtOnceTest|Every|LookAtEach)|remote/|disk_cache/|store/|dataset/|pipeline/EncoderPool|pipeline_single/|$server)"
 }
 
 stage_tidy() {
