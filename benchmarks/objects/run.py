@@ -82,7 +82,8 @@ def free_port() -> int:
 
 def store_objects(args: argparse.Namespace, field: Path, tolerance: float) -> Path:
     """Folder of versitygw with the dataset and the peers' arrays as objects."""
-    root = make_dataset(args, field, "served", "x".join([str(args.edge)] * 3), within(args, tolerance))
+    root = make_dataset(args, field, "served", "x".join([str(args.edge)] * 3),
+                        [*within(args, tolerance), "--order", args.order])
     peers, objects = args.out / "peers", args.out / "objects"
     if not (peers / "about.json").exists():
         say("storing for the peers")
@@ -188,6 +189,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--edge", type=int, default=512, help="samples along each axis, a power of two from 128 on")
     parser.add_argument("--relative", type=float, default=1e-4, help="tolerance, of the range of the field")
     parser.add_argument("--codec", default="interpolate")
+    parser.add_argument("--order", default="coarse", help="order of the payload in Quarry's subfiles")
     parser.add_argument("--way", default="campus", choices=[name for name, way in WAYS.items() if way.mbit > 0])
     parser.add_argument("--repeat", type=int, default=7, help="turns; medians count")
     parser.add_argument("--names", nargs="+", default=list(NAMES), choices=NAMES)

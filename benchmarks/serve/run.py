@@ -137,8 +137,8 @@ class Directory:
 
 
 def run_get(programs, target, box, output):
-    """[s] `quarry get` of a box to a file: `seconds` that it prints, and `command`, from its start to its end."""
-    command = [programs / "quarry", "get", target, "--box", box, "--output", output, "--json"]
+    """[s] `quarry get` of a box, or of everything if that is "", to a file: `seconds` that it prints, and `command`, from its start to its end."""
+    command = [programs / "quarry", "get", target, *(["--box", box] if box else []), "--output", output, "--json"]
     begin = time.monotonic()
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     elapsed = time.monotonic() - begin
@@ -280,7 +280,7 @@ def measure_get(args, contestants, questions):
             for contestant in contestants:
                 touch_memory(64 * MIB + 3 * question["answer_bytes"][0])
                 turn = {"question": key, "contestant": contestant.name, "repeat": repeat}
-                results += [turn | contestant.get(box, output) for box in question["boxes"]]
+                results += [turn | contestant.get(box, output) for box in question.get("boxes", [""])]
     output.unlink()
     return results
 
