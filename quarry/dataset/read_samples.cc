@@ -76,6 +76,9 @@ class BlockCutter final : public PatchSink {
 /// So few bytes are read from a disk before another thread is awake: their tasks go to the pool together.
 constexpr std::uint64_t kFewBytes = 128 << 10;
 
+/// New connections carry little at first: only several times what is on the way keeps the way full.
+constexpr std::uint64_t kFill = 4;
+
 class Execution {
  public:
   Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine, const Requester& requester,
@@ -156,7 +159,8 @@ class Execution {
   std::span<const Batch> BatchesAhead(std::span<const Batch> batches) const {
     std::size_t count = std::min<std::size_t>(2, batches.size());
     std::uint64_t bytes = count < 2 ? 0 : batches[1].payload;
-    for (; count < batches.size() && bytes < bytes_under_way_; ++count) bytes += batches[count].payload;
+    for (; count < batches.size() && bytes < kFill * bytes_under_way_; ++count)
+      bytes += batches[count].payload;
     return batches.first(count);
   }
 

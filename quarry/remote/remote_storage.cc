@@ -12,8 +12,8 @@ namespace {
 
 /// Assumed of a path that has not been used yet.
 constexpr double kLatency = 0.02, kBandwidth = 125e6;
-/// Longer ranges are cut: 43 ranges of 0.5 MB over 20 ms and 1 Gbit/s come in 280 ms instead of 303.
-constexpr std::uint64_t kMostBytes = 1 << 20;
+/// Longer ranges are cut: see docs/decisions/remote.md, "Requests".
+constexpr std::uint64_t kMostBytes = 256 << 10;
 
 /// As other storages of the same client have seen them.
 ReadCosts CostsOf(const HttpClient& client) {
