@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Builds the web page's decoder into build/wasm: quarry_decoder.wasm (SIMD) and quarry_decoder_scalar.wasm. Copies both to
-# clients/web/build/wasm, where the page takes them from.
-# Usage: scripts/wasm.sh [--check]     --check: fails where a compressed module exceeds 185 kB
-# The first run installs Debian's emscripten and fetches the sources of zstd and zfp, from crates.io's packages of them;
-# later ones need no network. QUARRY_JOBS=NUMBER compiles that many files at a time.
+# Builds the web page's modules into build/wasm: its decoder, quarry_decoder.wasm (SIMD) and quarry_decoder_scalar.wasm, and
+# what reads datasets of web servers, quarry_bucket.wasm. Copies them to clients/web/build/wasm, where the page takes them
+# from.
+# Usage: scripts/wasm.sh [--check]     --check: fails where a compressed module exceeds its limit, below
+# The first run installs Debian's emscripten and fetches the sources of zstd, zfp and Protocol Buffers, from crates.io's
+# packages of them; later ones need no network. QUARRY_JOBS=NUMBER compiles that many files at a time.
 set -euo pipefail
 source "$(dirname "$0")/help.sh"
 cd "$(dirname "$0")/.."
 build=$PWD/build/wasm
 sources=$build/sources
 page=$PWD/clients/web/build/wasm
-most=185000   # bytes of a module, as gzip -9 leaves them
+# Bytes of a module, as gzip -9 leaves them.
+declare -A most=([quarry_decoder]=185000 [quarry_decoder_scalar]=185000 [quarry_bucket]=665000)
 
 # fetch CRATE VERSION SHA256 FILE: the sources of a C library, as a Rust package carries them, below $sources/CRATE-VERSION.
 # FILE is the one that is looked for.
@@ -36,31 +38,34 @@ fetch() {
   rm -rf "$new"
 }
 
-scripts/install-dependencies.sh curl emscripten
+scripts/install-dependencies.sh curl emscripten libfmt-dev nlohmann-json3-dev protobuf-compiler
 fetch zstd-sys 2.0.16+zstd.1.5.7 91e19ebc2adc8f83e43039e79776e3fda8ca919132d68a1fed6a5faca2683748 zstd/lib/zstd.h
 fetch zfp-sys 0.1.15 cf69043aebc6069a823b130b451a2999dfc4f6a2141de59e18e29b50305655c6 zfp/src/zfp.c
-# One header of the system, apart from those that would hide emscripten's.
-mkdir -p "$build/headers"
+fetch protobuf-src 1.1.0+21.5 c7ac8852baeb3cc6fb83b93646fb93c0ffe5d14bf138c945ceb4b9948ee0e3c1 protobuf/src/google/protobuf/message.cc
+# Headers of the system, apart from those that would hide emscripten's own. The decoder has its own fmt.
+mkdir -p "$build/headers" "$build/library-headers"
 cp --archive --update /usr/include/xxhash.h "$build/headers/"
+cp --archive --update /usr/include/fmt /usr/include/nlohmann "$build/library-headers/"
 
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 emcmake cmake -S clients/web/wasm -B "$build" -G Ninja "${launcher[@]}" \
   -DQUARRY_ZSTD="$sources/zstd-sys-2.0.16+zstd.1.5.7/zstd/lib" -DQUARRY_ZFP="$sources/zfp-sys-0.1.15/zfp" \
-  -DQUARRY_HEADERS="$build/headers" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 1; }
-echo "building the decoder"
+  -DQUARRY_HEADERS="$build/headers" -DQUARRY_LIBRARY_HEADERS="$build/library-headers" \
+  -DQUARRY_PROTOBUF="$sources/protobuf-src-1.1.0+21.5/protobuf/src" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 1; }
+echo "building the modules"
 # Every line that is not the progress of a step is a warning or an error, and is shown.
 NINJA_STATUS="@" cmake --build "$build" ${QUARRY_JOBS:+--parallel "$QUARRY_JOBS"} | { grep -v "^@\|^ninja: no work" || true; }
 
 mkdir -p "$page"
 status=0
-for name in quarry_decoder quarry_decoder_scalar; do
+for name in quarry_decoder quarry_decoder_scalar quarry_bucket; do
   cmp --quiet "$build/$name.wasm" "$page/$name.wasm" || cp "$build/$name.wasm" "$page/$name.wasm"
   size=$(stat -c %s "$build/$name.wasm")
   compressed=$(gzip -9 --no-name --stdout "$build/$name.wasm" | wc -c)
   echo "$name.wasm: $size bytes, $compressed compressed"
-  if [ "${1:-}" = --check ] && [ "$compressed" -gt "$most" ]; then
-    echo "wasm: $name.wasm has $compressed bytes compressed, $most are allowed" >&2
+  if [ "${1:-}" = --check ] && [ "$compressed" -gt "${most[$name]}" ]; then
+    echo "wasm: $name.wasm has $compressed bytes compressed, ${most[$name]} are allowed" >&2
     status=1
   fi
 done

@@ -3,11 +3,24 @@
 #include <cstdint>
 #include <optional>
 
+#include "quarry/answer/answer_stream.h"
 #include "quarry/wire/convert.h"
-#include "server/answer_stream.h"
 #include "server/coded_sink.h"
 
 namespace quarry::server {
+
+/// Sends the messages of a Read by its call.
+class CallMessages final : public answer::MessageSink {
+ public:
+  CallMessages(MessageStream* stream, Call* call) : stream_(stream), call_(call) {}
+  Status Send(const Message& message, Follows follows, const std::string&) override {
+    return call_->Send(stream_, message, follows);
+  }
+
+ private:
+  MessageStream* const stream_;
+  Call* const call_;
+};
 
 /// Sends the answers to a Read as messages, in the encoding of the request.
 class AnswerMessages final : public AnswerSink {
@@ -17,8 +30,9 @@ class AnswerMessages final : public AnswerSink {
   /// @param session  its memory decides the size of messages, and keeps coded tiles
   AnswerMessages(MessageStream* stream, Call* call, const ::quarry::v1::ReadRequest& request,
                  const std::optional<query::Path>& path, const ReadSession& session)
-      : message_bytes_(MessageBytesFor(session.store()->state().total)),
-        stream_(stream, call, request.describe(), message_bytes_),
+      : message_bytes_(answer::MessageBytesFor(session.store()->state().total)),
+        messages_(stream, call),
+        stream_(&messages_, request.describe(), message_bytes_),
         call_(call),
         path_(path),
         wanted_(static_cast<query::AnswerEncoding>(request.encoding())),
@@ -46,7 +60,8 @@ class AnswerMessages final : public AnswerSink {
   bool is_coded() const { return encoding_ == query::AnswerEncoding::kCoded; }
 
   const std::size_t message_bytes_;
-  AnswerStream stream_;
+  CallMessages messages_;
+  answer::AnswerStream stream_;
   Call* const call_;
   const std::optional<query::Path> path_;
   const query::AnswerEncoding wanted_;
@@ -58,8 +73,8 @@ class AnswerMessages final : public AnswerSink {
   PatchStore* const store_;
   const int threads_;
   const std::uint64_t kept_;
-  std::optional<SampleSink> samples_;
-  std::optional<PayloadStreamSink> payloads_;
+  std::optional<answer::SampleSink> samples_;
+  std::optional<answer::PayloadStreamSink> payloads_;
   std::optional<CodedSink> coded_;
 };
 

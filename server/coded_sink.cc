@@ -38,7 +38,7 @@ std::int64_t LargestTile(const query::ReadPlan& plan) {
 
 }  // namespace
 
-CodedSink::CodedSink(AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
+CodedSink::CodedSink(answer::AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
                      const std::vector<query::CodedError>& errors)
     : stream_(stream),
       store_(store),
@@ -85,7 +85,7 @@ Status CodedSink::Deliver(const SampleBlock& block) {
 /// Halves a patch with more samples than a tile may have.
 Status CodedSink::DeliverParts(const SampleBlock& block, const Box& extent, ByteSpan samples) {
   if (extent.volume() > kMaxTileSamples) {
-    const auto [first, second] = Halves(extent);
+    const auto [first, second] = answer::Halves(extent);
     const std::size_t bytes = static_cast<std::size_t>(first.volume()) * SizeOf(plan_.type);
     QUARRY_RETURN_IF_ERROR(DeliverParts(block, first, samples.first(bytes)));
     return DeliverParts(block, second, samples.subspan(bytes));
@@ -188,10 +188,10 @@ Status CodedSink::Add(const OpenTile& tile, Coded coded, const ResumePoint& afte
   return Status::Ok();
 }
 
-std::optional<AnswerPart> CodedSink::TakePart() {
+std::optional<answer::AnswerPart> CodedSink::TakePart() {
   if (pending_.tiles().empty()) return std::nullopt;
   pending_bytes_ = 0;
-  return AnswerPart{pb::ReadResponse::kCodedFieldNumber, &pending_, std::exchange(pieces_, {}), true};
+  return answer::AnswerPart{pb::ReadResponse::kCodedFieldNumber, &pending_, std::exchange(pieces_, {}), true};
 }
 
 Status CodedSink::Flush() {

@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/answer/answer_stream.h"
 #include "quarry/codec/tile.h"
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/query/tiles.h"
-#include "server/answer_stream.h"
+#include "server/call.h"
 
 namespace quarry::server {
 
@@ -19,7 +20,7 @@ class CodedSink final : public BlockSink {
  public:
   /// @param start   its plan, dataset and computation outlive the sink
   /// @param errors  of the levels of the plan
-  CodedSink(AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
+  CodedSink(answer::AnswerStream* stream, PatchStore* store, Call* call, const AnswerStart& start,
             const std::vector<query::CodedError>& errors);
 
   Status Deliver(const SampleBlock& block) override;
@@ -51,9 +52,9 @@ class CodedSink final : public BlockSink {
   PatchKey KeyOf(const OpenTile& tile) const;
   Status Add(const OpenTile& tile, Coded coded, const ResumePoint& after);
   Status Flush();
-  std::optional<AnswerPart> TakePart();
+  std::optional<answer::AnswerPart> TakePart();
 
-  AnswerStream* const stream_;
+  answer::AnswerStream* const stream_;
   PatchStore* const store_;
   Call* const call_;
   const query::ReadPlan& plan_;

@@ -22,11 +22,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kSuffix = ".quarry";
 
 /// The stamp of the files that say what is in a dataset.
+/// @param opened  the dataset as it was; null: it is not open
 /// @errors see AnsweredStampOf
-Result<Stamp> StampOfParts(const Location& dataset, const std::optional<Location>& index) {
-  std::vector<Location> parts = {
-      dataset / "dataset.json",
-      dataset / (dataset.storage->has_folders() ? std::string_view("steps") : format::kHeadFile)};
+Result<Stamp> StampOfParts(const Location& dataset, const Dataset* opened,
+                           const std::optional<Location>& index) {
+  std::vector<Location> parts = {dataset / "dataset.json", Dataset::StepsAt(dataset, opened)};
   if (index) parts.push_back(*index / "seal.json");
   std::vector<Result<Stamp>> stamps(parts.size(), Stamp());
   dataset.storage->AtOnce(parts.size(), [&](std::size_t i) { stamps[i] = AnsweredStampOf(parts[i]); });
@@ -199,7 +199,9 @@ Result<std::shared_ptr<const OpenedDataset>> DatasetCatalog::Find(const std::str
 /// Opens the dataset, unless it is open and its files are as they were.
 /// @errors those of Find
 Status DatasetCatalog::Look(const std::string& name, Slot* slot) {
-  QUARRY_ASSIGN_OR_RETURN(const Stamp stamp, StampOfParts(slot->location, IndexFolder(name, slot->location)));
+  const Dataset* const opened = slot->served ? slot->served->dataset.get() : nullptr;
+  QUARRY_ASSIGN_OR_RETURN(const Stamp stamp,
+                          StampOfParts(slot->location, opened, IndexFolder(name, slot->location)));
   const bool same = slot->served && !slot->watch.Differs(stamp) && !slot->served->dataset->outdated();
   const bool holds = slot->watch.Holds(stamp, slot->location.storage->stamp_tick());
   if (same && holds) return Status::Ok();

@@ -278,6 +278,7 @@ Result<std::unique_ptr<server::HttpListener>> ServeHttp(const Options& options, 
   http.grpc_port = grpc_address.port;
   http.page = options.page.empty() ? DefaultPage() : options.page;
   http.cors = options.cors;
+  http.sources = options.connect;
   QUARRY_ASSIGN_OR_RETURN(auto listener, server::HttpListener::Start(http, service));
   quarry::PrintOut("http on {}\n", listener->address());
   return listener;

@@ -43,6 +43,11 @@ void DeclareConnections(command_line::Parser* app, Options* options) {
          "a web site whose pages may ask too, like https://example.org, or * for all; may be repeated; "
          "default: none")
       .Needs("--http");
+  app->AddOption(
+         "--http-connect", &options->connect,
+         "a web server or bucket whose datasets the page may read, like https://data.example.org; may be "
+         "repeated; default: none")
+      .Needs("--http");
   command_line::Option certificate =
       app->AddOption(
              "--tls-cert", &options->tls.certificate,

@@ -24,6 +24,7 @@ struct Options {
   std::string http;  ///< empty: no HTTP port
   std::string page;
   std::vector<std::string> cors;
+  std::vector<std::string> connect;
   TlsFiles tls;
   std::string tokens;
   std::string metrics;

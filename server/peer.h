@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "quarry/base/endian.h"
+#include "quarry/answer/message.h"
 #include "quarry/base/status.h"
 #include "server/guard/connection.h"
 
@@ -39,22 +37,10 @@ inline std::string AddressWithoutPort(const std::string& address) {
   return address.substr(0, address.starts_with("ip") ? address.rfind(':') : std::string::npos);
 }
 
-/// Bytes of a message, kept alive by their owner.
-struct SharedBytes {
-  ByteSpan bytes;
-  std::shared_ptr<const void> owner;
-};
-/// A message in pieces: large ones go to the socket without a copy.
-using Message = std::vector<SharedBytes>;
-
-/// `text` as bytes that own themselves.
-SharedBytes OwnBytes(std::string text);
-
-/// The next message after this one.
-enum class Follows {
-  kLater,   ///< another one, some time: the message leaves now
-  kStatus,  ///< nothing but the status: the message may leave together with it
-};
+using answer::Follows;
+using answer::Message;
+using answer::OwnBytes;
+using answer::SharedBytes;
 
 /// The messages of a call. One thread at a time.
 class MessageStream {

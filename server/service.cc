@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "quarry/answer/answer_stream.h"
+#include "quarry/answer/dataset_messages.h"
 #include "quarry/base/cancel_scope.h"
 #include "quarry/base/numbers.h"
 #include "quarry/base/units.h"
@@ -25,10 +27,6 @@ namespace quarry::server {
 namespace pb = ::quarry::v1;
 
 namespace {
-
-constexpr std::uint32_t kDefaultPage = 100;
-constexpr std::uint32_t kLargestPage = 1000;
-constexpr std::size_t kNumbersPage = 100'000;  ///< page of step numbers alone: at most 1 MB
 
 /// [bytes] About so many of a page go into one reply, at least one item.
 /// @param memory  [bytes] of the server
@@ -105,10 +103,6 @@ bool IsMethod(const std::string& name) {
   return std::ranges::find(kMethods, name) != kMethods.end();
 }
 
-std::uint32_t PageSize(std::uint32_t asked) {
-  return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
-}
-
 /// The dataset of a question; empty if it names none.
 template <typename Request>
 std::string DatasetOf(const Request& request) {
@@ -169,22 +163,6 @@ Result<std::optional<query::Path>> SeenPathOf(const Request& request) {
   return std::optional(path);
 }
 
-/// Empty without one.
-std::string DateText(const std::optional<double>& time, const TimeUnit& unit) {
-  return time ? DateOfTime(*time, unit).value_or("") : "";
-}
-
-/// A step of a list of steps.
-Result<pb::StepManifest> StepMessage(const Dataset& dataset, std::uint64_t number, bool without_subfiles,
-                                     Catalogue::Hold* hold) {
-  if (without_subfiles) {
-    QUARRY_ASSIGN_OR_RETURN(const StepSummary step, dataset.Summary(number, hold));
-    return format::ToProto(step);
-  }
-  QUARRY_ASSIGN_OR_RETURN(const auto step, dataset.Step(number));
-  return format::ToProto(*step);
-}
-
 /// Sends steps as messages. The time limit counts for each step: it cuts off a client that takes none, but
 /// not one that waits for the next.
 class StepMessages final : public StepSink {
@@ -228,7 +206,7 @@ class StepMessages final : public StepSink {
       } else {
         *message.mutable_step() = format::ToProto(*step);
       }
-      message.set_date(DateText(step->time, dataset->description().time_unit));
+      message.set_date(answer::DateText(step->time, dataset->description().time_unit));
       call_->StartClock();
       QUARRY_RETURN_IF_ERROR(call_->Send(stream_, {OwnBytes(message.SerializeAsString())}));
       call_->StopClock();
@@ -390,7 +368,7 @@ Status Service::AnswerPage(Call* call, std::uint64_t besides, const Make& make, 
 
 Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::string* answer) {
   // The token is the last name of the previous page, so that datasets may come and go in between.
-  const ListPage page{request->page_token(), PageSize(request->page_size()),
+  const ListPage page{request->page_token(), answer::PageSize(request->page_size()),
                       PageBytesFor(store_->state().total)};
   const auto cancelled = [call] { return call->Cancelled(); };
   const auto allowed = [call](const std::string& name) { return call->Allows(name); };
@@ -403,46 +381,11 @@ Status Service::ListDatasets(pb::ListDatasetsRequest* request, Call* call, std::
 Status Service::GetDataset(pb::GetDatasetRequest* request, Call* call, std::string* answer) {
   QUARRY_ASSIGN_OR_RETURN(const auto opened, catalog_.Find(request->dataset()));
   const Dataset& dataset = *opened->dataset;
-  // The token is the last step of the previous page.
-  auto first = dataset.steps().begin();
-  if (const std::string& token = request->page_token(); !token.empty()) {
-    std::uint64_t last = 0;
-    if (!ReadNumber(token, &last))
-      return InvalidArgument("page token \"{}\" is not from this server; begin with an empty one", token);
-    first = std::upper_bound(dataset.steps().begin(), dataset.steps().end(), last);
-  }
-  const auto numbers = [&]() -> Result<pb::GetDatasetResponse> {
-    pb::GetDatasetResponse response;
-    const auto left = static_cast<std::size_t>(dataset.steps().end() - first);
-    const auto end = first + static_cast<std::ptrdiff_t>(std::min(left, kNumbersPage));
-    response.mutable_step_numbers()->Add(first, end);
-    if (end != dataset.steps().end()) response.set_next_page_token(std::to_string(*(end - 1)));
-    return response;
-  };
-  if (request->numbers_only()) return AnswerPage(call, 0, numbers, answer);
-  const auto page = [&]() -> Result<pb::GetDatasetResponse> {
-    pb::GetDatasetResponse response;
-    *response.mutable_manifest() = format::ToProto(dataset.description());
-    if (request->manifest_only()) return response;
-    const bool dated = HasReferenceDate(dataset.description().time_unit.units);
-    std::size_t bytes = 0;
-    Catalogue::Hold hold;
-    auto it = first;
-    for (; it != dataset.steps().end() &&
-           response.steps_size() < static_cast<int>(PageSize(request->page_size())) &&
-           bytes < PageBytesFor(store_->state().total);
-         ++it) {
-      QUARRY_ASSIGN_OR_RETURN(pb::StepManifest step,
-                              StepMessage(dataset, *it, request->without_subfiles(), &hold));
-      bytes += step.ByteSizeLong();
-      const std::optional<double> time = step.has_time() ? std::optional(step.time()) : std::nullopt;
-      if (dated) response.add_dates(DateText(time, dataset.description().time_unit));
-      *response.add_steps() = std::move(step);
-    }
-    if (it != dataset.steps().end()) response.set_next_page_token(std::to_string(*(it - 1)));
-    return response;
-  };
-  return AnswerPage(call, MemoryOf(dataset.description()), page, answer);
+  const answer::PageLimits limits{answer::PageSize(request->page_size()),
+                                  PageBytesFor(store_->state().total)};
+  const std::uint64_t besides = request->numbers_only() ? 0 : MemoryOf(dataset.description());
+  return AnswerPage(
+      call, besides, [&] { return answer::DatasetPage(dataset, *request, limits); }, answer);
 }
 
 Status Service::PlanRead(pb::PlanReadRequest* request, Call* call, std::string* answer) {
@@ -466,7 +409,7 @@ Status Service::Read(const pb::ReadRequest& request, Call* call, MessageStream* 
   if (recode != query::Recode() && !coded)
     return InvalidArgument("an error of coding is for coded samples; leave it out");
   if (coded) question.read.focus.reset();  // tiles keep the order of the grid
-  QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, FromToken(request.resume_after()));
+  QUARRY_ASSIGN_OR_RETURN(const ResumePoint from, answer::FromToken(request.resume_after()));
   AnswerMessages messages(stream, call, request, path, session_);
   return session_.Read(request.query().dataset(), question, from, call, &messages);
 }

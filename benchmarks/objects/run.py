@@ -183,7 +183,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "build/benchmark-objects", help="for everything")
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin", help="folder of the programs")
     parser.add_argument("--package", type=Path, default=ROOT / "build/release/python", help="Quarry's Python package")
-    parser.add_argument("--gateway", type=Path, default=ROOT / "build/object-store/v1.8.0/versitygw")
+    parser.add_argument("--gateway", type=Path, default=ROOT / "build/object-store/versitygw-v1.8.0/versitygw")
     parser.add_argument("--wan", type=Path, help="the relay; default: compiled from ../shared/tools/wan.cc")
     parser.add_argument("--python", default="python3", help="makes the environment; that of Quarry's package")
     parser.add_argument("--edge", type=int, default=512, help="samples along each axis, a power of two from 128 on")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -91,10 +91,10 @@ def can_count() -> bool:
     return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
 
 
-def run(command: Command, folder: Path | None = None) -> str:
-    """Standard output of a program that must succeed."""
-    done = subprocess.run([str(word) for word in command], env=ENVIRONMENT, capture_output=True, text=True, cwd=folder,
-                          check=False)
+def run(command: Command, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Standard output of a program that must succeed. `environment`: further variables."""
+    done = subprocess.run([str(word) for word in command], env={**ENVIRONMENT, **(environment or {})}, capture_output=True,
+                          text=True, cwd=folder, check=False)
     if done.returncode != 0:
         raise ProgramError(f"{' '.join(map(str, command[:12]))} ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -35,7 +35,7 @@ class Maker:
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder = programs.resolve(), folder.resolve()
 
-    def _once(self, name: str, make: Callable[[Path], None]) -> Path:
+    def once(self, name: str, make: Callable[[Path], None]) -> Path:
         """A folder of its own, so that no dataset's path begins with that of another."""
         path = self.folder / name
         if not path.exists():
@@ -55,7 +55,7 @@ class Maker:
             samples = array.array("f", (i / EDGE**3 for i in range(EDGE**3)))
             (folder / "f.raw").write_bytes(samples.tobytes())
 
-        return self._once("small", make) / "f.raw"
+        return self.once("small", make) / "f.raw"
 
     def steps(self, count: int) -> Path:
         """A dataset of small steps, all of the same samples."""
@@ -66,7 +66,7 @@ class Maker:
             self._write(folder, *["f"] * count, *SMALL, "--field", "f")
             (folder / "f").unlink()
 
-        return self._once(f"steps-{count}", make) / "run.quarry"
+        return self.once(f"steps-{count}", make) / "run.quarry"
 
     def append(self, dataset: Path) -> None:
         """One small step more."""
@@ -85,7 +85,7 @@ class Maker:
             for name in names:
                 (folder / name).unlink()
 
-        return self._once(f"fields-{count}", make) / "run.quarry"
+        return self.once(f"fields-{count}", make) / "run.quarry"
 
     def datasets(self, count: int) -> Path:
         """A folder of copies of one small dataset."""
@@ -95,7 +95,7 @@ class Maker:
             for number in range(count):
                 shutil.copytree(original, folder / f"run{number:06}.quarry", copy_function=os.link)
 
-        return self._once(f"datasets-{count}", make)
+        return self.once(f"datasets-{count}", make)
 
     def zeros(self, edge: int) -> Path:
         """A cube of zeros, which takes no room on the disk."""
@@ -103,7 +103,7 @@ class Maker:
             with (folder / "f.raw").open("wb") as file:
                 file.truncate(4 * edge**3)
 
-        return self._once(f"zeros-{edge}", make) / "f.raw"
+        return self.once(f"zeros-{edge}", make) / "f.raw"
 
     def cube(self, edge: int) -> list[str]:
         """Options of quarry-write for a cube of patches in one subfile."""
@@ -120,6 +120,6 @@ class Maker:
             self._write(folder, "f.raw", *self.cube(edge))
             (folder / "f.raw").unlink()
 
-        dataset = self._once(f"patches-{edge}", make) / "run.quarry"
+        dataset = self.once(f"patches-{edge}", make) / "run.quarry"
         shutil.rmtree(dataset / "index", ignore_errors=True)
         return dataset

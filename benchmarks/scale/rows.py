@@ -138,6 +138,48 @@ def index_step(bench: Bench, count: int) -> Counts:
             "calls, nothing new": again.calls}
 
 
+STORED = "s3://bucket/run.quarry"
+
+
+def stored(bench: Bench, count: int) -> tuple[Path, Any]:
+    """A dataset of steps that lacks its last one, as objects in a folder, and a server over such folders."""
+    stores: Any = importlib.import_module("object_stores")
+    stores.PAGE = 1000  # names of a list, as Amazon's
+    dataset = bench.made.steps(count)
+
+    def make(folder: Path) -> None:
+        (folder / "bucket").mkdir()
+        with stores.Store(folder, stores.WritableS3Handler) as store:
+            run([bench.programs / "quarry", "cp", dataset, STORED, "--steps", f"0:{count - 1}"], environment=store.environment())
+
+    return bench.made.once(f"stored-{count}", make), stores
+
+
+def asked_of_store(bench: Bench, folder: Path, stores: Any, command: Command) -> Counts:
+    """Requests of a program to a store, and bytes of their bodies."""
+    with stores.Store(folder, stores.WritableS3Handler) as store:
+        run(command, environment=store.environment())
+        return {"requests": len(store.asked), "bytes received": store.server.sent, "bytes sent": store.server.received}
+
+
+def store_open(bench: Bench, count: int) -> Counts:
+    """Opens a dataset in an object store, and reads its last step."""
+    folder, stores = stored(bench, count)
+    return asked_of_store(bench, folder, stores, bench.get(STORED, "--step", str(count - 2)))
+
+
+def store_step(bench: Bench, count: int) -> Counts:
+    """Adds one step to a dataset in an object store."""
+    folder, stores = stored(bench, count)
+    copy = bench.folder / "stored"
+    shutil.rmtree(copy, ignore_errors=True)
+    run(["cp", "-al", folder, copy])  # the server replaces files, and changes none
+    command: Command = [bench.programs / "quarry", "cp", bench.made.steps(count), STORED, "--steps", f"{count - 1}:"]
+    counts = asked_of_store(bench, copy, stores, command)
+    shutil.rmtree(copy)
+    return counts
+
+
 def one_patch(bench: Bench, patches: int) -> Counts:
     """Reads one patch of many in one subfile, from a directory without an index."""
     edge = edge_of(patches)
@@ -335,6 +377,9 @@ class Row:
 
 FLAT = 0.05
 """Slope of a number that does not grow."""
+BLOCKS = 0.1
+"""Slope of a number that does not grow, in blocks of a disk: packs of 200 steps have 28 of 4 KiB, and one more or less
+is a slope of 0.05."""
 LINEAR = 1.02
 # Numbers of readers are bounded by their growth with one step more. A file that was written less than a tick of its file
 # system's clock ago is looked at again, so a reader of a dataset that was made just now makes some calls more.
@@ -342,6 +387,8 @@ CALLS = 0.1
 """Some calls for each page of the catalogue (1024 steps) or of a list (1000 names). A look at each step would be 1."""
 NO_BYTES = 20
 """A record in the catalogue would be 50 and more, a step.json 1700."""
+RECORD = 120
+"""[bytes] A record in the head, or in the last page: until that is full, with 1024 of them, each step adds one."""
 NAMES = 300
 """[bytes] 32 for a name, as often as a folder is listed: twice or three times."""
 
@@ -365,10 +412,18 @@ ROWS = (
         {"calls": Limit(each=CALLS), "bytes read": Limit(each=NO_BYTES, reach=1e5, at=10**5),
          "bytes written": Limit(each=NO_BYTES, reach=1e5, at=10**5), "bytes of lists": Limit(each=NAMES),
          "calls, nothing new": Limit(each=CALLS)}),
+    # The head has the newest records, and names pages, 40 bytes each. A list has the names of packs, and of the folders
+    # of steps that are in none.
+    Row("store-open", "steps", store_open,
+        {"requests": Limit(each=CALLS), "bytes received": Limit(each=RECORD, reach=1e6, at=10**5), "bytes sent": Limit(0)}),
+    # The head, its last page, and the files of the step.
+    Row("store-step", "steps", store_step,
+        {"requests": Limit(each=CALLS), "bytes received": Limit(each=2 * RECORD, reach=1e6, at=10**5),
+         "bytes sent": Limit(each=2 * RECORD, reach=4e5, at=10**5)}),
     # Packs have up to 1024 steps, beside head and catalogue.
     Row("step-on-disk", "steps", step_on_disk,
         {"bytes in folders, a step": Limit(FLAT), "files and folders, a step": Limit(FLAT),
-         "bytes in packs, a step": Limit(FLAT, reach=1000, at=10**4), "files and folders, packed": Limit(FLAT)}),
+         "bytes in packs, a step": Limit(BLOCKS, reach=1000, at=10**4), "files and folders, packed": Limit(FLAT)}),
     # The earlier step with the field is looked for in a list of all steps, which a run makes once.
     Row("keyframes", "steps", keyframes,
         {"calls, a step": Limit(FLAT), "bytes of lists, a step": Limit(FLAT)}, package=True),

@@ -44,7 +44,7 @@ std::uint64_t MemoryFor(const DatasetDescription& dataset, std::uint64_t wanted)
 /// The one dataset of a directory, as of Open, or with the steps that were published and noticed since.
 class OneDataset final : public DatasetSource {
  public:
-  /// @param steps  stamp of the folder of steps, from before the dataset was opened; empty: not known
+  /// @param steps  stamp of the steps, from before the dataset was opened; empty: not known
   OneDataset(std::shared_ptr<const quarry::Dataset> dataset, const Stamp& steps) {
     if (!steps.text.empty()) {
       (void)watch_.Holds(steps, dataset->root().storage->stamp_tick());
@@ -70,12 +70,12 @@ class OneDataset final : public DatasetSource {
   /// @errors kNotFound: the dataset has gone, or another is in its place
   Status Refresh() {
     const std::lock_guard lock(refreshing_);
-    const Location root = Current()->dataset->root();
-    if (!root.storage->has_folders()) return Status::Ok();  // the steps of the opening
-    if (watch_.Holds(StampOf(root / "steps"), root.storage->stamp_tick())) return Status::Ok();
-    const Result<ObjectInfo> info = root.Stat();
-    if (!info.ok() || info->identity != identity_)
-      return NotFound("the dataset \"{}\" has gone, or another is in its place; open it again", root);
+    const std::shared_ptr<const OpenedDataset> opened = Current();
+    const Location root = opened->dataset->root();
+    const Stamp steps = StampOf(quarry::Dataset::StepsAt(root, opened->dataset.get()));
+    if (watch_.Holds(steps, root.storage->stamp_tick())) return Status::Ok();
+    // A web server tells of files alone.
+    if (root.storage->has_folders()) QUARRY_RETURN_IF_ERROR(CheckSameFolder(root));
     QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(root));
     Replace(std::move(dataset));
     watch_.Looked();
@@ -83,11 +83,17 @@ class OneDataset final : public DatasetSource {
   }
 
  private:
+  Status CheckSameFolder(const Location& root) const {
+    const Result<ObjectInfo> info = root.Stat();
+    if (info.ok() && info->identity == identity_) return Status::Ok();
+    return NotFound("the dataset \"{}\" has gone, or another is in its place; open it again", root);
+  }
+
   mutable std::mutex mutex_;
   std::shared_ptr<const OpenedDataset> opened_;
   std::string identity_;  ///< identity of the directory
   std::mutex refreshing_;
-  StampWatch watch_;  ///< watches the folder of steps
+  StampWatch watch_;  ///< watches the steps
 };
 
 class LocalControl final : public RequestControl {
@@ -307,7 +313,7 @@ Result<std::unique_ptr<Dataset>> OpenLocal(const std::string& path, const Option
   QUARRY_ASSIGN_OR_RETURN(const Location location, LocationFor(path, options));
   // Where each look costs, the first list is trusted for a while instead.
   const bool looks = location.storage->trust() == std::chrono::milliseconds(0);
-  const Stamp steps = looks ? StampOf(location / "steps") : Stamp();
+  const Stamp steps = looks ? StampOf(quarry::Dataset::StepsAt(location, nullptr)) : Stamp();
   QUARRY_ASSIGN_OR_RETURN(auto dataset, quarry::Dataset::Open(location));
   return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(std::move(dataset), steps, options));
 }

@@ -103,13 +103,15 @@ void BindWriting(nb::module_& m) {
       .def(
           "__init__",
           [](WriteSettings* self, const std::string& mode, std::optional<std::uint64_t> memory,
-             std::optional<int> files, bool break_lock, bool accept_range, bool goes_on,
-             const GivenAttributes& attributes, std::vector<Text> texts) {
-            new (self) WriteSettings{ToMode(mode), memory,  files,           break_lock,
+             std::optional<int> files, const std::string& payload_order, bool break_lock, bool accept_range,
+             bool goes_on, const GivenAttributes& attributes, std::vector<Text> texts) {
+            std::optional<format::PayloadOrder> order;
+            if (!payload_order.empty()) order = Take(format::ParsePayloadOrder(payload_order));
+            new (self) WriteSettings{ToMode(mode), memory,  files,           order,           break_lock,
                                      accept_range, goes_on, attributes.kept, std::move(texts)};
           },
-          nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "break_lock"_a, "accept_range"_a,
-          "goes_on"_a, "attributes"_a, "texts"_a);
+          nb::kw_only(), "mode"_a, "memory"_a.none(), "files"_a.none(), "payload_order"_a, "break_lock"_a,
+          "accept_range"_a, "goes_on"_a, "attributes"_a, "texts"_a);
   nb::class_<Request>(m, "FieldRequest")
       .def(
           "__init__",

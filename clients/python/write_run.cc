@@ -108,13 +108,14 @@ Result<DatasetDescription> Describe(const std::vector<Grid>& grids, std::vector<
   DatasetDescription dataset = existing ? *existing : writer::DescribeDataset({});
   if (!existing) {
     dataset.created_by = fmt::format("quarry-python {}", kVersion);
+    dataset.order = settings.order.value_or(dataset.order);
     dataset.attributes = settings.attributes;
     dataset.time_name = time.name;
     dataset.time_attributes = time.attributes;
   }
   std::vector<std::size_t> numbers;  // numbers of the fields' grids
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, {}};
+    const writer::LayoutRequest layout{{}, {}, grids[f].patch, grids[f].levels, settings.order};
     QUARRY_ASSIGN_OR_RETURN(
         const std::size_t grid,
         writer::ChooseGrid(grids[f].source, layout, fields[f].name,

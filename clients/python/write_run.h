@@ -40,6 +40,7 @@ struct WriteSettings {
   writer::OpenMode mode;
   std::optional<std::uint64_t> memory;
   std::optional<int> files;
+  std::optional<format::PayloadOrder> order;
   bool break_lock;
   bool accept_range;
   bool goes_on;           ///< the caller has not chosen the numbers of the steps

@@ -85,6 +85,7 @@ contains
     ! An error in a declaration is the error of the start, too.
     ignored = quarry_insitu_set_grid(run, int(cells, c_int64_t))
     ignored = quarry_insitu_set_patch(run, int([16, 16, 16], c_int64_t), 0)
+    ignored = quarry_insitu_set_payload_order(run, "coarse")
     ignored = quarry_insitu_add_field(run, "temperature", QUARRY_FLOAT64, QUARRY_TOLERANCE, tolerance, "K")
     ignored = quarry_insitu_set_attribute(run, "", "title", "heat in a periodic box")
     ignored = quarry_insitu_set_attribute(run, "temperature", "conduction", conduction)

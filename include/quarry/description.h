@@ -188,6 +188,8 @@ struct DatasetDescription {
   std::vector<TextCoordinate> texts;
   /// Steps may be in packs: programs that do not know these refuse the dataset.
   bool has_packs = false;
+  /// Steps may have a coarse object, which readers of a store ask for.
+  bool has_coarse_objects = false;
 
   /// Position of a field, or nothing.
   std::optional<std::size_t> FindField(const std::string& name) const;

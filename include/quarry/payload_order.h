@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
+
+#include "quarry/result.h"
 
 namespace quarry::format {
 
@@ -28,5 +31,8 @@ constexpr const char* NameOf(PayloadOrder order) {
   }
   return nullptr;
 }
+
+/// The order that has this word. @errors kInvalidArgument: none has it
+Result<PayloadOrder> ParsePayloadOrder(std::string_view word);
 
 }  // namespace quarry::format

@@ -38,6 +38,7 @@ struct PipelineOptions {
   RangeWords range_words;
   bool progress = false;    ///< a progress bar on rank 0
   bool break_lock = false;  ///< removes the owner file of a writer that has ended
+  bool allow_http = false;  ///< a store may be spoken to without TLS, beyond this machine
 };
 
 /// Whether a dataset that is opened for writing exists.

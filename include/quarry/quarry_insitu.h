@@ -105,6 +105,9 @@ int quarry_insitu_set_time_unit(quarry_insitu* run, const char* units, const cha
 int quarry_insitu_set_patch(quarry_insitu* run, const int64_t patch[3], int levels);
 /* Subfiles per field and step; else one for every 8 ranks. */
 int quarry_insitu_set_files(quarry_insitu* run, int files);
+/* Order of the payload in a subfile: "patch" for boxes, "level" for overviews of everything, "coarse" for
+ * both, as object stores need it; else "patch". */
+int quarry_insitu_set_payload_order(quarry_insitu* run, const char* order);
 /* Bytes that a rank may take for copies; a larger field is processed in parts. Else as much as it takes. */
 int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes);
 

@@ -54,17 +54,6 @@ std::string ThisHost() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// A line that no other lock has: "HOST PROCESS TIME NUMBER".
-std::string OwnerLine() {
-  static std::atomic<int> number = 0;
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 32> time{};
-  std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return fmt::format("{} {} {} {}\n", ThisHost(), ::getpid(), time.data(), number++);
-}
-
 /// The content of the owner file; nothing if there is none.
 Result<std::optional<std::string>> ReadOwnerLine(int folder, const fs::path& path) {
   const FileDescriptor fd(::openat(folder, kOwnerName, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -141,6 +130,16 @@ Status BreakLock(int folder, const fs::path& path) {
 
 }  // namespace
 
+std::string LockOwnerLine() {
+  static std::atomic<int> number = 0;
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> time{};
+  std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return fmt::format("{} {} {} {}\n", ThisHost(), ::getpid(), time.data(), number++);
+}
+
 Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, const LockOptions& options) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLookEvery = std::chrono::milliseconds(50);
@@ -154,7 +153,7 @@ Result<DirectoryLock> DirectoryLock::Acquire(const fs::path& path, const LockOpt
     std::optional<DirectoryLock> lock;
     if (flocked == Flock::kTaken) lock.emplace(DirectoryLock(std::move(fd), path, ""));
     if (flocked == Flock::kUnsupported) {
-      std::string line = OwnerLine();
+      std::string line = LockOwnerLine();
       QUARRY_ASSIGN_OR_RETURN(const bool created, TryCreateOwner(fd.get(), path, line));
       if (created) lock.emplace(DirectoryLock(std::move(fd), path, std::move(line)));
     }

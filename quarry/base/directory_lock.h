@@ -13,6 +13,9 @@ struct LockOptions {
   bool break_lock = false;   ///< first removes the owner file of a process that is not known to run
 };
 
+/// A line that says who holds a lock since when, and that no other lock has: "HOST PROCESS TIME NUMBER".
+std::string LockOwnerLine();
+
 /// An exclusive lock on a directory: flock, and on file systems without it an owner file in the directory. It
 /// ends at destruction. With flock it ends with the process too, however that ends; a killed process leaves
 /// its owner file behind, and until that is removed nobody gets the lock. The lock stays with the directory

@@ -11,19 +11,34 @@ void BatchUnderWay::Add(std::shared_ptr<DecodeTask> task, std::size_t first, std
   tasks_.push_back({std::move(task), ranges.size()});
 }
 
-Status BatchUnderWay::Begin(PayloadSource* source, const std::function<bool()>& cancelled) {
+/// Told of each range.
+RangeDone BatchUnderWay::Prepare() {
   std::ranges::stable_sort(needs_, {}, &Need::range);
   left_ = fetched_->fetch.ranges.size();
-  const auto done = [this](std::size_t range, const Status& status) { RangeIsThere(range, status); };
-  QUARRY_ASSIGN_OR_RETURN(reading_, source->Begin(fetched_, done, cancelled));
-  // Empty payloads need no range.
+  return [this](std::size_t range, const Status& status) { RangeIsThere(range, status); };
+}
+
+Status BatchUnderWay::Begin(PayloadSource* source, const std::function<bool()>& cancelled) {
+  QUARRY_ASSIGN_OR_RETURN(reading_, source->Begin(fetched_, Prepare(), cancelled));
+  SubmitWithoutRanges();
+  return Status::Ok();
+}
+
+Status BatchUnderWay::Begin(std::unique_ptr<EarlyReading> early) {
+  early->ReportTo(Prepare());
+  reading_ = std::move(early);
+  SubmitWithoutRanges();
+  return Status::Ok();
+}
+
+/// Empty payloads need no range.
+void BatchUnderWay::SubmitWithoutRanges() {
   for (Waiting& waiting : tasks_) {
     std::unique_lock lock(mutex_);
     std::shared_ptr<DecodeTask> task = TakeIfComplete(&waiting);
     lock.unlock();
     if (task) Submit(std::move(task));
   }
-  return Status::Ok();
 }
 
 /// The task, if it has all that it needs and is not held. Under the lock.

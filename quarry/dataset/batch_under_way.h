@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "quarry/dataset/levels_ahead.h"
 #include "quarry/dataset/payload.h"
 #include "quarry/dataset/read_tasks.h"
 #include "quarry/store/decode_pool.h"
@@ -26,6 +27,8 @@ class BatchUnderWay {
 
   /// After all tasks were added. @errors those of PayloadSource::Begin
   Status Begin(PayloadSource* source, const std::function<bool()>& cancelled);
+  /// The same for a fetch that is being read already.
+  Status Begin(std::unique_ptr<EarlyReading> early);
 
   /// Waits for all ranges. @errors the first of a range; kCancelled
   Status Wait(const std::function<bool()>& cancelled);
@@ -52,6 +55,8 @@ class BatchUnderWay {
     std::size_t task = 0;
   };
 
+  RangeDone Prepare();
+  void SubmitWithoutRanges();
   void RangeIsThere(std::size_t range, const Status& status);
   std::shared_ptr<DecodeTask> TakeIfComplete(Waiting* waiting) const;
   void Submit(std::shared_ptr<DecodeTask> task) const;

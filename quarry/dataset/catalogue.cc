@@ -37,8 +37,12 @@ MetadataCache::Key KeyOfPage(const PageRef& ref) {
 }  // namespace
 
 Catalogue::Catalogue(Location root, const DatasetDescription& dataset, bool is_current,
-                     const MetadataCache* cache)
-    : root_(std::move(root)), dataset_(dataset), is_current_(is_current), cache_(cache) {}
+                     const MetadataCache* cache, std::optional<format::CatalogueHead> head)
+    : root_(std::move(root)),
+      dataset_(dataset),
+      is_current_(is_current),
+      cache_(cache),
+      given_(std::move(head)) {}
 
 const format::CatalogueHead& Catalogue::head() const {
   std::call_once(is_read_, [this] { ReadHead(); });
@@ -51,6 +55,7 @@ bool Catalogue::is_there() const {
 }
 
 void Catalogue::ReadHead() const {
+  if (given_) return KeepHead(*std::exchange(given_, std::nullopt));
   const Location path = root_ / format::kHeadFile;
   constexpr std::uint64_t kFront = 256 << 10;  // all of most
   Result<OpenedFile> opened = path.OpenWith(FileEnd::kFront, kFront, nullptr);
@@ -78,8 +83,12 @@ void Catalogue::ReadHead() const {
     SetDamage(std::move(head).status().Annotate(fmt::format("\"{}\"", path)));
     return;
   }
-  Keep(&head->records);
-  head_ = *std::move(head);
+  KeepHead(*std::move(head));
+}
+
+void Catalogue::KeepHead(format::CatalogueHead head) const {
+  Keep(&head.records);
+  head_ = std::move(head);
   is_there_ = true;
 }
 

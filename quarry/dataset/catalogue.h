@@ -22,7 +22,9 @@ class Catalogue {
   /// @param dataset    to which the steps belong; outlives this
   /// @param is_current  format::kCurrentFile is there
   /// @param cache      keeps pages as far as there is room; outlives this
-  Catalogue(Location root, const DatasetDescription& dataset, bool is_current, const MetadataCache* cache);
+  /// @param head       if it was read already
+  Catalogue(Location root, const DatasetDescription& dataset, bool is_current, const MetadataCache* cache,
+            std::optional<format::CatalogueHead> head = {});
 
   using Page = std::vector<format::StepRecord>;  ///< ascending by step
 
@@ -48,6 +50,7 @@ class Catalogue {
 
  private:
   void ReadHead() const;
+  void KeepHead(format::CatalogueHead head) const;
   std::shared_ptr<const Page> PageOf(std::size_t number, Hold* hold) const;
   Result<Page> ReadPage(const format::PageRef& ref) const;
   Result<std::shared_ptr<const Page>> ObtainPage(const format::PageRef& ref) const;
@@ -60,6 +63,7 @@ class Catalogue {
   const DatasetDescription& dataset_;
   const bool is_current_;
   const MetadataCache* const cache_;
+  mutable std::optional<format::CatalogueHead> given_;
   mutable std::once_flag is_read_;
   mutable bool is_there_ = false;
   mutable std::atomic<bool> unanswered_ = false;

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <optional>
 
 #include "quarry/base/file.h"
 #include "quarry/format/description_rules.h"
@@ -55,6 +56,13 @@ Status WhyNoManifest(const Location& root, const Location& path, const Status& e
   const bool missing =
       manifest.ok() ? manifest->kind != ObjectKind::kFile : manifest.status().code() == StatusCode::kNotFound;
   if (!missing) return error;
+  // In a store, it is the last file that comes.
+  if (!root.storage->folders_appear_whole() && IsFolder(root / "steps"))
+    return NotFound(
+        "\"{}\" has files of steps and no dataset.json yet: it is being written, or that was interrupted; "
+        "run the "
+        "same command again that writes it",
+        root);
   // Steps without their dataset.json are a damaged dataset; any other directory is no dataset.
   if (IsFolder(root / "steps")) return DataLoss("\"{}\" is missing; the dataset is damaged", path);
   return NotFound("\"{}\" is not a dataset: it has no dataset.json", root);
@@ -62,69 +70,8 @@ Status WhyNoManifest(const Location& root, const Location& path, const Status& e
 
 }  // namespace
 
-/// Contents of the folder "steps".
-struct Dataset::Listing {
-  std::vector<std::uint64_t> steps;
-  bool catalogue_is_current = false;
-};
-
-/// The steps that have a record, where nothing else lists them.
-Result<Dataset::Listing> Dataset::ListFromHead(const Location& root) {
-  const Location path = root / format::kHeadFile;
-  const Result<Bytes> bytes = path.ReadWhole(format::kHeadLimit);
-  if (bytes.status().code() == StatusCode::kNotFound)
-    return InvalidArgument(
-        "\"{}\" is missing, from which steps are listed where a server has no lists; run \"quarry upgrade\" "
-        "on the "
-        "dataset, and copy it again",
-        path);
-  QUARRY_RETURN_IF_ERROR(bytes.status());
-  QUARRY_ASSIGN_OR_RETURN(const format::CatalogueHead head,
-                          format::DecodeHead(*bytes).Annotate(fmt::format("\"{}\"", path)));
-  std::vector<Result<std::vector<format::StepRecord>>> pages(head.pages.size(),
-                                                             std::vector<format::StepRecord>());
-  root.storage->AtOnce(pages.size(), [&](std::size_t i) {
-    const Location page = root / format::PagePath(head.pages[i].name);
-    const Result<Bytes> read = page.ReadWhole(format::kPageLimit);
-    pages[i] = read.ok() ? format::DecodePage(*read, head.pages[i]).Annotate(fmt::format("\"{}\"", page))
-                         : Result<std::vector<format::StepRecord>>(read.status());
-  });
-  Listing listing;
-  const auto add = [&](const std::vector<format::StepRecord>& records) {
-    for (const format::StepRecord& record : records) listing.steps.push_back(record.summary.step);
-  };
-  add(head.records);
-  for (const auto& page : pages) {
-    QUARRY_RETURN_IF_ERROR(page.status());
-    add(*page);
-  }
-  std::sort(listing.steps.begin(), listing.steps.end());
-  listing.steps.erase(std::unique(listing.steps.begin(), listing.steps.end()), listing.steps.end());
-  listing.catalogue_is_current = (root / "steps" / format::kCurrentFile).Stat().ok();
-  return listing;
-}
-
-Result<Dataset::Listing> Dataset::List(const Location& root) {
-  if (!root.storage->has_folders()) return ListFromHead(root);
-  const Result<std::vector<FolderEntry>> entries = (root / "steps").List();
-  if (entries.status().code() == StatusCode::kNotFound)
-    return Status(StatusCode::kDataLoss, entries.status().message());
-  if (entries.status().code() == StatusCode::kDataLoss || MayPass(entries.status())) return entries.status();
-  if (!entries.ok()) return Status(StatusCode::kInternal, entries.status().message());
-  Listing listing;
-  for (const FolderEntry& entry : *entries) {
-    if (const std::optional<std::uint64_t> step = format::StepOfFolder(entry.name)) {
-      listing.steps.push_back(*step);
-    } else if (entry.name == format::kCurrentFile) {
-      listing.catalogue_is_current = true;
-    }
-  }
-  std::sort(listing.steps.begin(), listing.steps.end());
-  return listing;
-}
-
 Result<std::vector<std::uint64_t>> ListSteps(const Location& root) {
-  QUARRY_ASSIGN_OR_RETURN(Dataset::Listing listing, Dataset::List(WithPacks(root)));
+  QUARRY_ASSIGN_OR_RETURN(StepListing listing, ListPublished(WithPacks(root)));
   return std::move(listing.steps);
 }
 
@@ -136,11 +83,11 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
   const bool at_once = root.storage->costs().side_by_side > 1;
   std::string identity;
   Result<OpenedFile> manifest = OpenedFile();
-  Result<Listing> listing = Listing();
+  Result<StepListing> listing = StepListing();
   std::vector<std::function<void()>> looks = {
       [&] { manifest = path.OpenWith(FileEnd::kFront, kFront, nullptr); },
       [&] {
-        if (at_once || manifest.ok()) listing = List(root);
+        if (at_once || manifest.ok()) listing = ListPublished(root);
       }};
   if (at_once && root.storage->has_folders()) looks.emplace_back([&] { identity = IdentityOf(root); });
   root.storage->AtOnce(looks.size(), [&](std::size_t i) { looks[i](); });
@@ -164,21 +111,29 @@ Result<std::shared_ptr<const Dataset>> Dataset::Open(const Location& given, std:
         "store (s3://), or run \"quarry pack --unpack\" and copy it again",
         root);
   QUARRY_RETURN_IF_ERROR(listing.status());
-  return std::shared_ptr<const Dataset>(
-      new Dataset(root, std::move(identity), std::move(description), *std::move(listing), std::move(store)));
+  // Packs are found by their names, wherever the steps are listed.
+  if (description.has_packs && listing->head) QUARRY_RETURN_IF_ERROR((root / "steps").List().status());
+  std::shared_ptr<const CoarseSteps> coarse;
+  if (description.has_coarse_objects && at_once) coarse = std::make_shared<const CoarseSteps>(root);
+  const Location shown = coarse ? Location(coarse, root.path) : root;
+  return std::shared_ptr<const Dataset>(new Dataset(shown, std::move(identity), std::move(description),
+                                                    *std::move(listing), std::move(store),
+                                                    std::move(coarse)));
 }
 
 /// The head is read after the steps are listed: a change between the two makes its records newer than the
 /// list, never older.
-Dataset::Dataset(Location root, std::string identity, DatasetDescription description, Listing listing,
-                 std::shared_ptr<PatchStore> store)
+Dataset::Dataset(Location root, std::string identity, DatasetDescription description, StepListing listing,
+                 std::shared_ptr<PatchStore> store, std::shared_ptr<const CoarseSteps> coarse)
     : root_(std::move(root)),
+      coarse_(std::move(coarse)),
       identity_(std::move(identity)),
       description_(std::move(description)),
       steps_(std::move(listing.steps)),
       metadata_(std::move(store)),
       manifests_(root_, description_, &metadata_),
-      catalogue_(root_, description_, listing.catalogue_is_current, &metadata_) {
+      publishes_by_head_(listing.head && listing.head->publishes),
+      catalogue_(root_, description_, listing.catalogue_is_current, &metadata_, std::move(listing.head)) {
   tables_ = std::make_unique<TableLocator>(
       root_, description_,
       [this](std::uint64_t step, const std::string& field) { return FieldOf(step, field); }, &metadata_);
@@ -200,6 +155,12 @@ Result<std::shared_ptr<const FieldStepDescription>> Dataset::FieldOf(std::uint64
                                                                      const std::string& field) const {
   QUARRY_RETURN_IF_ERROR(CheckStep(step));
   return manifests_.Field(step, field);
+}
+
+Location Dataset::StepsAt(const Location& root, const Dataset* opened) {
+  const bool head = !root.storage->has_folders() ||
+                    (!root.storage->folders_appear_whole() && (!opened || opened->publishes_by_head_));
+  return root / (head ? format::kHeadFile : std::string_view("steps"));
 }
 
 Status Dataset::CheckStep(std::uint64_t step) const {
@@ -302,7 +263,45 @@ Result<std::size_t> Dataset::FieldNumber(const std::string& name) const {
   return NotFound("field \"{}\" is not in \"{}\"; it has: {}", name, root_, FieldNames(fields));
 }
 
+/// Reads the object of a step, once. Without it, readers ask for each part of a file.
+void Dataset::LoadCoarse(std::uint64_t step) const {
+  MetadataCache::Key key;
+  key.kind = MetadataCache::Key::Kind::kCoarse;
+  key.step = step;
+  constexpr std::uint64_t kBytes = 2 * format::kCoarseLimit;  // as it is read, and as it is kept
+  const auto copy = metadata_.Obtain<CoarseCopy>(
+      key, [] { return kBytes; }, [&] { return coarse_->Read(step); });
+  if (copy.ok()) coarse_->Offer(*copy);
+}
+
+/// Where a question about all of a grid begins, its step.json is asked for together with the object that has
+/// the tables and the coarse levels. A question about a box needs little of the object, and points still
+/// less.
+void Dataset::LoadWithCoarse(const query::ReadRequest& request) const {
+  if (!coarse_ || steps_.empty()) return;
+  const Result<std::size_t> field = FieldNumber(request.field);
+  if (!field.ok()) return;
+  const Box domain = description_.GridOf(*field).domain();
+  if (query::BoxOn(domain, request.box) != domain) return;
+  const std::uint64_t step = request.step.value_or(steps_.front());
+  const bool can_have_one = CheckStep(step).ok() && NameOfPack(root_, step).empty();
+  if (!can_have_one || coarse_->was_asked_for(step)) return;
+  root_.storage->AtOnce(2, [&](std::size_t i) {
+    if (i == 0) {
+      (void)FieldOf(step, description_.fields[*field].name);  // an error comes again
+    } else {
+      LoadCoarse(step);
+    }
+  });
+  coarse_->SetAskedFor(step);  // not where the storage leaves the question: it is asked again
+}
+
 Result<query::Query> Dataset::Resolve(const query::ReadRequest& request) const {
+  LoadWithCoarse(request);
+  return ResolveAlone(request);
+}
+
+Result<query::Query> Dataset::ResolveAlone(const query::ReadRequest& request) const {
   query::Query query;
   QUARRY_ASSIGN_OR_RETURN(query.field_number, FieldNumber(request.field));
   const FieldDescription& field = description_.fields[query.field_number];
@@ -423,7 +422,7 @@ Result<query::Query> Dataset::Resolve(const query::PointsRequest& request) const
   read.field = request.field;
   read.step = request.step;
   read.layer = request.layer;
-  QUARRY_ASSIGN_OR_RETURN(query::Query query, Resolve(read));
+  QUARRY_ASSIGN_OR_RETURN(query::Query query, ResolveAlone(read));
   const GridDescription& grid = description_.GridOf(query.field_number);
   QUARRY_RETURN_IF_ERROR(WithAxes(query::CheckPoints(grid.dims, request.points), grid));
   query.box = query::BoxAround(request.points);

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "quarry/dataset/catalogue.h"
+#include "quarry/dataset/coarse_steps.h"
 #include "quarry/dataset/metadata_cache.h"
+#include "quarry/dataset/step_listing.h"
 #include "quarry/dataset/step_manifests.h"
 #include "quarry/dataset/table_locator.h"
 #include "quarry/description.h"
@@ -31,6 +33,10 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   static Result<std::shared_ptr<const Dataset>> Open(const Location& root,
                                                      std::shared_ptr<PatchStore> store = nullptr,
                                                      const std::function<bool()>& cancelled = {});
+
+  /// The file or folder whose stamp differs when steps were published.
+  /// @param opened  the same dataset, as it was; null: it was not opened yet
+  static Location StepsAt(const Location& root, const Dataset* opened);
 
   const Location& root() const { return root_; }
   /// Identity of the directory, as of Open.
@@ -119,15 +125,16 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
                                        const query::PatchLocator* locator = nullptr,
                                        const query::InTurn& in_turn = query::AtOnce) const;
 
-  struct Listing;
-  /// Reads the folder "steps".
-  static Result<Listing> List(const Location& root);
-  static Result<Listing> ListFromHead(const Location& root);
+  /// The coarse objects of the steps; null where reading costs no wait, or no step has one.
+  const CoarseSteps* coarse() const { return coarse_.get(); }
 
  private:
-  Dataset(Location root, std::string identity, DatasetDescription description, Listing listing,
-          std::shared_ptr<PatchStore> store);
+  Dataset(Location root, std::string identity, DatasetDescription description, StepListing listing,
+          std::shared_ptr<PatchStore> store, std::shared_ptr<const CoarseSteps> coarse);
 
+  Result<query::Query> ResolveAlone(const query::ReadRequest& request) const;
+  void LoadWithCoarse(const query::ReadRequest& request) const;
+  void LoadCoarse(std::uint64_t step) const;
   Status CheckStep(std::uint64_t step) const;
   /// The steps to which one refers, directly.
   Result<std::vector<query::ReferenceStep>> ReferencesOf(std::uint64_t number,
@@ -135,12 +142,14 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   Result<std::uint64_t> ResolveStep(std::size_t field, std::optional<std::uint64_t> asked) const;
 
   const Location root_;
+  const std::shared_ptr<const CoarseSteps> coarse_;
   mutable std::once_flag identity_known_;
   mutable std::string identity_;  ///< empty: not asked for yet
   const DatasetDescription description_;
   const std::vector<std::uint64_t> steps_;
   const MetadataCache metadata_;
   const StepManifests manifests_;
+  const bool publishes_by_head_;
   const Catalogue catalogue_;
   std::unique_ptr<const TableLocator> tables_;
 };

@@ -88,6 +88,8 @@ std::uint64_t MemoryOf(const format::PatchRows& rows) {
 
 std::uint64_t MemoryOf(const format::TableIndex& entries) { return kObject + entries.memory(); }
 
+std::uint64_t MemoryOf(const CoarseCopy& copy) { return kObject + copy.object.memory(); }
+
 MetadataCache::MetadataCache(std::shared_ptr<PatchStore> store)
     : store_(std::move(store)), dataset_(NextNumber()) {}
 
@@ -98,7 +100,7 @@ PatchKey MetadataCache::KeyInStore(const Key& key) const {
   in_store.patch = key.subfile;
   in_store.content = key.block;
   in_store.field = static_cast<std::uint32_t>(key.field_number);
-  constexpr std::int32_t kKinds = 6;
+  constexpr std::int32_t kKinds = 7;
   in_store.level =
       -1 - static_cast<std::int32_t>(key.kind) - kKinds * (key.stage + 1);  // no patch has such a level
   return in_store;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 
+#include "quarry/dataset/coarse_steps.h"
 #include "quarry/description.h"
 #include "quarry/format/step_records.h"
 #include "quarry/format/subfile_table.h"
@@ -19,6 +20,7 @@ std::uint64_t MemoryOf(const std::vector<format::StepRecord>& page);
 std::uint64_t MemoryOf(const format::SubfileTable& table);
 std::uint64_t MemoryOf(const format::PatchRows& rows);
 std::uint64_t MemoryOf(const format::TableIndex& entries);
+std::uint64_t MemoryOf(const CoarseCopy& copy);
 
 /// The manifests of steps, pages of the catalogue and patch tables of one open dataset, the latter in blocks,
 /// in the store that it shares with others: the ones used last stay, as far as requests leave room.
@@ -29,9 +31,9 @@ class MetadataCache {
   explicit MetadataCache(std::shared_ptr<PatchStore> store);
 
   /// Which object: the front of a step.json, a section of it, or all of one in sections; of a subfile of a
-  /// field and step, or of a mask, the table, or a block of it; or a page of the catalogue.
+  /// field and step, or of a mask, the table, or a block of it; a page of the catalogue; a coarse object.
   struct Key {
-    enum class Kind { kStep, kTable, kMaskTable, kPage, kStepSection, kWholeStep };
+    enum class Kind { kStep, kTable, kMaskTable, kPage, kStepSection, kWholeStep, kCoarse };
     Kind kind = Kind::kStep;
     std::uint64_t step = 0;  ///< or the name of the mask or page
     std::size_t field_number = 0;

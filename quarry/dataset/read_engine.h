@@ -16,7 +16,11 @@ struct ReadEngine {
   /// @param queue         most reads that may wait for memory at a time
   explicit ReadEngine(std::uint64_t memory_bytes, int threads = 0, std::size_t queue = SIZE_MAX)
       : ReadEngine(std::make_shared<PatchStore>(memory_bytes, queue), threads) {}
-  ReadEngine(std::shared_ptr<PatchStore> shared, int threads) : store(std::move(shared)), pool(threads) {}
+  ReadEngine(std::shared_ptr<PatchStore> shared, int threads, std::uint64_t payload_part = kPayloadPart)
+      : payload_part(payload_part), store(std::move(shared)), pool(threads) {}
+
+  /// An answer has stored payload of this part of the memory at a time: little for each of very many clients.
+  static constexpr std::uint64_t kPayloadPart = 1024;
 
   /// Runs parts of a computation in the turns of a client.
   auto InTurnOf(const Requester& requester) {
@@ -25,6 +29,7 @@ struct ReadEngine {
     };
   }
 
+  const std::uint64_t payload_part;  ///< see kPayloadPart
   const std::shared_ptr<PatchStore> store;
   DecodePool pool;  ///< destroyed first: its tasks end in the store
 };

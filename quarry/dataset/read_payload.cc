@@ -1,6 +1,7 @@
 #include "quarry/dataset/read_payload.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "quarry/dataset/batch_under_way.h"
@@ -16,23 +17,22 @@ using query::ReadPlan;
 
 /// Payload that is read at a time: a batch if there is much memory, otherwise a small part of it, but at
 /// least what one patch needs.
-std::uint64_t ChunkBytes(const ReadPlan& plan, std::uint64_t total) {
-  constexpr std::uint64_t kPartOfMemory = 1024;
-  const std::uint64_t bytes =
-      std::min({query::kBatchPayloadBytes, total / kPartOfMemory, plan.cost.bytes_read});
+std::uint64_t ChunkBytes(const ReadPlan& plan, const ReadEngine& engine) {
+  const std::uint64_t bytes = std::min(
+      {query::kBatchPayloadBytes, engine.store->state().total / engine.payload_part, plan.cost.bytes_read});
   return std::max(bytes, plan.totals.largest_payload);
 }
 
-/// Whether the next batch is begun before this one is passed on.
+/// Whether the batches behind one are begun before it has come.
 bool ReadsAhead(const ReadCosts& costs) { return costs.bytes_under_way() > 0; }
 
 /// Reads payload batch by batch and passes it on.
 class PayloadExecution {
  public:
-  PayloadExecution(const Dataset& dataset, const ReadPlan& plan, PatchStore* store,
+  PayloadExecution(const Dataset& dataset, const ReadPlan& plan, const ReadEngine& engine,
                    const Requester& requester, PayloadSink* sink, PayloadDamages* damages, ReadUsage* usage)
       : plan_(plan),
-        chunk_(ChunkBytes(plan, store->state().total)),
+        chunk_(ChunkBytes(plan, engine)),
         reads_ahead_(ReadsAhead(dataset.root().storage->costs())),
         requester_(requester),
         sink_(sink),
@@ -41,15 +41,19 @@ class PayloadExecution {
 
   Status Run(const query::Position& from) {
     const std::vector<Pass> passes = query::MakePasses(plan_);
-    for (std::size_t p = from.pass; p < std::min(passes.size(), from.end_pass); ++p) {
+    const std::size_t end_pass = std::min(passes.size(), from.end_pass);
+    for (std::size_t p = from.pass; p < end_pass; ++p) {
       const std::size_t first = p == from.pass ? from.patch : 0;
-      const std::vector<Batch>& batches = passes[p].batches;
-      for (std::size_t b = 0; b < batches.size(); ++b) {
-        if (batches[b].end() <= first) continue;
-        next_.reset();
-        if (b + 1 < batches.size()) next_ = {batches[b + 1].first_patch, batches[b + 1].end()};
-        QUARRY_RETURN_IF_ERROR(
-            Deliver(passes[p], {std::max(first, batches[b].first_patch), batches[b].end()}));
+      for (const Batch& batch : passes[p].batches) {
+        if (batch.end() <= first) continue;
+        to_come_.push_back({&passes[p], {std::max(first, batch.first_patch), batch.end()}, batch.payload});
+      }
+    }
+    for (std::size_t p = from.pass; p < end_pass; ++p) {
+      while (!to_come_.empty() && to_come_.front().pass == &passes[p]) {
+        const Range range = to_come_.front().range;
+        to_come_.pop_front();
+        QUARRY_RETURN_IF_ERROR(Deliver(passes[p], range));
       }
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
@@ -59,22 +63,28 @@ class PayloadExecution {
  private:
   using Range = std::pair<std::size_t, std::size_t>;
 
+  /// A batch that is delivered later.
+  struct ToCome {
+    const Pass* pass;
+    Range range;
+    std::uint64_t payload;  ///< [bytes] that it has at most, without gaps
+  };
+
   /// Halves a range until its payload is undamaged and fits into a chunk.
   Status Deliver(const Pass& pass, Range range) {
     if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
     const bool single = range.second - range.first == 1;
-    const bool begun = ahead_ && ahead_->range == range;
+    const bool begun = !ahead_.empty() && ahead_.front().pass == &pass && ahead_.front().range == range;
     std::optional<query::Fetch> fetch;
     if (!begun) fetch = FetchOf(pass, range);
     if (!begun && !single && fetch->bytes() > chunk_) {
       fetch.reset();  // one such plan at a time, however deep the halves go
       return DeliverHalves(pass, range);
     }
-    const auto batch = begun ? TakeAhead() : Read(*std::exchange(fetch, std::nullopt));
+    const auto batch = begun ? TakeAhead(pass) : Read(pass, range, *std::exchange(fetch, std::nullopt));
     if (batch.status().code() == StatusCode::kDataLoss)
       return single ? DeliverBest(pass, range.first, batch.status()) : DeliverHalves(pass, range);
     QUARRY_RETURN_IF_ERROR(batch.status());
-    BeginAhead(pass);
     for (std::size_t piece = 0; piece < (*batch)->fetch.pieces.size(); ++piece)
       QUARRY_RETURN_IF_ERROR(DeliverPiece(pass, *batch, piece));
     return Status::Ok();
@@ -104,8 +114,8 @@ class PayloadExecution {
                   damage);
     for (int finest = pass.finest; finest <= pass.coarsest; ++finest) {
       for (int layers = LayersLeft(index); layers > 0; --layers) {
-        const Result<std::shared_ptr<FetchedPayload>> batch =
-            Read(query::PlanFetch(plan_, {{index, pass.coarsest, finest}}, layers - 1));
+        const Result<std::shared_ptr<FetchedPayload>> batch = Read(
+            pass, {index, index + 1}, query::PlanFetch(plan_, {{index, pass.coarsest, finest}}, layers - 1));
         if (batch.status().code() == StatusCode::kDataLoss) continue;
         QUARRY_RETURN_IF_ERROR(batch.status());
         Status what = damage;
@@ -118,40 +128,55 @@ class PayloadExecution {
     return Send(pass, {pass.finest, 0, index, &plan_.patches[index], {}, true, nullptr}, damage);
   }
 
-  Result<std::shared_ptr<FetchedPayload>> Read(query::Fetch fetch) {
-    QUARRY_ASSIGN_OR_RETURN(BatchAhead begun, Begin({}, std::move(fetch)));
-    QUARRY_RETURN_IF_ERROR(begun.reading->Wait(requester_.cancelled));
-    return std::move(begun.batch);
-  }
-
   /// A batch that is being read.
   struct BatchAhead {
+    const Pass* pass;
     Range range;
     std::shared_ptr<FetchedPayload> batch;
     std::unique_ptr<BatchUnderWay> reading;
   };
 
-  Result<BatchAhead> Begin(Range range, query::Fetch fetch) {
+  Result<std::shared_ptr<FetchedPayload>> Read(const Pass& pass, Range range, query::Fetch fetch) {
+    QUARRY_ASSIGN_OR_RETURN(const BatchAhead begun, Begin(pass, range, std::move(fetch)));
+    return Await(pass, begun);
+  }
+
+  Result<std::shared_ptr<FetchedPayload>> TakeAhead(const Pass& pass) {
+    const BatchAhead taken = std::move(ahead_.front());
+    ahead_.pop_front();
+    return Await(pass, taken);
+  }
+
+  Result<std::shared_ptr<FetchedPayload>> Await(const Pass& pass, const BatchAhead& begun) {
+    BeginAhead(pass);
+    QUARRY_RETURN_IF_ERROR(begun.reading->Wait(requester_.cancelled));
+    return begun.batch;
+  }
+
+  Result<BatchAhead> Begin(const Pass& pass, Range range, query::Fetch fetch) {
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = std::move(fetch);
     auto reading = std::make_unique<BatchUnderWay>(batch, nullptr, DecodePriority{}, /*held=*/true);
     QUARRY_RETURN_IF_ERROR(reading->Begin(&source_, requester_.cancelled));
-    return BatchAhead{range, std::move(batch), std::move(reading)};
+    return BatchAhead{&pass, range, std::move(batch), std::move(reading)};
   }
 
-  /// Begins the next batch of the pass, where a storage answers late. An error comes again.
-  void BeginAhead(const Pass& pass) {
-    if (!reads_ahead_ || !next_ || ahead_) return;
-    const Range range = *std::exchange(next_, std::nullopt);
-    query::Fetch fetch = FetchOf(pass, range);
-    if (fetch.bytes() > chunk_) return;
-    if (auto begun = Begin(range, std::move(fetch)); begun.ok()) ahead_ = *std::move(begun);
-  }
-
-  Result<std::shared_ptr<FetchedPayload>> TakeAhead() {
-    const BatchAhead taken = *std::exchange(ahead_, std::nullopt);
-    QUARRY_RETURN_IF_ERROR(taken.reading->Wait(requester_.cancelled));
-    return taken.batch;
+  /// Begins the batches behind the one that is read, of finer levels too, where a storage answers late: a
+  /// chunk of bytes in all. An error comes again.
+  void BeginAhead(const Pass& current) {
+    while (reads_ahead_ && ahead_.size() < to_come_.size()) {
+      const auto [pass, range, payload] = to_come_[ahead_.size()];
+      // Damage of the layers before has to be known.
+      if (pass->first_layer > 0 && pass != &current) return;
+      std::uint64_t under_way = 0;
+      for (const BatchAhead& begun : ahead_) under_way += begun.batch->fetch.bytes();
+      if (under_way + payload > chunk_) return;
+      query::Fetch fetch = FetchOf(*pass, range);
+      if (under_way + fetch.bytes() > chunk_) return;
+      auto begun = Begin(*pass, range, std::move(fetch));
+      if (!begun.ok()) return;
+      ahead_.push_back(*std::move(begun));
+    }
   }
 
   Status DeliverHalves(const Pass& pass, Range range) {
@@ -258,8 +283,8 @@ class PayloadExecution {
   PayloadSink* sink_;
   PayloadSource source_;
   PayloadDamages* const damages_;
-  std::optional<Range> next_;        ///< the batch behind the one that is delivered, in its pass
-  std::optional<BatchAhead> ahead_;  ///< destroyed first: it uses the others
+  std::deque<ToCome> to_come_;    ///< behind the batch that is delivered
+  std::deque<BatchAhead> ahead_;  ///< the first of these; destroyed first: it uses the others
 };
 
 }  // namespace
@@ -267,11 +292,11 @@ class PayloadExecution {
 Status ExecutePayloads(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine,
                        const Requester& requester, PayloadSink* sink, const query::Position& from,
                        PayloadDamages* damages, ReadUsage* usage) {
-  return PayloadExecution(dataset, plan, engine->store.get(), requester, sink, damages, usage).Run(from);
+  return PayloadExecution(dataset, plan, *engine, requester, sink, damages, usage).Run(from);
 }
 
-std::uint64_t PayloadMemory(const ReadPlan& plan, std::uint64_t total, const ReadCosts& costs) {
-  return (ReadsAhead(costs) ? 3 : 2) * ChunkBytes(plan, total);
+std::uint64_t PayloadMemory(const ReadPlan& plan, const ReadEngine& engine, const ReadCosts& costs) {
+  return (ReadsAhead(costs) ? 3 : 2) * ChunkBytes(plan, engine);
 }
 
 }  // namespace quarry

@@ -51,8 +51,7 @@ Status ExecutePayloads(const Dataset& dataset, const query::ReadPlan& plan, Read
 
 /// Upper bound of the memory that ExecutePayloads takes beside the plan: what is read at a time, twice, and
 /// where reading has to be begun early, once more.
-/// @param total  of the store
 /// @param costs  of the storage
-std::uint64_t PayloadMemory(const query::ReadPlan& plan, std::uint64_t total, const ReadCosts& costs);
+std::uint64_t PayloadMemory(const query::ReadPlan& plan, const ReadEngine& engine, const ReadCosts& costs);
 
 }  // namespace quarry

@@ -9,6 +9,7 @@
 #include "quarry/codec/patch_reader.h"
 #include "quarry/dataset/array_filling.h"
 #include "quarry/dataset/batch_under_way.h"
+#include "quarry/dataset/levels_ahead.h"
 #include "quarry/dataset/patch_keys.h"
 #include "quarry/dataset/read_tasks.h"
 #include "quarry/query/fetch.h"
@@ -76,9 +77,6 @@ class BlockCutter final : public PatchSink {
 /// So few bytes are read from a disk before another thread is awake: their tasks go to the pool together.
 constexpr std::uint64_t kFewBytes = 128 << 10;
 
-/// New connections carry little at first: only several times what is on the way keeps the way full.
-constexpr std::uint64_t kFill = 4;
-
 class Execution {
  public:
   Execution(const Dataset& dataset, const ReadPlan& plan, ReadEngine* engine, const Requester& requester,
@@ -90,6 +88,7 @@ class Execution {
         sink_(sink),
         source_(dataset, plan, usage),
         keys_(dataset, plan),
+        levels_ahead_(dataset, plan, store_, &keys_, &source_, requester),
         delivery_memory_(query::DeliveryMemory(plan)),
         bytes_under_way_(dataset.root().storage->costs().bytes_under_way()) {}
 
@@ -107,7 +106,9 @@ class Execution {
     for (std::size_t p = from.pass; p < std::min(passes.size(), from.end_pass); ++p) {
       layer_ = passes[p].layer;
       QUARRY_RETURN_IF_ERROR(StartFilling(plan_.levels[p], p + 1 == passes.size()));
-      QUARRY_RETURN_IF_ERROR(RunPass(passes[p], p == from.pass ? from.patch : 0));
+      const std::span until(passes.data(), std::min(passes.size(), from.end_pass));
+      QUARRY_RETURN_IF_ERROR(RunPass(until, p, p == from.pass ? from.patch : 0));
+      levels_ahead_.EndPass(p);
       QUARRY_RETURN_IF_ERROR(sink_->LevelEnd(plan_.levels[p]));
     }
     return Status::Ok();
@@ -134,7 +135,8 @@ class Execution {
   };
 
   /// @param first  patches before it are skipped
-  Status RunPass(const Pass& pass, std::size_t first) {
+  Status RunPass(std::span<const Pass> passes, std::size_t number, std::size_t first) {
+    const Pass& pass = passes[number];
     started_ = first;
     ahead_bytes_ = 0;
     ahead_again_ = first;
@@ -143,6 +145,7 @@ class Execution {
       for (std::size_t i = std::max(first, batches[0].first_patch); i < batches[0].end(); ++i) {
         if (requester_.cancelled()) return {StatusCode::kCancelled, "the read was cancelled"};
         QUARRY_RETURN_IF_ERROR(ReadAhead(pass, batches, i));
+        if (i == std::max(first, batches[0].first_patch)) levels_ahead_.Begin(passes, number);
         if (filling_) {
           QUARRY_RETURN_IF_ERROR(Fill(i));
         } else {
@@ -283,29 +286,34 @@ class Execution {
       PatchStore::Claim claim = store_->TryClaim(keys.front(), std::span(keys).subspan(1));
       if (!claim) stored.push_back(i);
       if (!claim) continue;
-      pieces.push_back(PieceAfter(claim.base(), i, choice.level));
+      pieces.push_back(PieceAfter(plan_, claim.base(), i, choice.level));
       claims.push_back(std::move(claim));
     }
     if (manner == Manner::kAhead) SubmitCopies(stored);
     if (pieces.empty()) return true;
+    if (auto early = levels_ahead_.Take(pieces, choice.layer + 1))
+      return Begin(std::move(early->payload), choice, claims, manner, std::move(early->reading));
     auto batch = std::make_shared<FetchedPayload>();
     batch->fetch = query::PlanFetch(plan_, std::move(pieces), choice.layer);
     const std::uint64_t bytes = query::DecodeMemory(plan_, batch->fetch);
     if (manner != Manner::kAhead) {
+      levels_ahead_.GiveUp();
       QUARRY_ASSIGN_OR_RETURN(batch->memory, store_->Reserve(bytes, requester_));
     } else {
       std::optional<PatchStore::Memory> memory = store_->TryReserve(bytes, requester_.client);
       if (!memory) return false;
       batch->memory = *std::move(memory);
     }
-    return Begin(std::move(batch), choice, claims, manner);
+    return Begin(std::move(batch), choice, claims, manner, nullptr);
   }
 
   /// Begins to read a batch, whose tasks decode what is there. Reading ahead does not wait for it: an error
   /// that comes later comes again when the patch is wanted.
   /// @param claims  of the pieces of the batch, all to be decoded to the choice
+  /// @param early   if it was begun before
   Result<bool> Begin(std::shared_ptr<FetchedPayload> batch, const LevelChoice& choice,
-                     std::span<PatchStore::Claim> claims, Manner manner) {
+                     std::span<PatchStore::Claim> claims, Manner manner,
+                     std::unique_ptr<EarlyReading> early) {
     const std::uint64_t bytes = SampleBytes(*batch, choice.level);
     const bool alone = manner == Manner::kToEnd || (manner == Manner::kAhead && bytes <= kOwnSampleBytes);
     const std::size_t step = alone ? claims.size() : TaskPatches(bytes, claims.size());
@@ -318,7 +326,8 @@ class Execution {
           std::make_shared<DecodeTask>(plan_, *coder_, batch, first, of_task, FillingOf(choice), abandoned_),
           first, first + of_task.size());
     }
-    QUARRY_RETURN_IF_ERROR(reading->Begin(&source_, requester_.cancelled));
+    QUARRY_RETURN_IF_ERROR(early ? reading->Begin(std::move(early))
+                                 : reading->Begin(&source_, requester_.cancelled));
     if (manner != Manner::kAhead) QUARRY_RETURN_IF_ERROR(reading->Wait(requester_.cancelled));
     if (alone) {
       for (const std::shared_ptr<DecodeTask>& task : reading->TakeComplete()) {
@@ -335,13 +344,6 @@ class Execution {
     std::erase_if(under_way_, [](const auto& earlier) { return earlier->ended(); });
     if (!reading->ended()) under_way_.push_back(std::move(reading));
     return true;
-  }
-
-  /// The payload that a patch needs beyond its stored one.
-  query::Piece PieceAfter(const StoredPatch& base, std::size_t index, int level) const {
-    if (!base) return {index, plan_.dataset_levels - 1, level, 0};
-    if (base->level() == level) return {index, plan_.dataset_levels - 1, level, base->layers()};
-    return {index, base->level() - 1, level, 0};
   }
 
   /// The array, if this belongs there: what is shown instead of damaged payload goes there by Fill alone.
@@ -419,6 +421,7 @@ class Execution {
   PatchSink* sink_;
   PayloadSource source_;
   const PatchKeys keys_;
+  LevelsAhead levels_ahead_;
   const std::uint64_t delivery_memory_;
   const std::uint64_t bytes_under_way_;  ///< that fill the way from the storage
   const PatchCoder* coder_ = nullptr;

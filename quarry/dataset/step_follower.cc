@@ -32,7 +32,8 @@ Status StepFollower::Gone() const {
 bool StepFollower::Holds() {
   const Clock::time_point now = Clock::now();
   if (now < trusted_until_) return true;
-  if (!watch_.Holds(StampOf(root_ / "steps"), root_.storage->stamp_tick())) return false;
+  if (!watch_.Holds(StampOf(Dataset::StepsAt(root_, dataset_.get())), root_.storage->stamp_tick()))
+    return false;
   trusted_until_ = now + root_.storage->trust();
   return true;
 }
@@ -42,11 +43,6 @@ bool StepFollower::Changed() { return HasUnread() || !Holds(); }
 void StepFollower::Repeat() { next_ -= std::exchange(last_, 0); }
 
 Result<StepFollower::Found> StepFollower::Poll() {
-  if (!root_.storage->has_folders())
-    return Unimplemented(
-        "\"{}\" cannot be watched: a web server has no lists of files; watch it in an object store, "
-        "or behind a server of its directory",
-        root_);
   last_ = 0;
   if (HasUnread()) {
     QUARRY_RETURN_IF_ERROR(CheckSameDirectory());

@@ -1,6 +1,7 @@
 #include "quarry/dataset/verify.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <utility>
@@ -46,6 +47,7 @@ class Verifier {
       ++report_.steps;
       in_step_ = step->step;
       for (const FieldStepDescription& field : step->fields) VerifyField(*step, field);
+      VerifyCoarse(*step);
     }
     in_step_.reset();
     for (const auto& [name, mask] : masks_) VerifyMask(mask);
@@ -136,6 +138,46 @@ class Verifier {
                         std::move(walk), [](const format::PatchEntry&) {});
         });
     EndPayload();
+  }
+
+  /// The coarse object of a step, if it has one. Files that it has and the step does not have in this form
+  /// are no damage: readers do not use them.
+  void VerifyCoarse(const StepDescription& step) {
+    const Location root = dataset_.root();
+    if (!dataset_.description().has_coarse_objects || !NameOfPack(root, step.step).empty()) return;
+    if (step.FindField(std::string(format::kCoarseFile)) != nullptr) return;
+    const Result<CoarseCopy> copy = CoarseSteps(root).Read(step.step);
+    if (copy.status().code() == StatusCode::kNotFound) return;
+    if (!copy.ok()) return AddDamage(DataLoss("{}; run \"quarry upgrade\"", copy.status().message()));
+    ++report_.coarse;
+    for (const FieldStepDescription& field : step.fields) {
+      const auto compare = [&](const Location& path, const SubfileDescription& subfile) {
+        if (const Status same = CompareCoarse(copy->object, path, subfile); !same.ok()) AddDamage(same);
+      };
+      for (std::size_t s = 0; s < field.subfiles.size(); ++s)
+        compare(SubfileLocation(root, step.step, field.name, s), field.subfiles[s]);
+      for (std::size_t s = 0; field.mask && s < field.mask->subfiles.size(); ++s)
+        compare(MaskSubfileLocation(root, field.mask->name, s), field.mask->subfiles[s]);
+    }
+  }
+
+  Status CompareCoarse(const format::CoarseObject& object, const Location& path,
+                       const SubfileDescription& subfile) const {
+    const std::size_t number = object.Find(CoarseSteps(dataset_.root()).Below(path.path));
+    if (number == object.files().size()) return Status::Ok();
+    const format::CoarseFile& part = object.files()[number];
+    if (part.size != subfile.bytes || part.table_checksum != subfile.table_checksum) return Status::Ok();
+    const auto file = path.Refer(subfile.bytes, subfile.table_checksum);
+    Bytes front(part.front);
+    Bytes back(part.back);
+    const std::array<ReadRange, 2> both = {ReadRange{file.get(), 0, front},
+                                           ReadRange{file.get(), part.size - part.back, back}};
+    // Files that cannot be read are reported with their payload.
+    if (!storage_.ReadRanges(both, kNever).ok()) return Status::Ok();
+    if (std::ranges::equal(object.Front(number), front) && std::ranges::equal(object.Back(number), back))
+      return Status::Ok();
+    return DataLoss("the coarse object beside \"{}\" has other bytes than the file; run \"quarry upgrade\"",
+                    path);
   }
 
   /// "level 2", or "level 2 of layer 1".

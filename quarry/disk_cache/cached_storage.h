@@ -44,6 +44,7 @@ class CachedStorage final : public Storage {
     inner_->AtOnce(calls, call);
   }
   bool has_folders() const override { return inner_->has_folders(); }
+  bool folders_appear_whole() const override { return inner_->folders_appear_whole(); }
   /// Ranges come whole: pieces of them would share blocks. The storage behind cuts what it is asked for.
   ReadCosts costs() const override { return costs_; }
   std::chrono::milliseconds trust() const override { return inner_->trust(); }

@@ -8,6 +8,7 @@
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
 #include "quarry/format/step_records.h"
+#include "quarry/format/step_runs.h"
 
 /// The head of a dataset and the pages of its catalogue: what lists of steps need of each step.json. Both are
 /// derived from the step.json files. Nothing here opens a file. docs/format.md, "Head and catalogue".
@@ -24,6 +25,8 @@ inline constexpr std::uint64_t kPageLimit = 32 << 20;
 inline constexpr std::uint64_t kHeadLimit = 16 << 20;
 /// Most records of a page, and of the head.
 inline constexpr std::uint64_t kMaxPageRecords = 4096;
+/// Most runs of steps in a head.
+inline constexpr std::uint64_t kMaxHeadRuns = 4096;
 
 /// A page, as the head names it.
 struct PageRef {
@@ -39,7 +42,9 @@ struct PageRef {
 /// The head. Records of the head stand for those of the same step in pages, and those of a page for those in
 /// the pages before.
 struct CatalogueHead {
-  std::uint64_t steps = 0;  ///< that have a record
+  std::uint64_t steps = 0;    ///< that have a record
+  bool publishes = false;     ///< in a store: a step is published when the head has it
+  std::vector<StepRun> runs;  ///< all steps that were published; empty although there are some: too many runs
   std::vector<PageRef> pages;
   std::vector<StepRecord> records;  ///< in the head itself, by step
 };
@@ -55,7 +60,9 @@ EncodedPage EncodePage(const std::vector<StepRecord>& records);
 /// @errors kDataLoss: these are not the bytes that the head names, or they are no page
 Result<std::vector<StepRecord>> DecodePage(ByteSpan bytes, const PageRef& ref);
 
-Bytes EncodeHead(std::uint64_t steps, const std::vector<PageRef>& pages, const RecordEncoder& records);
+/// @param head     without its records, with at most kMaxHeadRuns runs
+/// @param records  those of the head
+Bytes EncodeHead(const CatalogueHead& head, const RecordEncoder& records);
 /// @errors kDataLoss: damaged, or of a version that is not known
 Result<CatalogueHead> DecodeHead(ByteSpan bytes);
 

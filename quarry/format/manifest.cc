@@ -37,6 +37,7 @@ Status TakeOneGrid(std::string_view text, const Cancelled& cancelled, pb::Datase
 std::string EncodeManifest(const DatasetDescription& dataset) {
   pb::DatasetManifest manifest = ToProto(dataset);
   if (dataset.has_packs) manifest.set_format_version(kManifestVersionWithPacks);
+  if (dataset.has_coarse_objects) manifest.set_coarse_objects(true);
   return ToText(std::move(manifest));
 }
 std::string EncodeManifest(const StepDescription& step, const SectionLimits& limits) {
@@ -53,6 +54,7 @@ Result<DatasetDescription> DecodeDatasetManifest(const std::string& text, const 
   if (has_packs) manifest.set_format_version(kManifestVersion);
   QUARRY_ASSIGN_OR_RETURN(DatasetDescription dataset, FromProto(manifest));
   dataset.has_packs = has_packs;
+  dataset.has_coarse_objects = manifest.coarse_objects();
   return dataset;
 }
 

@@ -111,7 +111,7 @@ std::size_t ChecksumPosition(std::string_view text) {
 }
 
 std::string OwnChecksum(std::string_view text) {
-  return ChecksumText(Checksum(std::as_bytes(std::span(text))));
+  return ChecksumText(Checksum(std::as_bytes(std::span<const char>(text))));
 }
 
 std::string PrintText(const google::protobuf::Message& message, TextForm form) {

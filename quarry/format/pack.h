@@ -8,6 +8,7 @@
 
 #include "quarry/base/endian.h"
 #include "quarry/base/status.h"
+#include "quarry/format/step_runs.h"
 
 /// Bytes and structs of a pack: the files of many small steps, one after the other. Nothing here opens a
 /// file. docs/format.md, "Packs".
@@ -44,14 +45,6 @@ class PackName {
 
 /// Whether a file in "steps" is a pack, or pretends to be one.
 bool IsPackName(std::string_view name);
-/// Steps that follow each other at one distance.
-struct StepRun {
-  std::uint64_t first = 0;
-  std::uint64_t distance = 1;
-  std::uint64_t steps = 1;
-
-  std::uint64_t last() const { return first + distance * (steps - 1); }
-};
 /// The steps of a pack, from its name, in ascending order. @errors kDataLoss: it is not the name of a pack
 Result<std::vector<StepRun>> StepsOfPack(std::string_view name);
 

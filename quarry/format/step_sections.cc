@@ -95,7 +95,7 @@ Status AddSection(const StepRoot& root, std::size_t number, std::string_view tex
                   pb::StepManifest* manifest) {
   const StepSection& section = root.sections[number];
   const auto add = [&]() -> Status {
-    const std::uint64_t computed = Checksum(std::as_bytes(std::span(text)));
+    const std::uint64_t computed = Checksum(std::as_bytes(std::span<const char>(text)));
     if (computed != section.checksum)
       return DataLoss("checksum {} stored, {} computed; the file is damaged", ChecksumText(section.checksum),
                       ChecksumText(computed));
@@ -122,7 +122,7 @@ std::vector<std::size_t> FieldEnds(std::string_view text, std::size_t begin) {
 }  // namespace
 
 std::uint32_t NameDigest(std::string_view field) {
-  return static_cast<std::uint32_t>(Checksum(std::as_bytes(std::span(field))));
+  return static_cast<std::uint32_t>(Checksum(std::as_bytes(std::span<const char>(field))));
 }
 
 std::vector<std::size_t> StepRoot::SectionsWith(std::string_view field) const {

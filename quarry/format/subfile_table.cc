@@ -155,9 +155,11 @@ Result<SubfileTable> ReadSubfileTable(const Storage& storage, const StoredObject
   QUARRY_RETURN_IF_ERROR(CheckSmallest(file));
   const auto never = [] { return false; };
   Bytes header(SubfileHeader::kEncodedSize);
-  Bytes last(std::clamp<std::uint64_t>(back, SubfileFooter::kEncodedSize, file.size()));
+  const std::uint64_t at_hand = file.back_at_hand();
+  const std::uint64_t likely = at_hand == 0 ? back : std::min(back, at_hand);
+  Bytes last(std::clamp<std::uint64_t>(likely, SubfileFooter::kEncodedSize, file.size()));
   const std::uint64_t begin = file.size() - last.size();
-  if (begin <= header.size() + storage.costs().gap()) {
+  if (begin <= header.size() + (at_hand == 0 ? storage.costs().gap() : 0)) {
     last.resize(file.size());
     QUARRY_RETURN_IF_ERROR(file.ReadAt(0, last));
     std::copy_n(last.begin(), header.size(), header.begin());

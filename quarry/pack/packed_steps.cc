@@ -433,14 +433,21 @@ std::unique_ptr<Reading> PackedSteps::Begin(std::vector<ReadRange> ranges, Range
   return inner_->BeginRead(std::move(inner), report, cancelled);
 }
 
+const PackedSteps* PackedStepsOf(const Location& root) {
+  for (const Storage* storage = root.storage.get(); storage != nullptr; storage = storage->around()) {
+    if (const auto* const packed = dynamic_cast<const PackedSteps*>(storage)) return packed;
+  }
+  return nullptr;
+}
+
 Location WithPacks(const Location& root, PackedSteps::State state) {
-  const auto* const packed = dynamic_cast<const PackedSteps*>(root.storage.get());
+  const PackedSteps* const packed = PackedStepsOf(root);
   if (packed != nullptr && packed->root() == root.path) return root;
   return {std::make_shared<PackedSteps>(root, state), root.path};
 }
 
 std::vector<PackRef> PacksOf(const Location& root) {
-  const auto* const packed = dynamic_cast<const PackedSteps*>(root.storage.get());
+  const PackedSteps* const packed = PackedStepsOf(root);
   return packed == nullptr ? std::vector<PackRef>() : packed->packs();
 }
 

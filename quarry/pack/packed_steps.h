@@ -41,6 +41,9 @@ class PackedSteps final : public Storage {
 
   /// Packs as of the last listing of "steps".
   std::vector<PackRef> packs() const;
+  /// The storage with the packs themselves.
+  const std::shared_ptr<const Storage>& inner() const { return inner_; }
+  const Storage* around() const override { return inner_.get(); }
   /// The dataset that this was made for.
   const std::string& root() const { return root_; }
 
@@ -64,6 +67,7 @@ class PackedSteps final : public Storage {
     inner_->AtOnce(calls, call);
   }
   bool has_folders() const override { return inner_->has_folders(); }
+  bool folders_appear_whole() const override { return inner_->folders_appear_whole(); }
   ReadCosts costs() const override { return inner_->costs(); }
   std::chrono::milliseconds trust() const override { return inner_->trust(); }
   std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }
@@ -105,6 +109,9 @@ class PackedSteps final : public Storage {
 
 /// A dataset with its packed steps shown as folders.
 Location WithPacks(const Location& root, PackedSteps::State state = PackedSteps::State::kChanges);
+
+/// The storage of WithPacks, behind those around it; null: there is none.
+const PackedSteps* PackedStepsOf(const Location& root);
 
 /// The packs of a dataset, as of the last listing. @param root  from WithPacks
 std::vector<PackRef> PacksOf(const Location& root);

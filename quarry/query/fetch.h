@@ -39,6 +39,8 @@ struct Piece {
   int coarsest = 0;       ///< coarsest .. finest, inclusive
   int finest = 0;
   int first_layer = 0;  ///< first layer of the levels; the last is that of the fetch
+
+  friend bool operator==(const Piece&, const Piece&) = default;
 };
 
 /// Reads for some patches.

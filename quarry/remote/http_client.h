@@ -29,6 +29,7 @@ struct HttpRequest {
   std::span<std::byte> out;
   /// Otherwise the body goes to the reply: all of it, or this many bytes from the begin, or from the end.
   std::optional<std::uint64_t> first_bytes, last_bytes;
+  bool writes = false;      ///< for messages: it is not a read
   std::string wanted_tag;   ///< ETag that an answer must have; empty: any
   std::uint64_t limit = 0;  ///< [bytes] most that the body of a reply may have
   /// Waits for a connection that is being made and may carry several requests at once: HTTP/2, known after

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 
 #include "quarry/remote/text.h"
@@ -95,6 +96,9 @@ void HttpTransfer::Prepare(CURL* handle, void* pointer) {
     set(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
     set(handle, CURLOPT_READFUNCTION, &HttpTransfer::OnUpload);
     set(handle, CURLOPT_READDATA, this);
+    // libcurl sends a body again where a connection that was kept open turns out to be closed.
+    set(handle, CURLOPT_SEEKFUNCTION, &HttpTransfer::OnSeek);
+    set(handle, CURLOPT_SEEKDATA, this);
   } else if (request_.method == "POST") {
     set(handle, CURLOPT_POST, 1L);
     set(handle, CURLOPT_POSTFIELDS,
@@ -128,6 +132,14 @@ std::size_t HttpTransfer::OnUpload(char* data, std::size_t size, std::size_t cou
   std::memcpy(data, body.data() + transfer.sent_, some);
   transfer.sent_ += some;
   return some;
+}
+
+int HttpTransfer::OnSeek(void* self, curl_off_t offset, int origin) {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  if (origin != SEEK_SET || offset < 0 || static_cast<std::size_t>(offset) > transfer.request_.body.size())
+    return CURL_SEEKFUNC_CANTSEEK;
+  transfer.sent_ = static_cast<std::size_t>(offset);
+  return CURL_SEEKFUNC_OK;
 }
 
 void HttpTransfer::TakeHeader(std::string_view line) {
@@ -222,7 +234,11 @@ HttpTransfer::End HttpTransfer::Broken(CURLcode code, CURL* handle) const {
   if (code == CURLE_OPERATION_TIMEDOUT)
     why = fmt::format("no connection in {} s, or less than 1 KiB/s for {} s",
                       options_.connect_patience.count() / 1000, options_.stall_patience.count());
-  end.status = Unavailable("\"{}\" cannot be read: {}", request_.shown, why);
+  if (code == CURLE_PEER_FAILED_VERIFICATION)
+    why = fmt::format(
+        "the server's certificate is not trusted: {} has none for it; AWS_CA_BUNDLE names another file",
+        options_.certificates.empty() ? "the system" : fmt::format("\"{}\"", options_.certificates));
+  end.status = Unavailable("\"{}\" cannot be {}: {}", request_.shown, action(), why);
   // A certificate, a protocol or a name will be no better.
   end.may_repeat = code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT ||
                    code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
@@ -250,7 +266,8 @@ HttpTransfer::End HttpTransfer::Finish(CURLcode code, CURL* handle) {
   if (MayHelp(reply.status)) {
     end.may_repeat = true;
     end.refused = reply.status == 429 || reply.status == 503;
-    end.status = Unavailable("\"{}\" cannot be read: the server answers {}", request_.shown, reply.status);
+    end.status =
+        Unavailable("\"{}\" cannot be {}: the server answers {}", request_.shown, action(), reply.status);
     return end;
   }
   if (ToOut() && !whole) {

@@ -48,10 +48,13 @@ class HttpTransfer {
   static std::size_t OnBody(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t OnUpload(char* data, std::size_t size, std::size_t count, void* self);
 
+  static int OnSeek(void* self, curl_off_t offset, int origin);
+
   void TakeHeader(std::string_view line);
   bool TakeBody(std::string_view data);
   bool ToOut() const { return request_.range_begin && (reply.status == 206 || reply.status == 200); }
   Status CheckBegin();
+  std::string_view action() const { return request_.writes ? "written" : "read"; }
   std::uint64_t wanted() const { return request_.out.size() - received_; }
   End Broken(CURLcode code, CURL* handle) const;
 

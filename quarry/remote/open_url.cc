@@ -8,6 +8,8 @@
 
 #include "quarry/disk_cache/cached_storage.h"
 #include "quarry/remote/remote_storage.h"
+#include "quarry/remote/s3_writer.h"
+#include "quarry/storage/directory_writer.h"
 
 namespace quarry::remote {
 namespace {
@@ -64,27 +66,40 @@ Result<std::string> FetchSmall(const SmallRequest& asked) {
   return Unavailable("\"{}\" answers {}", asked.url, reply.status);
 }
 
+Result<std::unique_ptr<Place>> PlaceOf(const StoreUrl& url) {
+  if (url.scheme != StoreUrl::Scheme::kS3) return WebPlace(url.query);
+  CredentialWishes wishes;
+  wishes.anonymous = IsSet("QUARRY_S3_ANONYMOUS");
+  wishes.instance_metadata = IsSet("QUARRY_S3_INSTANCE_METADATA");
+  return S3Place(url, wishes, ThisProcess(FetchSmall));
+}
+
 }  // namespace
 
 Result<Location> LocationOf(const std::string& text, const UrlOptions& options) {
   if (!IsUrl(text)) return Location(text);
   QUARRY_ASSIGN_OR_RETURN(const StoreUrl url, ParseUrl(text));
   QUARRY_ASSIGN_OR_RETURN(auto client, SharedClient(options.allow_http));
-  std::unique_ptr<Place> place;
-  if (url.scheme == StoreUrl::Scheme::kS3) {
-    CredentialWishes wishes;
-    wishes.anonymous = IsSet("QUARRY_S3_ANONYMOUS");
-    wishes.instance_metadata = IsSet("QUARRY_S3_INSTANCE_METADATA");
-    QUARRY_ASSIGN_OR_RETURN(place, S3Place(url, wishes, ThisProcess(FetchSmall)));
-  } else {
-    place = WebPlace(url.query);
-  }
+  QUARRY_ASSIGN_OR_RETURN(auto place, PlaceOf(url));
   std::shared_ptr<const Storage> storage =
       std::make_shared<const RemoteStorage>(std::move(client), std::move(place));
   QUARRY_ASSIGN_OR_RETURN(auto cache, disk_cache::DiskCache::Open(options.cache));
   if (cache)
     storage = std::make_shared<const disk_cache::CachedStorage>(std::move(storage), std::move(cache));
   return Location(std::move(storage), url.Text());
+}
+
+Result<std::shared_ptr<const WritableStorage>> WriterOf(const std::string& text, bool allow_http) {
+  if (!IsUrl(text)) return std::shared_ptr<const WritableStorage>(std::make_shared<DirectoryWriter>());
+  QUARRY_ASSIGN_OR_RETURN(const StoreUrl url, ParseUrl(text));
+  if (url.scheme != StoreUrl::Scheme::kS3)
+    return InvalidArgument(
+        "\"{}\" is on a web server, which nothing can be written to; copy to a directory or to s3://",
+        url.Text());
+  QUARRY_ASSIGN_OR_RETURN(auto client, SharedClient(allow_http));
+  QUARRY_ASSIGN_OR_RETURN(auto place, PlaceOf(url));
+  return std::shared_ptr<const WritableStorage>(
+      std::make_shared<S3Writer>(std::move(client), std::move(place)));
 }
 
 }  // namespace quarry::remote

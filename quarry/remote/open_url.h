@@ -5,6 +5,7 @@
 #include "quarry/base/status.h"
 #include "quarry/disk_cache/disk_cache.h"
 #include "quarry/storage/location.h"
+#include "quarry/storage/writable_storage.h"
 
 namespace quarry::remote {
 
@@ -22,5 +23,9 @@ struct UrlOptions {
 /// QUARRY_CACHE_SIZE, see disk_cache::Choice.
 /// @errors kInvalidArgument: the URL or a variable is wrong; kUnimplemented: see LoadCurl
 Result<Location> LocationOf(const std::string& text, const UrlOptions& options);
+
+/// The same place for writing.
+/// @errors besides: kInvalidArgument: a web server, which nothing can be written to
+Result<std::shared_ptr<const WritableStorage>> WriterOf(const std::string& text, bool allow_http);
 
 }  // namespace quarry::remote

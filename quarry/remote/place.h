@@ -20,8 +20,14 @@ class Place {
   /// @errors those of finding credentials
   virtual Result<HttpRequest> Request(const std::string& method, const std::string& path) = 0;
 
-  /// The error for a reply that is no success. @errors see S3Status
-  virtual Status Failure(const HttpReply& reply, const std::string& path) = 0;
+  /// The same with a query, of a place that is written to. @errors besides: kUnimplemented: it is not
+  virtual Result<HttpRequest> RequestWith(const std::string& method, const std::string& path,
+                                          std::vector<std::pair<std::string, std::string>> query) = 0;
+
+  /// The error for a reply that is no success.
+  /// @param action  what was asked for: "read", "written" or "listed"
+  /// @errors see S3Status
+  virtual Status Failure(const HttpReply& reply, const std::string& path, std::string_view action) = 0;
 
   /// Whether the same request may succeed now: a store has said where it is.
   virtual bool Learn(const HttpReply&) { return false; }

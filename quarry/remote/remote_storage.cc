@@ -6,6 +6,7 @@
 
 #include "quarry/base/cancel_scope.h"
 #include "quarry/base/checksum.h"
+#include "quarry/base/file.h"
 
 namespace quarry::remote {
 namespace {
@@ -165,7 +166,7 @@ Result<HttpReply> RemoteStorage::Ask(const std::string& method, const std::strin
     with(&request);
     QUARRY_ASSIGN_OR_RETURN(HttpReply reply, client_->Fetch(std::move(request), {}));
     if (reply.status == 200 || reply.status == 206 || reply.status == 416) return reply;
-    if (again || !place_->Learn(reply)) return place_->Failure(reply, path);
+    if (again || !place_->Learn(reply)) return place_->Failure(reply, path, "read");
   }
 }
 
@@ -216,6 +217,18 @@ Result<std::shared_ptr<const StoredObject>> RemoteStorage::Open(const std::strin
       std::make_shared<const RemoteObject>(*this, path, *reply.size, reply.tag));
 }
 
+/// One request for all of a small file, where its size would be another.
+Result<Bytes> RemoteStorage::ReadWhole(const std::string& path, std::uint64_t limit) const {
+  constexpr std::uint64_t kFront = 256 << 10;
+  QUARRY_ASSIGN_OR_RETURN(OpenedFile file, OpenWith(path, FileEnd::kFront, std::min(kFront, limit), nullptr));
+  const std::uint64_t size = file.object->size();
+  QUARRY_RETURN_IF_ERROR(CheckFileSize(path, size, limit));
+  const std::size_t front = file.bytes.size();
+  file.bytes.resize(size);
+  if (front < size) QUARRY_RETURN_IF_ERROR(file.object->ReadAt(front, std::span(file.bytes).subspan(front)));
+  return std::move(file.bytes);
+}
+
 std::shared_ptr<const StoredObject> RemoteStorage::Refer(const std::string& path, std::uint64_t size,
                                                          std::uint64_t) const {
   return std::make_shared<const RemoteObject>(*this, path, size, "");
@@ -239,7 +252,7 @@ std::unique_ptr<Reading> RemoteStorage::Begin(std::vector<ReadRange> ranges, Ran
                          to = reading.get()](const Result<HttpReply>& reply) {
       to->Report(i, [&]() -> Status {
         QUARRY_RETURN_IF_ERROR(reply.status());
-        if (reply->status != 200 && reply->status != 206) return place_->Failure(*reply, path);
+        if (reply->status != 200 && reply->status != 206) return place_->Failure(*reply, path, "read");
         if (!tag->Is(reply->tag))
           return DataLoss("\"{}\" was replaced while it was read; open the dataset again", path);
         if (!reply->size || *reply->size == known) return Status::Ok();

@@ -22,9 +22,11 @@ class RemoteStorage final : public Storage {
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;
+  Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override;
   std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
                                             std::uint64_t content) const override;
   bool has_folders() const override { return place_->has_lists(); }
+  bool folders_appear_whole() const override { return false; }
   ReadCosts costs() const override { return costs_; }
   std::chrono::milliseconds trust() const override { return std::chrono::seconds(2); }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }

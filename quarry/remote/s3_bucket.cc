@@ -116,7 +116,10 @@ Result<S3Page> ParseList(ByteSpan xml, const std::string& prefix) {
   const bool good = static_cast<bool>(document.load_buffer(xml.data(), xml.size(), pugi::parse_default));
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!good || !list) return Unavailable("the store answers a list with something else");
-  const bool escaped = std::string_view(list.child_value("EncodingType")) == "url";
+  // s3s-fs 0.14 says that its names are escaped, and they are not: a prefix that would have to be shows it.
+  const bool plain_prefix =
+      list.child_value("Prefix") == prefix && prefix.find_first_of(" +%") != std::string::npos;
+  const bool escaped = std::string_view(list.child_value("EncodingType")) == "url" && !plain_prefix;
   const auto name_of = [&](std::string_view key) -> std::optional<std::string> {
     std::string plain = escaped ? Unescaped(key) : std::string(key);
     if (!plain.starts_with(prefix)) return std::nullopt;
@@ -154,14 +157,37 @@ S3Error ParseError(ByteSpan body) {
           OneLine(error.child_value("Region")), OneLine(error.child_value("Endpoint"))};
 }
 
-Status S3Status(const HttpReply& reply, const std::string& shown, const Credentials& credentials) {
+Result<std::vector<S3PartialUpload>> ParseUploads(ByteSpan xml, const std::string& prefix) {
+  pugi::xml_document document;
+  const bool good = static_cast<bool>(document.load_buffer(xml.data(), xml.size(), pugi::parse_default));
+  const pugi::xml_node list = document.child("ListMultipartUploadsResult");
+  if (!good || !list) return Unavailable("the store answers a list of uploads with something else");
+  std::vector<S3PartialUpload> uploads;
+  for (const pugi::xml_node upload : list.children("Upload")) {
+    S3PartialUpload one{upload.child_value("Key"), upload.child_value("UploadId")};
+    if (one.key.starts_with(prefix)) uploads.push_back(std::move(one));
+  }
+  return uploads;
+}
+
+Result<std::string> ParseUploadId(ByteSpan xml) {
+  pugi::xml_document document;
+  const bool good = static_cast<bool>(document.load_buffer(xml.data(), xml.size(), pugi::parse_default));
+  std::string id = document.child("InitiateMultipartUploadResult").child_value("UploadId");
+  if (!good || id.empty()) return Unavailable("the store begins an upload without an id");
+  return id;
+}
+
+Status S3Status(const HttpReply& reply, const std::string& shown, const Credentials& credentials,
+                std::string_view action) {
   const S3Error error = ParseError(reply.body);
   if (reply.status == 404)
     return NotFound("\"{}\" is not there ({})", shown, error.code.empty() ? "404" : error.code);
   const std::string said = error.code.empty() ? fmt::format("status {}", reply.status)
                                               : fmt::format("{}: {}", error.code, error.message);
   if (reply.status != 401 && reply.status != 403)
-    return Unavailable("\"{}\" cannot be read: the store answers {}", shown, said);
+    return {reply.status == 501 ? StatusCode::kUnimplemented : StatusCode::kUnavailable,
+            fmt::format("\"{}\" cannot be {}: the store answers {}", shown, action, said)};
   std::string advice;
   if (credentials.anonymous()) {
     advice = fmt::format(
@@ -177,7 +203,8 @@ Status S3Status(const HttpReply& reply, const std::string& shown, const Credenti
         fmt::format("credentials are those of {}; without the right to list, a missing object looks the same",
                     credentials.source);
   }
-  return {StatusCode::kPermissionDenied, fmt::format("\"{}\" may not be read ({}): {}", shown, said, advice)};
+  return {StatusCode::kPermissionDenied,
+          fmt::format("\"{}\" may not be {} ({}): {}", shown, action, said, advice)};
 }
 
 }  // namespace quarry::remote

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/remote/credentials.h"
@@ -68,7 +69,20 @@ S3Error ParseError(ByteSpan body);
 
 /// An error for a reply that is no success.
 /// @param shown  URL for messages
-/// @errors kNotFound: 404; kPermissionDenied: 401 and 403, with what to do; kUnavailable: others
-Status S3Status(const HttpReply& reply, const std::string& shown, const Credentials& credentials);
+/// @param action  what was asked for: "read", "written" or "listed"
+/// @errors kNotFound: 404; kPermissionDenied: 401 and 403, with what to do; kUnimplemented: 501;
+/// kUnavailable: others
+Status S3Status(const HttpReply& reply, const std::string& shown, const Credentials& credentials,
+                std::string_view action = "read");
+
+/// An upload in parts that is not complete.
+struct S3PartialUpload {
+  std::string key;
+  std::string id;
+};
+/// The uploads of a list whose keys begin with a prefix. @errors kUnavailable: not such a list
+Result<std::vector<S3PartialUpload>> ParseUploads(ByteSpan xml, const std::string& prefix);
+/// The id in the answer to the begin of an upload. @errors kUnavailable: it has none
+Result<std::string> ParseUploadId(ByteSpan xml);
 
 }  // namespace quarry::remote

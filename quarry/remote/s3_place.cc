@@ -21,8 +21,13 @@ class Bucket final : public Place {
     return RequestOf(method, KeyOf(path), {});
   }
 
-  Status Failure(const HttpReply& reply, const std::string& path) override {
-    return S3Status(reply, path, Known());
+  Result<HttpRequest> RequestWith(const std::string& method, const std::string& path,
+                                  std::vector<std::pair<std::string, std::string>> query) override {
+    return RequestOf(method, KeyOf(path), std::move(query));
+  }
+
+  Status Failure(const HttpReply& reply, const std::string& path, std::string_view action) override {
+    return S3Status(reply, path, Known(), action);
   }
 
   bool Learn(const HttpReply& reply) override {
@@ -99,7 +104,7 @@ class Bucket final : public Place {
       request.limit = kMostPage;
       QUARRY_ASSIGN_OR_RETURN(const HttpReply reply, client->Fetch(std::move(request), {}));
       if (reply.status == 200) return ParseList(reply.body, prefix).Annotate(fmt::format("\"{}\"", folder));
-      if (again || !Learn(reply)) return Failure(reply, folder);
+      if (again || !Learn(reply)) return Failure(reply, folder, "read");
     }
   }
 

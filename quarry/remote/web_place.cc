@@ -18,15 +18,20 @@ class WebFolder final : public Place {
     return request;
   }
 
-  Status Failure(const HttpReply& reply, const std::string& path) override {
+  Result<HttpRequest> RequestWith(const std::string&, const std::string& path,
+                                  std::vector<std::pair<std::string, std::string>>) override {
+    return Unimplemented("\"{}\" cannot be written: web servers are read alone", path);
+  }
+
+  Status Failure(const HttpReply& reply, const std::string& path, std::string_view action) override {
     if (reply.status == 404 || reply.status == 410)
       return NotFound("\"{}\" is not there (status {})", path, reply.status);
     if (reply.status == 401 || reply.status == 403)
       return {StatusCode::kPermissionDenied,
-              fmt::format("\"{}\" may not be read (status {}): {}", path, reply.status,
+              fmt::format("\"{}\" may not be {} (status {}): {}", path, action, reply.status,
                           query_.empty() ? "the server wants a login, which a URL cannot give"
                                          : "the signature in the URL may have ended; ask for a new one")};
-    return Unavailable("\"{}\" cannot be read: the server answers {}", path, reply.status);
+    return Unavailable("\"{}\" cannot be {}: the server answers {}", path, action, reply.status);
   }
 
   bool has_lists() const override { return false; }

@@ -201,7 +201,7 @@ Result<Pinned<query::ReadPlan>> ReadSession::PlanPinned(const OpenedDataset& ope
       takes.sink->Choose(*opened.dataset, made, most - std::min(most, bytes + query::DeliveryMemory(made)));
       bytes += takes.sink->memory_of(made);
       const ReadCosts costs = opened.dataset->root().storage->costs();
-      if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, store()->state().total, costs);
+      if (takes.sink->takes_payload()) return bytes + PayloadMemory(made, engine_, costs);
     }
     return takes.delivers ? bytes + query::DeliveryMemory(made) : bytes;
   };

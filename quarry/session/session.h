@@ -152,9 +152,11 @@ class ReadSession {
   /// @param store   the memory of all requests together
   /// @param threads  see ReadEngine
   /// @param run_patches  see query::Query: larger answers are planned run by run
+  /// @param payload_part  see ReadEngine
   ReadSession(DatasetSource* source, std::shared_ptr<PatchStore> store, int threads,
-              std::size_t run_patches = query::kRunPatches)
-      : source_(source), engine_(std::move(store), threads), run_patches_(run_patches) {}
+              std::size_t run_patches = query::kRunPatches,
+              std::uint64_t payload_part = ReadEngine::kPayloadPart)
+      : source_(source), engine_(std::move(store), threads, payload_part), run_patches_(run_patches) {}
 
   PatchStore* store() const { return engine_.store.get(); }
   /// Threads that decode.

@@ -1,12 +1,6 @@
 #include "quarry/storage/location.h"
 
-#include "quarry/storage/posix_storage.h"
-
 namespace quarry {
-
-Location::Location(std::string at) : Location(PosixStorage::Instance(), std::move(at)) {}
-Location::Location(const char* at) : Location(std::string(at)) {}
-Location::Location(const std::filesystem::path& at) : Location(at.string()) {}
 
 std::string Location::name() const {
   const std::string absolute = storage->AbsolutePath(path);

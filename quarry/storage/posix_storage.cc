@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "quarry/base/file.h"
+#include "quarry/storage/location.h"
 
 namespace quarry {
 
@@ -158,6 +159,10 @@ Result<std::shared_ptr<const StoredObject>> PosixStorage::Open(const std::string
   QUARRY_ASSIGN_OR_RETURN(auto file, files_->Add(open));
   return std::shared_ptr<const StoredObject>(std::make_shared<const PosixObject>(std::move(file)));
 }
+
+Location::Location(std::string at) : Location(PosixStorage::Instance(), std::move(at)) {}
+Location::Location(const char* at) : Location(std::string(at)) {}
+Location::Location(const std::filesystem::path& at) : Location(at.string()) {}
 
 std::string PosixStorage::AbsolutePath(const std::string& path) const {
   std::error_code error;

@@ -60,6 +60,9 @@ class StoredObject {
   /// Announces a read, so that the storage can fetch the bytes ahead of time. It may do nothing.
   virtual void ExpectRead(std::uint64_t, std::uint64_t) const {}
 
+  /// [bytes] up to the end that are in memory, so that nobody need guess how many are worth reading.
+  virtual std::uint64_t back_at_hand() const { return 0; }
+
   /// A text that the storage gives to these bytes alone among all that the path ever has; empty: it has none.
   virtual std::string version() const { return {}; }
 
@@ -195,9 +198,16 @@ class Storage {
   /// one after the other by the calling thread.
   virtual void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const;
 
+  /// The storage that this one shows in another way; null: none.
+  virtual const Storage* around() const { return nullptr; }
+
   /// Whether folders can be listed, and have stamps. A web server has files alone: List and Stat of a folder
   /// are kUnimplemented there.
   virtual bool has_folders() const { return true; }
+
+  /// Whether a name in a folder is that of something complete, as where folders are renamed into their
+  /// places. In an object store, a folder has a name from its first file on.
+  virtual bool folders_appear_whole() const { return true; }
 
   /// The costs of reading here; they do not change while a reader uses the storage.
   virtual ReadCosts costs() const = 0;

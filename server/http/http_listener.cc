@@ -23,11 +23,11 @@ namespace {
 /// Threads beyond those for the calls that may run: they refuse the others.
 constexpr int kSpareWorkers = 16;
 
-Status CheckOrigins(const std::vector<std::string>& origins) {
+Status CheckOrigins(const char* option, const std::vector<std::string>& origins, bool may_be_all) {
   for (const std::string& origin : origins)
-    if (origin != "*" && !http::IsOrigin(origin))
+    if (!(may_be_all && origin == "*") && !http::IsOrigin(origin))
       return InvalidArgument(
-          "--http-cors \"{}\" is not an origin; write for example https://quarry.example.org, without a path",
+          "{} \"{}\" is not an origin; write for example https://quarry.example.org, without a path", option,
           origin);
   return Status::Ok();
 }
@@ -61,10 +61,11 @@ struct HttpListener::State {
 Result<std::unique_ptr<HttpListener>> HttpListener::Start(const HttpOptions& options, Service* service) {
   QUARRY_RETURN_IF_ERROR(
       CheckPlainText("--http", options.address, options.insecure || options.tls.has_value()));
-  QUARRY_RETURN_IF_ERROR(CheckOrigins(options.cors));
+  QUARRY_RETURN_IF_ERROR(CheckOrigins("--http-cors", options.cors, /*may_be_all=*/true));
+  QUARRY_RETURN_IF_ERROR(CheckOrigins("--http-connect", options.sources, /*may_be_all=*/false));
   http::Page page;
   if (!options.page.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(page, http::Page::Load(options.page));
+    QUARRY_ASSIGN_OR_RETURN(page, http::Page::Load(options.page, options.sources));
   }
   QUARRY_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(options.address));
   auto state =

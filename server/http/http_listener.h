@@ -15,13 +15,14 @@
 namespace quarry::server {
 
 struct HttpOptions {
-  std::string address;            ///< HOST:PORT; port 0 picks a free one
-  std::optional<Pem> tls;         ///< nothing: plain text
-  bool insecure = false;          ///< plain text also where others than this machine listen
-  ConnectionLimits connections;   ///< limits of this port
-  int grpc_port = 0;              ///< gRPC port of the same service, told to the page; 0: there is none
-  std::string page;               ///< folder of the web page; empty: none
-  std::vector<std::string> cors;  ///< origins whose pages may ask; "*": all
+  std::string address;               ///< HOST:PORT; port 0 picks a free one
+  std::optional<Pem> tls;            ///< nothing: plain text
+  bool insecure = false;             ///< plain text also where others than this machine listen
+  ConnectionLimits connections;      ///< limits of this port
+  int grpc_port = 0;                 ///< gRPC port of the same service, told to the page; 0: there is none
+  std::string page;                  ///< folder of the web page; empty: none
+  std::vector<std::string> sources;  ///< origins of other datasets that the page may read
+  std::vector<std::string> cors;     ///< origins whose pages may ask; "*": all
   /// How long a connection may be idle, and the head of a request may take from its first byte on.
   std::chrono::milliseconds idle{60'000};
   std::chrono::milliseconds head{10'000};

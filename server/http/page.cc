@@ -15,9 +15,14 @@ constexpr std::uint64_t kMostBytes = 64 << 20;
 constexpr std::string_view kIndex = "/index.html";
 
 /// Nothing from elsewhere, no script in the text of a page, and no frame of another page around it.
-constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+/// @param sources  from which it may read besides
+std::string PolicyWith(std::string_view sources) {
+  return fmt::format(
+      "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: "
+      "blob:; "
+      "connect-src 'self'{}; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'",
+      sources);
+}
 
 std::string WithoutPage() {
   return fmt::format(
@@ -64,15 +69,17 @@ Status AddFiles(const Location& folder, const std::string& at, Texts* found) {
 
 }  // namespace
 
-Headers PageHeaders() {
-  return {{"content-security-policy", kPolicy},
+/// Headers that restrict the page in a browser.
+Headers Page::RestrictingHeaders() const {
+  return {{"content-security-policy", PolicyWith(sources_)},
           {"cross-origin-opener-policy", "same-origin"},
           {"referrer-policy", "no-referrer"},
           {"x-content-type-options", "nosniff"}};
 }
 
-Result<Page> Page::Load(const std::filesystem::path& folder) {
+Result<Page> Page::Load(const std::filesystem::path& folder, const std::vector<std::string>& sources) {
   Page page;
+  for (const std::string& source : sources) page.sources_ += " " + source;
   Texts found;
   QUARRY_RETURN_IF_ERROR(AddFiles(folder, "", &found));
   if (!found.contains(std::string(kIndex)))
@@ -92,7 +99,7 @@ std::unique_ptr<Answer> Page::Find(const std::string& path, const Request& reque
   const auto found = files_.find(path == "/" ? std::string(kIndex) : path);
   if (found == files_.end()) {
     if (path != "/") return nullptr;
-    Answer said{200, PageHeaders(), OwnBytes(WithoutPage()), 0};
+    Answer said{200, RestrictingHeaders(), OwnBytes(WithoutPage()), 0};
     said.headers.emplace_back("content-type", "text/html; charset=utf-8");
     said.headers.emplace_back("cache-control", "no-store");
     return std::make_unique<Answer>(std::move(said));
@@ -102,7 +109,7 @@ std::unique_ptr<Answer> Page::Find(const std::string& path, const Request& reque
       !file.compressed.bytes.empty() && TakesGzip(request.Header("accept-encoding").value_or(""));
   // Two bodies of one path are two things to a cache.
   const std::string tag = gzip ? file.tag.substr(0, file.tag.size() - 1) + "-gzip\"" : file.tag;
-  Answer answer{200, PageHeaders(), gzip ? file.compressed : file.bytes, 0};
+  Answer answer{200, RestrictingHeaders(), gzip ? file.compressed : file.bytes, 0};
   answer.headers.emplace_back("etag", tag);
   answer.headers.emplace_back("cache-control", CacheControlOf(name));
   if (!file.compressed.bytes.empty()) answer.headers.emplace_back("vary", "accept-encoding");

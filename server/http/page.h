@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "quarry/base/status.h"
 #include "server/http/answer.h"
@@ -19,8 +20,9 @@ class Page {
   Page() = default;
 
   /// Reads all files below a folder. FILE.gz beside FILE is the same, compressed.
+  /// @param sources  origins that the page may read from, besides this server
   /// @errors kNotFound: there is no index.html; kInvalidArgument: more files or bytes than a page has
-  static Result<Page> Load(const std::filesystem::path& folder);
+  static Result<Page> Load(const std::filesystem::path& folder, const std::vector<std::string>& sources);
 
   std::size_t files() const { return files_.size(); }
 
@@ -34,10 +36,10 @@ class Page {
     std::string tag;
   };
 
-  std::map<std::string, File> files_;  ///< by path
-};
+  Headers RestrictingHeaders() const;
 
-/// Headers that restrict a page of this server in a browser.
-Headers PageHeaders();
+  std::map<std::string, File> files_;  ///< by path
+  std::string sources_;                ///< as in the policy of the page, each after a space
+};
 
 }  // namespace quarry::server::http

@@ -126,30 +126,45 @@ def read_records(data, count):
 
 
 def begin(data, kind):
+    """The version, and the number of records."""
     require(data.take(8) == MAGIC[kind], "magic")
     major, _minor, records = struct.unpack("<HHI", data.take(8))
-    require(major == 4, "version")
-    return records
+    require(major in {"head": (4, 5), "page": (4,)}[kind], "version")
+    return major, records
+
+
+def read_runs(data, runs):
+    """Steps in ascending order."""
+    steps = []
+    for first, distance, count in [[data.u64() for _ in range(3)] for _ in range(runs)]:
+        require(distance > 0 and count > 0 and (not steps or first > steps[-1]), "run of steps")
+        require(first + distance * (count - 1) < MODULUS, "end of a run")
+        steps += range(first, first + distance * count, distance)
+    return steps
 
 
 def read_catalogue(dataset, checksum):
-    """The records of a dataset by step, and the names of the pages. checksum: XXH3 of bytes."""
+    """The records of a dataset by step, the names of the pages, the steps of the head (None: it does not have them), and
+    whether it publishes. checksum: XXH3 of bytes."""
     head = (dataset / "head").read_bytes()
     require(int.from_bytes(head[-8:], "little") == checksum(head[:-8]), "checksum of the head")
     data = Bytes(head[:-8])
-    count = begin(data, "head")
+    version, count = begin(data, "head")
     steps, pages = data.u64(), data.u64()
+    flags, runs = (data.u64(), data.u64()) if version > 4 else (0, 0)
+    require(flags <= 1 and runs <= 4096, "flags and runs")
     named = [[data.u64() for _ in range(5)] for _ in range(pages)]
+    listed = read_runs(data, runs)
     all_records, names = {}, []
     for name, size, first, last, number in named:
         page = (dataset / "catalogue" / f"{name:016x}").read_bytes()
         require(len(page) == size and checksum(page) == name, "name of a page")
         of_page = Bytes(page)
-        require(begin(of_page, "page") == number, "records of a page")
+        require(begin(of_page, "page") == (4, number), "records of a page")
         records = read_records(Bytes(page[16:]), number)
         require((min(records), max(records)) == (first, last), "steps of a page")
         all_records.update(records)
         names.append(f"{name:016x}")
     all_records.update(read_records(Bytes(data.data[data.at:]), count))
     require(len(all_records) == steps, "number of steps")
-    return all_records, names
+    return all_records, names, listed if runs or not steps else None, flags == 1

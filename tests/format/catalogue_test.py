@@ -46,7 +46,9 @@ def check_field(field, said):
 
 def check(dataset):
     """Every step of a dataset has the record that it should have. Returns the number of pages."""
-    records, pages = read_catalogue(dataset, xxh3)
+    records, pages, listed, publishes = read_catalogue(dataset, xxh3)
+    require(listed in (None, sorted(records)), f"steps of the head: {listed}")
+    require(not publishes, "a directory lists its steps itself")
     if any((dataset / "steps").glob("pack-*.qsp")):
         with tempfile.TemporaryDirectory() as name:
             copy = Path(name) / "copy"
@@ -94,6 +96,7 @@ def main():
         check(many)
         subprocess.run([BIN / "quarry", "upgrade", many], check=True, stdout=subprocess.DEVNULL)
         check(many)
+        require(read_catalogue(many, xxh3)[2] == [*range(300), *range(1000000, 1000003)], "the head lists the steps")
         times = golden_test.write(Path(name) / "times", golden_test.ATTRIBUTES)
         require(read_manifest(times / "steps/000001/step.json")["time"] == 1, "a time")
         check(times)

@@ -1,16 +1,22 @@
 """Servers that datasets are read from: an S3 store and a web server, each over a folder, and a store that lies.
 
 The store checks signatures by its own reading of Amazon's "Create a signed AWS API request", and lists three names on a
-page. It is not a whole S3 server; versitygw.py reads from one."""
+page. It takes objects, whole and in parts, with conditions. It is not a whole S3 server; s3_servers.py has some."""
 
 import contextlib
 import datetime
 import hashlib
 import hmac
 import http.server
+import os
 import random
 import re
+import shutil
+import signal
+import subprocess
+import tempfile
 import threading
+import uuid
 import urllib.parse
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -80,6 +86,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if with_body:
+            with self.server.lock:
+                self.server.sent += len(body)
             self.wfile.write(body)
 
 
@@ -141,16 +149,124 @@ class S3Handler(Handler):
         return (text + "</ListBucketResult>").encode()
 
 
-class Store(contextlib.AbstractContextManager):
-    """A server over a folder. asked: the requests so far. spoil(handler): True if it has answered."""
+class WritableS3Handler(S3Handler):
+    """The same with PUT, DELETE and uploads in parts. `self.server.before(handler)` is called before each change, and
+    `self.server.after(handler)` before its answer: True if there is none."""
 
-    def __init__(self, folder, handler=S3Handler, public=False):
+    def do_PUT(self):
+        self.change(self.put)
+
+    def do_DELETE(self):
+        self.change(self.delete)
+
+    def do_POST(self):
+        self.change(self.post)
+
+    def change(self, make):
+        with self.server.lock:
+            self.server.asked.append(f"{self.command} {self.path}")
+        path, _, query = self.path.partition("?")
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        with self.server.lock:
+            self.server.received += len(body)
+        if self.headers.get("x-amz-content-sha256") != hashlib.sha256(body).hexdigest():
+            return self.send(400, b"<Error><Code>XAmzContentSHA256Mismatch</Code></Error>")
+        if self.refused(path, query) or self.cut(self.server.before):
+            return None
+        with self.server.changes:
+            answer = make(path, dict(urllib.parse.parse_qsl(query, keep_blank_values=True)), body)
+        return None if self.cut(self.server.after) else self.send(*answer)
+
+    def cut(self, hook):
+        """Whether the connection ends without an answer."""
+        if hook is None or not hook(self):
+            return False
+        self.close_connection = True
+        self.connection.close()
+        return True
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        if "uploads" not in dict(urllib.parse.parse_qsl(query, keep_blank_values=True)):
+            return super().do_GET()
+        if self.refused(path, query):
+            return None
+        uploads = "".join(f"<Upload><Key>{escape(key)}</Key><UploadId>{number}</UploadId></Upload>"
+                          for number, (key, _) in self.server.uploads.items())
+        return self.send(200, f"<ListMultipartUploadsResult>{uploads}</ListMultipartUploadsResult>".encode())
+
+    def place(self, path, data):
+        """The answer to a condition, or to an object that is put."""
+        file = self.file_of(path)
+        if self.server.keeps_conditions and self.headers.get("If-None-Match") == "*" and file.exists():
+            return 412, b"<Error><Code>PreconditionFailed</Code><Message>it is there</Message></Error>"
+        wanted = self.headers.get("If-Match")
+        if self.server.keeps_conditions and wanted and not (file.exists() and wanted == f"\"{hashlib.md5(file.read_bytes()).hexdigest()}\""):
+            return 412, b"<Error><Code>PreconditionFailed</Code><Message>it is another</Message></Error>"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.server.parts, delete=False) as new:
+            new.write(data)
+        os.replace(new.name, file)
+        return 200, b"", True, {"ETag": f"\"{hashlib.md5(data).hexdigest()}\""}
+
+    def put(self, path, query, body):
+        if "uploadId" not in query:
+            return self.place(path, body)
+        if query["uploadId"] not in self.server.uploads:
+            return 404, b"<Error><Code>NoSuchUpload</Code></Error>"
+        self.server.uploads[query["uploadId"]][1][int(query["partNumber"])] = body
+        return 200, b"", True, {"ETag": f"\"{hashlib.md5(body).hexdigest()}\""}
+
+    def delete(self, path, query, body):
+        if "uploadId" in query:
+            found = self.server.uploads.pop(query["uploadId"], None)
+            return (204, b"") if found else (404, b"<Error><Code>NoSuchUpload</Code></Error>")
+        file = self.file_of(path)
+        if file.is_file():
+            file.unlink()
+            while not any(file.parent.iterdir()):  # a store has no folders
+                file = file.parent
+                file.rmdir()
+        return 204, b""
+
+    def post(self, path, query, body):
+        if "uploads" in query:
+            number = uuid.uuid4().hex
+            self.server.uploads[number] = urllib.parse.unquote(path).lstrip("/").partition("/")[2], {}
+            return 200, (f"<InitiateMultipartUploadResult><UploadId>{number}</UploadId>"
+                         "</InitiateMultipartUploadResult>").encode()
+        if query["uploadId"] not in self.server.uploads:
+            return 404, b"<Error><Code>NoSuchUpload</Code></Error>"
+        parts = self.server.uploads[query["uploadId"]][1]
+        named = re.findall(r"<PartNumber>(\d+)</PartNumber><ETag>(?:&quot;|\")([0-9a-f]+)(?:&quot;|\")</ETag>",
+                           body.decode())
+        wanted = [(str(n), hashlib.md5(parts[n]).hexdigest()) for n in sorted(parts)]
+        if named != wanted or any(len(parts[n]) < 5 << 20 for n in sorted(parts)[:-1]):
+            return 400, b"<Error><Code>InvalidPart</Code></Error>"
+        answer = self.place(path, b"".join(parts[n] for n in sorted(parts)))
+        if answer[0] == 200:
+            del self.server.uploads[query["uploadId"]]
+        return answer
+
+
+class Store(contextlib.AbstractContextManager):
+    """A server over a folder. asked: the requests so far. spoil(handler): True if it has answered.
+
+    tls: context of a server that has a certificate."""
+
+    def __init__(self, folder, handler=S3Handler, public=False, tls=None):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *error: None  # clients leave
         self.server.folder, self.server.public, self.server.spoil = Path(folder), public, None
         self.server.asked, self.server.lock = [], threading.Lock()
-        self.url = "http://127.0.0.1:{}".format(self.server.server_address[1])
+        self.server.sent = self.server.received = 0  # bytes of bodies
+        self.server.before = self.server.after = None
+        self.server.uploads, self.server.changes, self.server.keeps_conditions = {}, threading.Lock(), True
+        self.server.parts = Path(tempfile.mkdtemp(dir=self.server.folder.parent))
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = "{}://127.0.0.1:{}".format("https" if tls else "http", self.server.server_address[1])
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     def __enter__(self):
@@ -161,6 +277,7 @@ class Store(contextlib.AbstractContextManager):
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
+        shutil.rmtree(self.server.parts)
 
     @property
     def asked(self):
@@ -171,6 +288,36 @@ class Store(contextlib.AbstractContextManager):
         """Variables for its clients."""
         return {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret,
                 "AWS_REGION": "eu-test-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
+
+    def kill_at(self, moment, command, environment):
+        """Runs a command that is killed before the change of the store with this number, from 1.
+
+        @return whether it has ended so"""
+        victim, known, count = [], threading.Event(), [0]
+
+        def before(handler):
+            with self.server.lock:
+                count[0] += 1
+                if count[0] != moment:
+                    return False
+            known.wait()
+            os.kill(victim[0].pid, signal.SIGKILL)
+            return True
+
+        self.server.before = before
+        victim.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       env=environment | self.environment()))
+        known.set()
+        victim[0].wait()
+        self.server.before = None
+        return victim[0].returncode == -signal.SIGKILL
+
+
+def make_certificate(folder):
+    """cert.pem and key.pem of this machine, which nobody has signed."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
+                    "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem",
+                    "-out", folder / "cert.pem"], check=True, capture_output=True)
 
 
 class Lies:

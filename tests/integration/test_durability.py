@@ -75,7 +75,7 @@ class Disk:
         self.loose.add(new)
 
     def apply(self, what, path, other=None, _size=None):
-        if what == "create" and PurePath(path).name == CURRENT:
+        if what in ("create", "link") and PurePath(other if what == "link" else path).name == CURRENT:
             # From now on every record of the head that a crash leaves counts.
             heads = [path for path in self.dirty | self.loose if PurePath(path).name == "head"]
             self.faults += [f"when {path} is made: {head} is not synced" for head in heads]

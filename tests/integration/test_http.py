@@ -249,6 +249,9 @@ class Http(qt.QuarryTest):
         self.assert_one_line(qt.run("quarry-server", self.data, "--http-page", "x"), qt.USAGE, "--http")
         self.assert_one_line(qt.run("quarry-server", self.data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-cors",
                                     "example.org", "--quiet"), qt.USAGE, "example.org")
+        for origin in ("*", "https://data.example.org/folder", "https://data.example.org; script-src *"):
+            self.assert_one_line(qt.run("quarry-server", self.data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-connect",
+                                        origin, "--quiet"), qt.USAGE, "--http-connect", origin)
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.assert_one_line(qt.run("quarry-server", self.data, "--listen", "127.0.0.1:0", "--http",
                                         f"127.0.0.1:{taken.getsockname()[1]}", "--quiet"), qt.UNREACHABLE, "cannot listen")
@@ -297,6 +300,10 @@ class Http(qt.QuarryTest):
                              "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: "
                              "blob:; connect-src 'self'; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
                              "form-action 'none'")
+            with WebServer(self.data, "--http-page", page, "--http-connect", "https://data.example.org", "--http-connect",
+                           "http://localhost:9000") as other, other.client() as another:
+                self.assertIn("; connect-src 'self' https://data.example.org http://localhost:9000; ",
+                              another.ask("GET", "/")[1]["content-security-policy"])
             for name, value in (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"),
                                 ("cross-origin-opener-policy", "same-origin"), ("cross-origin-resource-policy", "same-origin")):
                 self.assertEqual(headers[name], value)

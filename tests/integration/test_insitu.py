@@ -108,7 +108,7 @@ class InSitu(qt.QuarryTest):
         converted = self.tmp / "converted.quarry"
         computed.reshape(33, 40, 48).tofile(self.tmp / "heat.raw")
         qt.succeed("quarry-write", self.tmp / "heat.raw", "--dims", "48x40x33", "--type", "float64",
-                   "--field", "temperature", "--tolerance", "1e-5", "--patch", "16", "--units", "K",
+                   "--field", "temperature", "--tolerance", "1e-5", "--patch", "16", "--order", "coarse", "--units", "K",
                    "--step", 60, "--time", 60, "--output", converted)
         step = "steps/000060/"
         written = {name: data for name, data in qt.subfiles(datasets[0]).items() if name.startswith(step)}

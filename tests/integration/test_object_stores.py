@@ -3,11 +3,12 @@
 import http.server
 import json
 import shutil
+import ssl
 import unittest
 
 import object_stores
 import quarry_testing as qt
-from object_stores import Handler, Lies, Store
+from object_stores import Handler, Lies, Store, WritableS3Handler
 
 DIMS = (40, 33, 21)
 FOLDER = "run 42/a+b"  # names that have to be escaped
@@ -59,15 +60,44 @@ class ObjectStores(Datasets):
             self.assertIn("turb", listed)
 
     def test_the_first_picture_takes_few_requests(self):
-        """The manifest and the lists at once, the step, the tables, and the payload: more would be asked one after the other."""
-        with Store(self.folder) as store:
-            self.bytes_of(self.target, "--step", 0, "--level", 2, env=store.environment())
-            asked = list(store.asked)
-        files = [line for line in asked if ".qsf" in line]
-        lists = [line for line in asked if "list-type" in line]
-        self.assertEqual(len([line for line in lists if "continuation-token" not in line]), 1, asked)
-        self.assertEqual(len(asked) - len(files) - len(lists), 2, asked)
-        self.assertEqual([line for line in asked if line.startswith("HEAD")], [])
+        """The manifest, and where the steps are listed, at once; the step, the tables, and the payload."""
+        with Store(self.folder, WritableS3Handler) as store:
+            published = self.target.replace("turb.quarry", "published.quarry")
+            qt.succeed("quarry", "cp", self.path, published, env=store.environment())
+            for target, number_of_lists in ((self.target, 1), (published, 0)):
+                before = len(store.asked)
+                self.bytes_of(target, "--step", 0, "--level", 2, env=store.environment())
+                asked = store.asked[before:]
+                files = [line for line in asked if ".qsf" in line]
+                lists = [line for line in asked if "list-type" in line]
+                self.assertEqual(len([line for line in lists if "continuation-token" not in line]), number_of_lists, asked)
+                others = [line.rpartition("turb.quarry/")[2].rpartition("published.quarry/")[2]
+                          for line in asked if line not in files + lists]
+                self.assertEqual(sorted(others), ["dataset.json", "head", "steps/.partial-catalogue-is-current",
+                                                  "steps/000000/step.json"])
+                self.assertEqual([line for line in asked if line.startswith("HEAD")], [])
+
+    def test_a_first_picture_is_in_the_coarse_object(self):
+        path = self.path.with_name("coarse.quarry")
+        for field in ("f", "g"):
+            qt.convert(qt.make_field((80, 70, 50), "<f4", name=field), path, "--relative", "1e-6", "--patch", "16", "--files", "3",
+                       "--field", field, *(["--append", "--step", 0] if field == "g" else ["--order", "coarse"]))
+        target = self.target.replace("turb.quarry", "coarse.quarry")
+        with Store(self.folder) as store, Store(path.parent, Handler) as web:
+            for place, server, env in ((target, store, store.environment()), (f"{web.url}/coarse.quarry", web, {})):
+                for field in ("f", "g"):
+                    for question, objects, ranges in ((("--level", 2), 1, False), (("--level", 0), 1, True),
+                                                      (("--box", "3:30,5:20,7:20"), 0, True)):
+                        with self.subTest(place=place, field=field, question=question):
+                            before = len(server.asked)
+                            got = self.bytes_of(place, "--field", field, *question, env=env)
+                            asked = server.asked[before:]
+                            self.assertEqual(got, self.bytes_of(path, "--field", field, *question))
+                            self.assertEqual(len([line for line in asked if line.endswith("/steps/000000/coarse")]), objects, asked)
+                            self.assertEqual(any(".qsf" in line for line in asked), ranges, asked)
+            (path / "steps/000000/coarse").unlink()
+            self.assertEqual(self.bytes_of(target, "--field", "f", "--level", 2, env=store.environment()),
+                             self.bytes_of(path, "--field", "f", "--level", 2))
 
     def test_a_public_bucket_needs_no_credentials(self):
         with Store(self.folder, public=True) as store:
@@ -111,11 +141,21 @@ class ObjectStores(Datasets):
         self.assertIn("Range", outcome.err)
         self.assertFalse((self.tmp / "out.raw").exists())
 
-    def test_a_web_server_cannot_be_watched_or_listed(self):
+    def test_a_certificate_that_nobody_has_signed_has_to_be_named(self):
+        object_stores.make_certificate(self.tmp)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.tmp / "cert.pem", self.tmp / "key.pem")
+        with Store(self.path.parent, Handler, tls=tls) as web:
+            target = f"{web.url}/turb.quarry"
+            outcome = qt.run("quarry", "info", target)
+            self.assertEqual(outcome.code, qt.UNREACHABLE, outcome)
+            self.assertIn("certificate is not trusted", outcome.err)
+            self.assertIn("AWS_CA_BUNDLE", outcome.err)
+            self.assertEqual(self.bytes_of(target, "--step", 1, env={"AWS_CA_BUNDLE": str(self.tmp / "cert.pem")}),
+                             self.bytes_of(self.path, "--step", 1))
+
+    def test_a_web_server_cannot_be_listed(self):
         with Store(self.path.parent, Handler) as web:
-            outcome = qt.run("quarry", "watch", f"{web.url}/turb.quarry")
-            self.assertEqual(outcome.code, qt.USAGE, outcome)
-            self.assertIn("no lists of files", outcome.err)
             self.assertIn("no lists of files", qt.run("quarry", "ls", web.url).err)
 
     def test_packs_are_read_from_a_store_and_refused_on_a_web_server(self):

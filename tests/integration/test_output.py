@@ -28,6 +28,7 @@ EXAMPLES = {
     "quarry upgrade": ["run.quarry"],
     "quarry pack": ["run.quarry"],
     "quarry cache": ["."],
+    "quarry cp": ["run.quarry", "NEW.quarry"],
     "quarry-index": ["run.quarry", "--index", "NEW"],
     "quarry-iobench": ["--dir", ".", "--sizes", "0.01", "--repeat", 1],
     "quarry-plan placement": [*GRID, "--patch", 16],

@@ -39,7 +39,7 @@ class Upgrade(qt.QuarryTest):
         return dataset
 
     def remove_catalogue(self, dataset):
-        shutil.rmtree(dataset / "catalogue")
+        shutil.rmtree(dataset / "catalogue", ignore_errors=True)
         (dataset / "head").unlink()
         (dataset / "steps/.partial-catalogue-is-current").unlink()
 
@@ -62,12 +62,23 @@ class Upgrade(qt.QuarryTest):
                 dataset = self.tmp / f"{golden.name}.quarry"
                 shutil.copytree(golden / "golden.quarry", dataset)
                 before, (said, catalogue) = rest(dataset), info(dataset)
-                outcome = qt.succeed("quarry", "upgrade", dataset, "--json")
-                steps = len(said["steps"])
-                self.assertEqual(json.loads(outcome.out), {"steps": steps, "records": steps, "pages": 0, "sectioned": 0,
-                                                           "damage": [], "changed": catalogue["records"] == 0})
-                self.assertEqual(info(dataset), (said, {"records": steps, "pages": 0, "current": True}))
-                self.assertTrue(rest(dataset) == before, "more than the catalogue has changed")
+                head = dataset / "head"
+                has_no_runs = not head.exists() or head.read_bytes()[8] == 4
+                outcome = json.loads(qt.succeed("quarry", "upgrade", dataset, "--json").out)
+                steps, made = len(said["steps"]), outcome["coarse"]
+                self.assertEqual(outcome, {"steps": steps, "records": steps, "pages": 0, "sectioned": 0, "coarse": made,
+                                           "damage": [], "changed": has_no_runs or made > 0})
+                self.assertIn(made, (0, steps))
+                after, (says, catalogue) = rest(dataset), info(dataset)
+                self.assertEqual(catalogue, {"records": steps, "pages": 0, "current": True})
+                if made:
+                    self.assertTrue(says.pop("coarse_objects"))
+                    changed = {"coarse_objects": True, "checksum": json.loads(after["dataset.json"])["checksum"]}
+                    self.assertEqual(json.loads(after.pop("dataset.json")), json.loads(before.pop("dataset.json")) | changed)
+                    for step in said["steps"]:
+                        self.assertTrue(after.pop(f"steps/{step:06}/coarse"))
+                self.assertEqual(says, said)
+                self.assertTrue(after == before, "more than the catalogue and coarse objects has changed")
                 self.assert_verified(dataset)
                 self.assertFalse(json.loads(qt.succeed("quarry", "upgrade", dataset, "--json").out)["changed"])
 
@@ -85,7 +96,7 @@ class Upgrade(qt.QuarryTest):
         self.assertTrue(qt.snapshot(dataset) == before)
         outcome = qt.succeed("quarry", "upgrade", dataset, "--json")
         self.assertEqual(json.loads(outcome.out), {"steps": 1, "records": 1, "pages": said[1]["pages"], "sectioned": 1,
-                                                   "damage": [], "changed": True})
+                                                   "coarse": 0, "damage": [], "changed": True})
         self.assertTrue(rest(dataset) == {name: data for name, data in whole.items() if not of_catalogue(name)})
         self.assertEqual(info(dataset), said)
         self.assert_verified(dataset)

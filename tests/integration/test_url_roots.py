@@ -211,8 +211,21 @@ class UrlRoots(test_object_stores.Datasets):
             while (got := self.ask(server, "--step", 4))[0].code == qt.NOT_FOUND:
                 pass  # a look is trusted for two seconds
             self.assertEqual(got[1], self.bytes_of(self.path, "--step", 4))
-            watched = qt.run("quarry", "watch", server.target("turb"))
-            self.assertIn("no lists of files", watched.err)
+
+    def test_a_web_server_is_watched_by_its_head(self):
+        with Store(self.path.parent, Handler) as web, qt.Server(f"{web.url}/turb.quarry", "--watch", "0.05") as server:
+            watchers = [Watcher(server.target("turb")), Watcher(f"{web.url}/turb.quarry")]
+            try:
+                for watcher in watchers:
+                    watcher.wait_for(3)
+                qt.convert(qt.make_field(test_object_stores.DIMS, "<f4", name=4), self.path, "--relative", "1e-3", "--patch",
+                           "16", "--step", 4, "--append")
+                for watcher in watchers:
+                    watcher.wait_for(4)
+                    self.assertEqual(watcher.steps, [0, 1, 2, 3, 4])
+            finally:
+                for watcher in watchers:
+                    watcher.stop()
 
     def test_what_cannot_be_served_is_refused_at_the_start(self):
         with self.store() as store, Store(self.path.parent, Handler) as web:

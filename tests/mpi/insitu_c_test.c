@@ -59,6 +59,7 @@ static quarry_insitu* Declare(const char* path, int mode, const struct Slab* s) 
   CHECK_OK(run, quarry_insitu_set_time_unit(run, "hours since 2001-01-01", "noleap"));
   CHECK_OK(run, quarry_insitu_set_patch(run, patch, 2));
   CHECK_OK(run, quarry_insitu_set_files(run, 1));
+  CHECK_OK(run, quarry_insitu_set_payload_order(run, "coarse"));
   CHECK_OK(run, quarry_insitu_set_memory(run, 1 << 20));
   CHECK_OK(run, quarry_insitu_add_field(run, "p", QUARRY_FLOAT32, QUARRY_TOLERANCE, 1e-3, "Pa"));
   CHECK_OK(run, quarry_insitu_set_fill(run, "p", -1));
@@ -141,7 +142,7 @@ static void ReportOneWrongDeclaration(void) {
   const double number = 0;
   char path[128];
   snprintf(path, sizeof(path), "%s/wrong.quarry", folder);
-  for (int wrong = 0; wrong < 14; ++wrong) {
+  for (int wrong = 0; wrong < 15; ++wrong) {
     const char* text = NULL;
     quarry_insitu* run = Declare(path, QUARRY_INSITU_CREATE, &slab);
     const int mine = rank == size - 1;
@@ -203,6 +204,10 @@ static void ReportOneWrongDeclaration(void) {
         if (mine)
           CHECK_ERROR(run, 3, text,
                       quarry_insitu_add_complex_field(run, "psi", QUARRY_INT8, QUARRY_LOSSLESS, 0, ""));
+        break;
+      case 13:
+        text = "\"rows\" is no payload order";
+        if (mine) CHECK_ERROR(run, 3, text, quarry_insitu_set_payload_order(run, "rows"));
         break;
       default:
         text = "bytes of memory";

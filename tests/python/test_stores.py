@@ -46,6 +46,21 @@ class Stores(qt.QuarryTest):
             self.assert_same(f"{web.url}/run.quarry")
             self.assert_same(f"{web.url}/run.quarry?sig=very-secret")
 
+    def test_new_steps_are_seen(self):
+        """On a web server by the head, in a store that another tool has copied to by the names."""
+        def ask(dataset):
+            while 4 not in dataset.steps:  # a look is trusted for two seconds
+                dataset.refresh()
+            np.testing.assert_array_equal(dataset["t"][-1], new)
+
+        new = np.ones((6, 10, 12), "f4")
+        with Store(self.path.parent, Handler) as web, Store(self.tmp / "store") as store, \
+                unittest.mock.patch.dict(os.environ, store.environment()), quarry.open(f"{web.url}/run.quarry") as on_web, \
+                quarry.open("s3://bucket/run.quarry") as in_store:
+            quarry.write(self.path, {"t": new[None]}, lossless=True, step=4, mode="append")
+            for dataset in (on_web, in_store):
+                ask(dataset)
+
     def test_a_cache_on_disk(self):
         cache = self.tmp / "cache"
         with Store(self.tmp / "store") as store, unittest.mock.patch.dict(os.environ, store.environment()):

@@ -117,6 +117,23 @@ class Writing(qt.QuarryTest):
         quarry.write(ours, field, field="f", relative=1e-5, patch=16, memory=200 << 10, files=3)
         self.assert_same(ours, self.convert(field, "--relative", 1e-5, "--patch", 16, "--memory", "200KiB", "--files", 3))
 
+    def test_payload_order(self):
+        field = make("<f8")
+        for order in ("patch", "level", "coarse"):
+            ours = self.tmp / f"{order}.quarry"
+            quarry.write(ours, field, field="f", relative=1e-5, patch=16, payload_order=order)
+            theirs = self.convert(field, "--relative", 1e-5, "--patch", 16, "--order", order)
+            self.assert_same(ours, theirs)
+            shutil.rmtree(theirs)
+        quarry.write(ours, field, field="f", mode="append", payload_order="coarse")
+        with self.assertRaisesRegex(quarry.Error, "payload order level differs from the dataset's, coarse"):
+            quarry.write(ours, field, field="f", mode="append", payload_order="level")
+        with self.assertRaisesRegex(quarry.Error, "\"rows\" is no payload order"):
+            quarry.write(self.tmp / "rows.quarry", field, field="f", relative=1e-5, payload_order="rows")
+        with self.assertRaises(TypeError):
+            quarry.write(self.tmp / "rows.quarry", field, field="f", relative=1e-5, payload_order=3)
+        self.assertFalse((self.tmp / "rows.quarry").exists())
+
     def test_safeguards(self):
         field = np.where(make("<f4") > 0.3, make("<f4") - 1, 0).astype("<f4")
         cases = ((("--tolerance", 0.2, "--keep-zeros"), {"tolerance": 0.2, "keep_zeros": True}),

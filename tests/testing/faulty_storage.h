@@ -63,6 +63,7 @@ class FaultyStorage final : public Storage {
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
+  bool folders_appear_whole() const override { return behind_->folders_appear_whole(); }
   ReadCosts costs() const override { return behind_->costs(); }
   std::chrono::milliseconds trust() const override { return behind_->trust(); }
   std::chrono::milliseconds stamp_tick() const override {

@@ -51,6 +51,7 @@ class LateStorage final : public Storage {
   std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
                                             std::uint64_t content) const override;
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override;
+  bool folders_appear_whole() const override { return behind_->folders_appear_whole(); }
   ReadCosts costs() const override { return costs_; }
   std::chrono::milliseconds trust() const override { return trust_; }
   std::chrono::milliseconds stamp_tick() const override { return behind_->stamp_tick(); }

@@ -53,7 +53,7 @@ struct SubfilePatch {
 /// @param patches  in Morton order
 writer::SubfileSummary WriteSubfile(const fs::path& path, const format::SubfileHeader& header,
                                     const PatchGrid& grid, const std::vector<SubfilePatch>& patches) {
-  auto file = Require(writer::SubfileWriter::Create(path, header, grid));
+  auto file = Require(writer::SubfileWriter::Create(path, header, grid, 1 << 20));
   for (const SubfilePatch& patch : patches) Require(file.AddRow(patch.row));
   format::ForEachPayload(header, patches.size(), [&](std::size_t row, int part) {
     if (!patches[row].levels.empty())
@@ -170,12 +170,16 @@ FieldStepDescription WriteField(const DatasetRecipe& recipe, const PatchGrid& gr
   return field;
 }
 
+/// The samples of one level of an answer.
 class CollectingSink final : public BlockSink {
  public:
-  explicit CollectingSink(const Box& extent)
-      : extent_(extent), samples_(static_cast<std::size_t>(extent.volume()), NAN) {}
+  explicit CollectingSink(const query::LevelExtent& level)
+      : level_(level.level),
+        extent_(level.extent),
+        samples_(static_cast<std::size_t>(extent_.volume()), NAN) {}
 
   Status Deliver(const SampleBlock& block) override {
+    if (block.level != level_) return Status::Ok();
     const Box& extent = block.extent;
     ByteSpan bytes = block.samples;
     const Index3 shape = extent_.shape();
@@ -195,6 +199,7 @@ class CollectingSink final : public BlockSink {
   std::vector<float>& samples() { return samples_; }
 
  private:
+  int level_;
   Box extent_;
   std::vector<float> samples_;
 };
@@ -220,8 +225,8 @@ std::vector<float> MakeSamples(const Index3& dims, std::uint64_t step, bool miss
 
 void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
   const PatchGrid grid = Require(PatchGrid::Create(recipe.dims, recipe.patch));
-  writer::Publisher publisher = Require(writer::Publisher::Open(path, fs::exists(path)));
-  DatasetDescription dataset = publisher.existing().value_or(DatasetDescription{});
+  const auto publisher = Require(writer::Publisher::Open(path, fs::exists(path)));
+  DatasetDescription dataset = publisher->existing().value_or(DatasetDescription{});
   dataset.grids[0] = GridOf(recipe);
   dataset.order = recipe.order;
   if (!dataset.FindField(recipe.field))
@@ -237,8 +242,9 @@ void MakeDataset(const fs::path& path, const DatasetRecipe& recipe) {
     StepDescription step;
     step.step = number;
     if (!recipe.time_unit.units.empty()) step.time = static_cast<double>(number) / 2;
-    step.fields.push_back(WriteField(recipe, grid, number, *dataset.FindField(recipe.field), &publisher));
-    Require(publisher.PublishStep(dataset, step));
+    step.fields.push_back(
+        WriteField(recipe, grid, number, *dataset.FindField(recipe.field), publisher.get()));
+    Require(publisher->PublishStep(dataset, step));
   }
 }
 
@@ -268,7 +274,7 @@ Result<std::vector<float>> TryReadAll(const Dataset& dataset, const query::ReadR
                                       const query::PatchLocator* locator) {
   QUARRY_ASSIGN_OR_RETURN(const query::ReadPlan plan, dataset.Plan(request, locator));
   ReadEngine engine(std::uint64_t{64} << 20, 2);
-  CollectingSink sink(plan.levels.back().extent);
+  CollectingSink sink(plan.levels.back());
   QUARRY_RETURN_IF_ERROR(ExecuteRead(
       dataset, plan, &engine, [] { return false; }, &sink));
   return std::move(sink.samples());

@@ -12,7 +12,9 @@ namespace quarry::testing {
 class MemoryStorage final : public Storage {
  public:
   /// @param read_gap  [bytes] see ReadCosts; skipping costs nothing in memory
-  explicit MemoryStorage(std::uint64_t read_gap = 0) : read_gap_(read_gap) {}
+  /// @param whole     see folders_appear_whole
+  explicit MemoryStorage(std::uint64_t read_gap = 0, bool whole = true)
+      : read_gap_(read_gap), whole_(whole) {}
 
   /// Makes or replaces a file, with the folders above it. Readers that have it open keep the old bytes.
   /// @errors kInvalidArgument: a folder has this path, or a file the path of a folder above it
@@ -29,6 +31,7 @@ class MemoryStorage final : public Storage {
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
+  bool folders_appear_whole() const override { return whole_; }
   ReadCosts costs() const override {
     ReadCosts costs;
     costs.least_gap = read_gap_;
@@ -50,6 +53,7 @@ class MemoryStorage final : public Storage {
   Result<Node> Find(const std::string& path, const char* action) const;
 
   const std::uint64_t read_gap_;
+  const bool whole_;
   mutable std::shared_mutex mutex_;
   std::map<std::string, Node> nodes_{{"", Node{}}};  ///< by absolute path; the root is ""
   std::uint64_t made_ = 0;

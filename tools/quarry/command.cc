@@ -46,7 +46,9 @@ Result<Index3> ParseStride(const std::string& text) {
   return stride;
 }
 
-/// "BEGIN:END" or "BEGIN:END:STRIDE"; sides may be left out.
+}  // namespace
+
+/// Sides may be left out.
 Result<query::StepRange> ParseSteps(const std::string& text) {
   const Status wrong = InvalidArgument(
       "--steps \"{}\" is not a range of steps; write BEGIN:END or BEGIN:END:STRIDE, for example 0:1000:10",
@@ -61,8 +63,6 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
   numbers.resize(3);
   return query::StepRange{numbers[0].value_or(0), numbers[1], numbers[2].value_or(1)};
 }
-
-}  // namespace
 
 void ServerOptions::DeclareOn(command_line::Parser* app) {
   app->SetHeading("Server");

@@ -33,6 +33,7 @@ Command DeclareWatch(command_line::Parser* app);
 Command DeclareUpgrade(command_line::Parser* app);
 Command DeclarePack(command_line::Parser* app);
 Command DeclareCache(command_line::Parser* app);
+Command DeclareCp(command_line::Parser* app);
 
 /// The options for speaking to a server, shared by all commands that take a target.
 struct ServerOptions {
@@ -135,6 +136,9 @@ void Print(fmt::format_string<const Shown<Args>&...> text, const Args&... args) 
 /// @param count  how many are required; 0: any number
 /// @errors kInvalidArgument
 Result<std::vector<double>> ParseNumbers(const std::string& text, const std::string& name, std::size_t count);
+
+/// "BEGIN:END" or "BEGIN:END:STRIDE" of --steps. @errors kInvalidArgument
+Result<query::StepRange> ParseSteps(const std::string& text);
 
 /// "LOW:HIGH". @errors kInvalidArgument
 Result<std::pair<double, double>> ParseRange(const std::string& text, const std::string& name);

@@ -411,6 +411,11 @@ void PrintPacks(const PackCount& count) {
   Print("  packs    {} with the files of {} steps\n", count.packs, count.steps);
 }
 
+void PrintCoarse(const DatasetDescription& dataset) {
+  if (dataset.has_coarse_objects)
+    Print("  coarse   steps may have a coarse object, with which a store shows them sooner\n");
+}
+
 void PrintCatalogue(const Catalogue& catalogue, std::uint64_t steps) {
   const std::string advice = "; \"quarry upgrade\" makes it anew";
   if (!catalogue.is_there()) {
@@ -444,6 +449,7 @@ Result<int> Info(const InfoOptions& options) {
     json["catalogue"] = local ? ToJson(local->catalogue()) : nlohmann::ordered_json();
     const PackCount packed = local ? CountPacks(*local) : PackCount();
     if (packed.packs > 0) json["packs"] = {{"packs", packed.packs}, {"steps", packed.steps}};
+    if (dataset.has_coarse_objects) json["coarse_objects"] = true;
     PrintOut("{}\n", json.dump(2));
   } else {
     // A URL may hold a signature; the location has none.
@@ -451,6 +457,7 @@ Result<int> Info(const InfoOptions& options) {
     if (local) {
       PrintCatalogue(local->catalogue(), steps.size());
       PrintPacks(CountPacks(*local));
+      PrintCoarse(dataset);
     }
   }
   return 0;

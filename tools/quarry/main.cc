@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   app.AddCommand("verify", "compares checksums, or samples with their source", DeclareVerify);
   app.AddCommand("upgrade", "brings the metadata of a dataset up to date", DeclareUpgrade);
   app.AddCommand("pack", "moves small steps into few files", DeclarePack);
+  app.AddCommand("cp", "copies a dataset, or some of its steps and fields", DeclareCp);
   app.AddCommand("cache", "what a cache on disk holds", DeclareCache);
 
   return RunProgram(

@@ -23,9 +23,13 @@ Result<int> Upgrade(const UpgradeOptions& options) {
                       [&](std::uint64_t done, std::uint64_t all) { progress.Update(1000 * done / all); },
                       {.break_lock = options.break_lock}));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps},     {"records", report.records},
-                                   {"pages", report.pages},     {"sectioned", report.sectioned},
-                                   {"changed", report.changed}, {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps},
+                                   {"records", report.records},
+                                   {"pages", report.pages},
+                                   {"sectioned", report.sectioned},
+                                   {"coarse", report.coarse},
+                                   {"changed", report.changed},
+                                   {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     PrintOut("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
@@ -35,6 +39,8 @@ Result<int> Upgrade(const UpgradeOptions& options) {
     if (report.sectioned > 0)
       Print("{} step{} of many fields {} in sections now\n", report.sectioned,
             report.sectioned == 1 ? "" : "s", report.sectioned == 1 ? "is" : "are");
+    if (report.coarse > 0)
+      Print("{} coarse object{} made\n", report.coarse, report.coarse == 1 ? " was" : "s were");
     for (std::size_t i = 1; i < report.damage.size(); ++i) Print("damaged: {}\n", report.damage[i].message());
   }
   if (!report.damage.empty()) return report.damage.front();

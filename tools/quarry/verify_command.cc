@@ -32,13 +32,10 @@ Result<int> VerifyChecksums(const VerifyOptions& options) {
                             progress.Update(total == 0 ? 1000 : 1000 * done / total);
                           }));
   if (options.json) {
-    nlohmann::ordered_json json = {{"steps", report.steps},
-                                   {"records", report.records},
-                                   {"subfiles", report.subfiles},
-                                   {"masks", report.masks},
-                                   {"patches", report.patches},
-                                   {"bytes", report.bytes},
-                                   {"damage", nlohmann::json::array()}};
+    nlohmann::ordered_json json = {{"steps", report.steps},   {"records", report.records},
+                                   {"coarse", report.coarse}, {"subfiles", report.subfiles},
+                                   {"masks", report.masks},   {"patches", report.patches},
+                                   {"bytes", report.bytes},   {"damage", nlohmann::json::array()}};
     for (const Status& damage : report.damage) json["damage"].push_back(damage.message());
     PrintOut("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {

@@ -1,6 +1,5 @@
 #include "writer/convert/convert.h"
 
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
@@ -16,13 +15,12 @@
 #include "writer/convert/step_order.h"
 #include "writer/pipeline/comm.h"
 #include "writer/pipeline/declare.h"
+#include "writer/pipeline/place.h"
 #include "writer/pipeline/publish.h"
 #include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// One conversion over one communicator.
 class Run {
@@ -48,11 +46,12 @@ class Run {
  private:
   /// Takes no lock and changes nothing.
   Status DryRun() const {
-    std::error_code ignored;
-    const bool exists = fs::exists(options_.output, ignored);
+    QUARRY_ASSIGN_OR_RETURN(const WritableLocation place,
+                            PlaceOf(options_.output, options_.pipeline.allow_http));
+    QUARRY_ASSIGN_OR_RETURN(const bool exists, DatasetExists(place));
     std::optional<DatasetDescription> existing;
     if (options_.mode == OpenMode::kAppend || (options_.mode == OpenMode::kResume && exists)) {
-      QUARRY_ASSIGN_OR_RETURN(existing, ReadDescription(options_.output));
+      QUARRY_ASSIGN_OR_RETURN(existing, ReadDescription(place.root));
     } else if (exists) {
       return AlreadyExists(
           "\"{}\" exists already; append to it (--append), or choose another name (--output)",
@@ -62,14 +61,14 @@ class Run {
     if (existing) {
       std::set<std::string> known;
       for (const std::string& field : FieldsOf(jobs, true)) {
-        QUARRY_ASSIGN_OR_RETURN(const bool holds, Publisher::Holds(options_.output, field));
+        QUARRY_ASSIGN_OR_RETURN(const bool holds, Publisher::Holds(place.root, field));
         if (holds) known.insert(field);
       }
       LeaveOutCoordinates(known, &jobs);
     }
     TimeUnit unit = TimeUnitOf(options_, jobs);
     if (existing) {
-      QUARRY_ASSIGN_OR_RETURN(const bool has_times, Publisher::HasTimes(options_.output));
+      QUARRY_ASSIGN_OR_RETURN(const bool has_times, Publisher::HasTimes(place.root));
       QUARRY_ASSIGN_OR_RETURN(unit, ContinueTimeUnit(unit, existing->time_unit, has_times));
     }
     QUARRY_ASSIGN_OR_RETURN(const DatasetDescription dataset, DescribeResult(options_, jobs, existing, unit));

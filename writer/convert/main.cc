@@ -61,7 +61,9 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
          "stack of TIFF images")
       .Path()
       .Required();
-  app->AddOption("-o,--output", &o->output, "dataset to write, NAME.quarry").Path().Required();
+  app->AddOption("-o,--output", &o->output, "dataset to write: NAME.quarry, or its URL, s3://")
+      .Path()
+      .Required();
   app->SetHeading("Input");
   app->AddOption("--format", &o->input.format,
                  fmt::format("{}; default: by the first bytes, else by the file name",
@@ -156,7 +158,11 @@ void DeclareOptions(quarry::command_line::Parser* app, CommandLine* line) {
   app->AddFlag("--resume", &line->resume,
                "continue an interrupted series: skip published steps, create missing ones");
   app->AddFlag("--break-lock", &o->pipeline.break_lock,
-               "remove the stale lock of a killed writer, on file systems without flock");
+               "remove the stale lock of a killed writer, in stores and on file systems without flock");
+  app->AddFlag(
+      "--allow-http", &o->pipeline.allow_http,
+      "write to a store beyond this machine without TLS, where anybody on the way can read and change "
+      "the data");
   app->AddFlag("--dry-run", &o->dry_run, "print the plan and an estimated size without writing");
   app->AddOption("--report", &line->report, "write the closing table as JSON to this file").Path();
   app->SetFooter(
@@ -248,13 +254,7 @@ Status Interpret(CommandLine* line) {
   QUARRY_RETURN_IF_ERROR(Choose<bool>(line->records, "--records", {{"none", false}, {"fortran", true}},
                                       &o->input.fortran_records));
   if (!line->order.empty()) {
-    using quarry::format::PayloadOrder;
-    PayloadOrder order{};
-    QUARRY_RETURN_IF_ERROR(Choose<PayloadOrder>(
-        line->order, "--order",
-        {{"patch", PayloadOrder::kPatch}, {"level", PayloadOrder::kLevel}, {"coarse", PayloadOrder::kCoarse}},
-        &order));
-    o->order = order;
+    QUARRY_ASSIGN_OR_RETURN(o->order, quarry::format::ParsePayloadOrder(line->order).Annotate("--order"));
   }
   using namespace quarry::distribution;
   QUARRY_ASSIGN_OR_RETURN(o->pipeline.placement, ParsePlacement(line->placement));

@@ -19,6 +19,7 @@ bool IncomingFile::Announce(int encoder, std::uint64_t curve_position, std::uint
   if (known != kUnannounced) return false;
   known = encoder;
   sizes_[curve_position - begin_] = bytes;
+  bytes_ += bytes;
   ++announced_;
   return true;
 }

@@ -32,6 +32,9 @@ class IncomingFile {
   /// Whether every patch has been announced.
   bool complete() const { return announced_ == encoder_.size(); }
 
+  /// [bytes] of all patches that were announced.
+  std::uint64_t bytes() const { return bytes_; }
+
   /// Cuts the file into windows of at most so many bytes; a larger patch is one of its own. All patches are
   /// announced; their sizes are dropped.
   void CutWindows(std::uint64_t most_bytes);
@@ -52,6 +55,7 @@ class IncomingFile {
  private:
   std::uint64_t begin_;
   std::uint64_t announced_ = 0;
+  std::uint64_t bytes_ = 0;
   std::vector<int> encoder_;          ///< kNobody until announced
   std::vector<std::uint64_t> sizes_;  ///< until CutWindows
   std::vector<std::uint64_t> window_begin_;

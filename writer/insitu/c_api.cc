@@ -258,6 +258,13 @@ int quarry_insitu_set_files(quarry_insitu* run, int files) {
   });
 }
 
+int quarry_insitu_set_payload_order(quarry_insitu* run, const char* order) {
+  return Declare(run, {order}, [&]() -> Status {
+    QUARRY_ASSIGN_OR_RETURN(run->setup.declaration.order, quarry::format::ParsePayloadOrder(order));
+    return Status::Ok();
+  });
+}
+
 int quarry_insitu_set_memory(quarry_insitu* run, int64_t bytes) {
   return Declare(run, {}, [&]() -> Status {
     if (bytes < 1) return InvalidArgument("{} bytes of memory are not enough; give more", bytes);

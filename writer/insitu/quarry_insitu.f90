@@ -28,7 +28,8 @@ module quarry_insitu
   public :: quarry_insitu_open, quarry_insitu_set_grid, quarry_insitu_set_axes, quarry_insitu_set_axis, &
             quarry_insitu_set_positions, quarry_insitu_set_time_unit, quarry_insitu_add_complex_field, &
             quarry_insitu_set_attribute, quarry_insitu_set_axis_attribute, quarry_insitu_set_texts, &
-            quarry_insitu_set_patch, quarry_insitu_set_files, quarry_insitu_set_memory, quarry_insitu_add_field, &
+            quarry_insitu_set_patch, quarry_insitu_set_files, quarry_insitu_set_payload_order, quarry_insitu_set_memory, &
+            quarry_insitu_add_field, &
             quarry_insitu_set_fill, quarry_insitu_set_codec, quarry_insitu_set_keyframe, quarry_insitu_add_box, &
             quarry_insitu_add_strided_box, quarry_insitu_start, quarry_insitu_begin_step, quarry_insitu_put, &
             quarry_insitu_end_step, quarry_insitu_close, quarry_insitu_free, quarry_insitu_last_message, &
@@ -141,6 +142,11 @@ module quarry_insitu
       type(c_ptr), value :: run
       character(kind=c_char), intent(in) :: field(*)
       real(c_double), value :: fill
+    end function
+    integer(c_int) function set_payload_order_c(run, order) bind(c, name="quarry_insitu_set_payload_order")
+      import :: c_int, c_ptr, c_char
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: order(*)
     end function
     integer(c_int) function set_codec_c(run, field, codec) bind(c, name="quarry_insitu_set_codec")
       import :: c_int, c_ptr, c_char
@@ -322,6 +328,12 @@ contains
     character(len=*), intent(in) :: field
     real(c_double), intent(in) :: fill
     quarry_insitu_set_fill = set_fill_c(run, trim(field)//c_null_char, fill)
+  end function
+
+  integer(c_int) function quarry_insitu_set_payload_order(run, order)
+    type(c_ptr), intent(in) :: run
+    character(len=*), intent(in) :: order
+    quarry_insitu_set_payload_order = set_payload_order_c(run, trim(order)//c_null_char)
   end function
 
   integer(c_int) function quarry_insitu_set_codec(run, field, codec)

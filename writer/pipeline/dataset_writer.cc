@@ -20,11 +20,10 @@
 #include "writer/pipeline/field_files.h"
 #include "writer/pipeline/field_run.h"
 #include "writer/pipeline/own_patches.h"
+#include "writer/pipeline/place.h"
 #include "writer/pipeline/publish.h"
 
 namespace quarry::writer {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -72,15 +71,21 @@ DatasetWriter::DatasetWriter(MPI_Comm comm, const PipelineOptions& options)
 
 Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const std::string& path,
                                                            OpenMode mode, const PipelineOptions& options) {
+  QUARRY_ASSIGN_OR_RETURN(const WritableLocation place,
+                          OnEveryRank(comm, [&] { return PlaceOf(path, options.allow_http); }));
+  return Open(comm, place, mode, options);
+}
+
+Result<std::unique_ptr<DatasetWriter>> DatasetWriter::Open(MPI_Comm comm, const WritableLocation& place,
+                                                           OpenMode mode, const PipelineOptions& options) {
   std::unique_ptr<DatasetWriter> writer(new DatasetWriter(comm, options));
-  writer->path_ = path;
+  writer->place_ = place;
   QUARRY_ASSIGN_OR_RETURN(writer->threads_, ThreadsOfRank(comm));
   const auto open = [&]() -> Result<std::string> {
-    std::error_code ignored;
-    const bool append = mode == OpenMode::kAppend || (mode == OpenMode::kResume && fs::exists(path, ignored));
-    QUARRY_ASSIGN_OR_RETURN(Publisher publisher, Publisher::Open(path, append, options.break_lock));
-    writer->publisher_ = std::make_unique<Publisher>(std::move(publisher));
-    writer->published_.emplace(path);
+    QUARRY_ASSIGN_OR_RETURN(const bool exists, DatasetExists(place));
+    const bool append = mode == OpenMode::kAppend || (mode == OpenMode::kResume && exists);
+    QUARRY_ASSIGN_OR_RETURN(writer->publisher_, Publisher::Open(place, append, options.break_lock));
+    writer->published_.emplace(place.root);
     const std::optional<DatasetDescription>& found = writer->publisher_->existing();
     return found ? format::EncodeManifest(*found) : std::string();
   };
@@ -115,7 +120,7 @@ Result<PublishedStep> DatasetWriter::Published(std::uint64_t step) {
 
 Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& field) {
   const auto find = [&]() -> Result<std::string> {
-    QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, Publisher::LastStep(path_, field));
+    QUARRY_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> last, Publisher::LastStep(place_.root, field));
     return last ? std::to_string(*last) : std::string();
   };
   QUARRY_ASSIGN_OR_RETURN(const std::string text, TextOfRoot(comm_, find));
@@ -123,7 +128,7 @@ Result<std::optional<std::uint64_t>> DatasetWriter::LastStep(const std::string& 
 }
 
 Result<bool> DatasetWriter::Holds(const std::string& field) {
-  return AskRoot(comm_, [&] { return Publisher::Holds(path_, field); });
+  return AskRoot(comm_, [&] { return Publisher::Holds(place_.root, field); });
 }
 
 Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
@@ -131,7 +136,7 @@ Result<TimeUnit> DatasetWriter::ChooseTimeUnit(const TimeUnit& here) {
   if (!existing_) return here;
   bool has_times = false;
   if (!here.units.empty() && existing_->time_unit.units.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(has_times, AskRoot(comm_, [&] { return Publisher::HasTimes(path_); }));
+    QUARRY_ASSIGN_OR_RETURN(has_times, AskRoot(comm_, [&] { return Publisher::HasTimes(place_.root); }));
   }
   return ContinueTimeUnit(here, existing_->time_unit, has_times);
 }
@@ -167,18 +172,17 @@ Result<FieldOutcome> DatasetWriter::StageField(std::uint64_t step, std::size_t n
   const PatchParts parts{dataset_.GridOf(field).levels, field.layers()};
   QUARRY_RETURN_IF_ERROR(FieldFiles::CheckCount(grid.files, parts));
   const std::uint64_t memory = options_.memory_per_rank.value_or(UINT64_MAX);
-  const auto stage = [&]() -> Result<std::string> {
-    QUARRY_ASSIGN_OR_RETURN(const fs::path path, publisher_->StageField(step, field.name));
-    return path.string();
-  };
-  QUARRY_ASSIGN_OR_RETURN(const std::string folder, TextOfRoot(comm_, stage));
-  OwnPatches own(grid.patches, parts, folder, memory / kPayloadShare);
+  QUARRY_ASSIGN_OR_RETURN(const std::string folder,
+                          TextOfRoot(comm_, [&] { return publisher_->StageField(step, field.name); }));
+  QUARRY_ASSIGN_OR_RETURN(const std::filesystem::path temporary,
+                          OnEveryRank(comm_, [&] { return place_.storage->TemporaryFolder(folder); }));
+  OwnPatches own(grid.patches, parts, temporary, memory / kPayloadShare);
   QUARRY_ASSIGN_OR_RETURN(EarlierPatches * earlier, BeginEarlier(step, number));
   FieldRun run(this, field, source, &own, earlier);
   QUARRY_RETURN_IF_ERROR(run.Encode(source_name));
 
-  const FileSetting setting{comm_,  dataset_,         field.grid,  grid.files, options_.aggregation,
-                            memory, publisher_.get(), &exchanges_, &seconds_};
+  const FileSetting setting{comm_,  dataset_, field.grid,       grid.files,  options_.aggregation,
+                            memory, place_,   publisher_.get(), &exchanges_, &seconds_};
   const FieldFiles files(setting, own);
   QUARRY_ASSIGN_OR_RETURN(FieldMask mask, files.WriteMask());
   QUARRY_ASSIGN_OR_RETURN(const std::vector<SubfileSummary> summaries,
@@ -218,7 +222,7 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
   const auto choose = [&]() -> Result<std::string> {
     QUARRY_ASSIGN_OR_RETURN(
         const std::vector<std::uint64_t> references,
-        ChooseReferences(path_, step, field, planned != plan_.end() ? &planned->second : nullptr,
+        ChooseReferences(place_.root, step, field, planned != plan_.end() ? &planned->second : nullptr,
                          &*published_));
     return fmt::format("{}", fmt::join(references, " "));
   };
@@ -231,7 +235,8 @@ Result<EarlierPatches*> DatasetWriter::BeginEarlier(std::uint64_t step, std::siz
     if (next != planned) later.insert(next->second.begin(), next->second.end());
   }
   const std::uint64_t most = options_.memory_per_rank.value_or(UINT64_MAX) / kEarlierShare;
-  EarlierPatches& earlier = earlier_.try_emplace(number, path_, field.name, field.type, most).first->second;
+  EarlierPatches& earlier =
+      earlier_.try_emplace(number, place_.root, field.name, field.type, most).first->second;
   earlier.Begin(step, references, later);
   return &earlier;
 }
@@ -248,7 +253,7 @@ Status DatasetWriter::PublishStep(std::uint64_t step, std::optional<double> time
     if (published.ok()) {
       published_->Add(step);
     } else {
-      published_.emplace(path_);  // it may be visible all the same
+      published_.emplace(place_.root);  // it may be visible all the same
     }
     return published;
   });

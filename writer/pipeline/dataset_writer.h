@@ -56,6 +56,9 @@ class DatasetWriter {
   /// @param comm  owned by the caller; must outlive the writer
   static Result<std::unique_ptr<DatasetWriter>> Open(MPI_Comm comm, const std::string& path, OpenMode mode,
                                                      const PipelineOptions& options);
+  /// The same at a place that the caller has found on every rank.
+  static Result<std::unique_ptr<DatasetWriter>> Open(MPI_Comm comm, const WritableLocation& place,
+                                                     OpenMode mode, const PipelineOptions& options);
 
   /// The description of a dataset that already existed.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
@@ -124,7 +127,7 @@ class DatasetWriter {
   const int rank_;
   const int ranks_;
   int threads_ = 1;
-  std::string path_;
+  WritableLocation place_;
   std::unique_ptr<Publisher> publisher_;  ///< on rank 0
   std::vector<std::string> warnings_;     ///< on rank 0
   std::optional<StepNumbers> published_;  ///< on rank 0

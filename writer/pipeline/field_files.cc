@@ -11,14 +11,13 @@
 
 namespace quarry::writer {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 // One in so many parts of a rank's memory is for these, of all its files together. Samples and patches that
 // wait for a thread are gone by then.
 constexpr std::uint64_t kWindowShare = 16;
 constexpr std::uint64_t kTableShare = 8;
+constexpr std::uint64_t kPartShare = 4;
 constexpr std::uint64_t kLeastWindow = 1 << 20;
 constexpr std::uint64_t kLargestWindow = 8 << 20;
 
@@ -36,7 +35,7 @@ Status FieldFiles::CheckCount(std::size_t files, const PatchParts& parts) {
       most);
 }
 
-Result<std::vector<SubfileSummary>> FieldFiles::Write(const fs::path& folder,
+Result<std::vector<SubfileSummary>> FieldFiles::Write(const std::string& folder,
                                                       const format::SubfileHeader& header,
                                                       const OutgoingPatches& own) const {
   SubfileLayout layout;
@@ -50,10 +49,12 @@ Result<std::vector<SubfileSummary>> FieldFiles::Write(const fs::path& folder,
   layout.window_bytes =
       std::clamp(setting_.memory_per_rank / kWindowShare / files_of_rank, kLeastWindow, kLargestWindow);
   layout.table_memory = setting_.memory_per_rank / kTableShare;
-  return TransferAndWrite(ranks(), layout, folder, header, own, setting_.seconds);
+  layout.part_memory = setting_.memory_per_rank / kPartShare;
+  const WritableLocation place{Location(setting_.place.root.storage, folder), setting_.place.storage};
+  return TransferAndWrite(ranks(), layout, place, header, own, setting_.seconds);
 }
 
-Result<std::vector<SubfileSummary>> FieldFiles::WriteSamples(const fs::path& folder,
+Result<std::vector<SubfileSummary>> FieldFiles::WriteSamples(const std::string& folder,
                                                              const format::SubfileHeader& header) const {
   return Write(folder, header, own_.samples());
 }
@@ -75,8 +76,7 @@ Result<FieldMask> FieldFiles::WriteMask() const {
       mask.description = *known;
       return std::string();
     }
-    QUARRY_ASSIGN_OR_RETURN(const fs::path path, setting_.publisher->StageMask(mask.name));
-    return path.string();
+    return setting_.publisher->StageMask(mask.name);
   };
   QUARRY_ASSIGN_OR_RETURN(const std::string folder, TextOfRoot(setting_.comm, stage));
   if (folder.empty()) return mask;

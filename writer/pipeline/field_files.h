@@ -2,7 +2,8 @@
 
 #include <mpi.h>
 
-#include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "quarry/description.h"
@@ -22,8 +23,9 @@ struct FileSetting {
   std::size_t files;        ///< for each field and step, and for each mask
   distribution::AggregationStrategy aggregation;
   std::uint64_t memory_per_rank;
-  Publisher* publisher;      ///< on rank 0; elsewhere null
-  std::uint64_t* exchanges;  ///< see RankSetting
+  const WritableLocation& place;  ///< the dataset
+  Publisher* publisher;           ///< on rank 0; elsewhere null
+  std::uint64_t* exchanges;       ///< see RankSetting
   PhaseSeconds* seconds;
 };
 
@@ -49,9 +51,10 @@ class FieldFiles {
   /// Writes the mask, unless an earlier step or field wrote the same one.
   Result<FieldMask> WriteMask() const;
 
+  /// @param folder  its path
   /// @param header  of the first subfile
   /// @returns       on rank 0
-  Result<std::vector<SubfileSummary>> WriteSamples(const std::filesystem::path& folder,
+  Result<std::vector<SubfileSummary>> WriteSamples(const std::string& folder,
                                                    const format::SubfileHeader& header) const;
 
   /// See GatherStoredBytes.
@@ -61,8 +64,7 @@ class FieldFiles {
 
  private:
   RankSetting ranks() const { return {setting_.comm, setting_.exchanges}; }
-  Result<std::vector<SubfileSummary>> Write(const std::filesystem::path& folder,
-                                            const format::SubfileHeader& header,
+  Result<std::vector<SubfileSummary>> Write(const std::string& folder, const format::SubfileHeader& header,
                                             const OutgoingPatches& own) const;
 
   FileSetting setting_;

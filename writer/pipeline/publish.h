@@ -1,15 +1,13 @@
 #pragma once
 
-#include <deque>
-#include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
-#include <vector>
+#include <string>
+#include <utility>
 
-#include "quarry/base/directory_lock.h"
 #include "quarry/description.h"
-#include "quarry/pack/packed_steps.h"
+#include "quarry/storage/writable_storage.h"
 #include "writer/upkeep/catalogue_writer.h"
 
 namespace quarry::writer {
@@ -29,44 +27,45 @@ struct PublishedStep {
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
                       const std::string& field, const std::string& source, std::optional<double> time);
 
-/// The side of the writer that decides what readers see. Used by one rank alone. Everything is written into a
-/// staging folder and becomes visible by one rename; a crash at any moment leaves the dataset with all its
-/// published steps and at most a staging folder, which the next run removes. docs/format.md, "Publishing", is
-/// the protocol.
+/// The side of the writer that decides what readers see. Used by one rank alone. Readers see whole steps
+/// only, and after a crash at any moment all that were published: docs/format.md, "Publishing", is the
+/// protocol of directories and of stores, which have a class each.
 class Publisher {
  public:
-  /// Takes the writing lock and removes what an interrupted run left behind.
+  /// Keeps other writers out, and removes what an interrupted run left behind.
   /// @param append  true: the dataset must exist; false: it must not
   /// @param break_lock  see LockOptions
   /// @errors kAlreadyExists, kNotFound, kDataLoss (existing dataset is damaged), kUnavailable (another
   /// process is writing, or has left its owner file behind)
-  static Result<Publisher> Open(const std::filesystem::path& dataset, bool append, bool break_lock = false);
+  static Result<std::unique_ptr<Publisher>> Open(const WritableLocation& place, bool append,
+                                                 bool break_lock = false);
+  virtual ~Publisher() = default;
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
 
   /// Whether a step of an existing dataset has a time. Looks at steps until one has. @errors kDataLoss
-  static Result<bool> HasTimes(const std::filesystem::path& dataset);
+  static Result<bool> HasTimes(const Location& dataset);
+  /// The last step that has a field, without lock or change; nothing if none has.
+  static Result<std::optional<std::uint64_t>> LastStep(const Location& dataset, const std::string& field);
+  /// Whether a step has a field, without lock or change. Looks at steps until one has, the first of them
+  /// first.
+  static Result<bool> Holds(const Location& dataset, const std::string& field);
 
   /// The existing dataset.json, when appending or after the first step was published.
   const std::optional<DatasetDescription>& existing() const { return existing_; }
   /// The published fields of a step; nothing if there is no such step.
-  Result<PublishedStep> Published(std::uint64_t step) const;
-  /// The last step that has a field, without lock or change; nothing if none has.
-  static Result<std::optional<std::uint64_t>> LastStep(const std::filesystem::path& dataset,
-                                                       const std::string& field);
+  virtual Result<PublishedStep> Published(std::uint64_t step) const = 0;
 
-  /// Whether a step has a field, without lock or change. Looks at steps until one has, the first of them
-  /// first.
-  static Result<bool> Holds(const std::filesystem::path& dataset, const std::string& field);
-
-  /// Makes the folder in which the subfiles of `field` are to be created before PublishStep.
-  Result<std::filesystem::path> StageField(std::uint64_t step, const std::string& field);
+  /// Path of the folder in which the subfiles of `field` are to be created before PublishStep.
+  virtual Result<std::string> StageField(std::uint64_t step, const std::string& field) = 0;
 
   /// The mask of this name, if it exists: from this run or an earlier one.
   /// @param grid  number of its grid in `dataset`
   /// @errors kDataLoss: it is damaged
   Result<std::optional<MaskDescription>> FindMask(std::uint64_t name, const DatasetDescription& dataset,
                                                   std::size_t grid);
-  /// Makes the folder in which the subfiles of a mask are to be created, which PublishStep then publishes.
-  Result<std::filesystem::path> StageMask(std::uint64_t name);
+  /// Path of the folder in which the subfiles of a mask are to be created, which PublishStep then publishes.
+  virtual Result<std::string> StageMask(std::uint64_t name) = 0;
   /// The staged mask is complete.
   void AddMask(const MaskDescription& mask) { masks_[mask.name] = mask; }
 
@@ -74,44 +73,33 @@ class Publisher {
   /// as dataset.json where it has new fields, or a unit of times.
   /// @errors kUnknown: the step is published, but may not survive a power cut; after any other it is not
   /// published
-  Status PublishStep(const DatasetDescription& dataset, const StepDescription& step);
+  virtual Status PublishStep(const DatasetDescription& dataset, const StepDescription& step) = 0;
   /// A warning for the user about the steps that were published, once; empty: none.
   std::string TakeWarning() { return std::exchange(warning_, {}); }
 
   /// Removes everything that is staged, as after a failure.
-  void Abandon();
+  virtual void Abandon() = 0;
 
- private:
-  Publisher(std::filesystem::path dataset, DirectoryLock lock)
-      : dataset_(std::move(dataset)), lock_(std::move(lock)) {}
+ protected:
+  explicit Publisher(WritableLocation place) : place_(std::move(place)) {}
 
-  /// The dataset's folder, or the one in which it grows.
-  std::filesystem::path Root() const;
-  std::filesystem::path StepStaging(std::uint64_t step) const;
-  std::filesystem::path MaskStaging(std::uint64_t name) const;
-  Status PublishMasks();
-  Status WriteManifest(const std::filesystem::path& directory, const std::string& name,
-                       const std::string& text) const;
-  void Catalogue(const StepDescription& step, const std::string& text, bool is_new);
-  Status PublishNewDataset(const DatasetDescription& dataset, const StepDescription& step);
-  bool IsPacked(std::uint64_t step) const;
-  Status MakeFolder(std::uint64_t step);
-  void Gather(const StepDescription& step, const std::string& text);
-  Status PackGathered();
-  Status AddFieldsToStep(const StepDescription& step);
+  /// Folder of the dataset, or the one in which it grows.
+  virtual Location root() const = 0;
+  static Result<PublishedStep> ReadPublished(const Location& folder, const DatasetDescription& description);
+  /// Whether a dataset says more than dataset.json, which only grows.
+  static bool Declares(const DatasetDescription& dataset, const DatasetDescription& existing);
+  /// Writes the coarse object of a step into its folder. Without it, readers ask for each part of a file.
+  /// @return whether there is one
+  bool StageCoarse(const StepDescription& step, const DatasetDescription& dataset,
+                   const Location& folder) const;
+  /// Adds new fields to those of a step. @errors kInvalidArgument: it has another time
+  Status AddFieldsTo(const StepDescription& step, StepDescription* whole) const;
 
-  std::filesystem::path dataset_;
-  /// Empty from the removal of a dataset that does not exist yet until its next step is staged: meanwhile
-  /// another process may create one of this name.
-  std::optional<DirectoryLock> lock_;
+  WritableLocation place_;
   std::optional<DatasetDescription> existing_;
   std::optional<CatalogueWriter> catalogue_;  ///< null until the dataset exists, and after it has failed
-  std::vector<PackRef> packs_;                ///< in the existing dataset
-  std::deque<std::uint64_t> gathered_;        ///< small steps of this run with folders, the oldest first
-  bool gathers_ = true;                       ///< small steps of this run go to packs
   std::string warning_;
   std::map<std::uint64_t, MaskDescription> masks_;  ///< known ones, by name
-  std::set<std::uint64_t> staged_masks_;
 };
 
 }  // namespace quarry::writer

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "quarry/format/catalogue.h"
+#include "quarry/storage/directory_writer.h"
 #include "quarry/storage/location.h"
 
 namespace quarry::writer {
@@ -31,6 +32,7 @@ Status CheckIsDataset(const fs::path& dataset) {
   for (const FolderEntry& entry : entries) {
     described = described || entry.name == kParts[0];
     if (std::find(kParts.begin(), kParts.end(), entry.name) != kParts.end()) continue;
+    if (entry.name.starts_with(DirectoryWriter::kTemporary)) continue;  // left by a killed writer
     return FailedPrecondition(
         "\"{}\" is not replaced: it holds \"{}\", which does not belong to a dataset; move "
         "that elsewhere, or choose another path",
@@ -59,6 +61,12 @@ Result<fs::path> SwapFolders(const fs::path& staged, const fs::path& dataset, co
 }  // namespace
 
 Result<Replacement> Replacement::Begin(const fs::path& path, const LockOptions& options) {
+  if (path.string().find("://") != std::string::npos)
+    return InvalidArgument(
+        "\"{}\" is in a store, where no dataset is replaced; remove it with the tools of the store, or "
+        "choose "
+        "another name",
+        path.string());
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Replacement(path, path, std::nullopt);
   std::error_code error;

@@ -8,6 +8,7 @@
 #include "quarry/base/checksum.h"
 #include "quarry/base/file.h"
 #include "quarry/format/patch_table.h"
+#include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
 namespace {
@@ -149,11 +150,11 @@ SubfileSummary SubfileSummary::DecodeFrom(LittleEndianReader* reader, int parts)
   return summary;
 }
 
-SubfileWriter::SubfileWriter(WritableFile file, std::filesystem::path folder,
+SubfileWriter::SubfileWriter(WritableLocation place, std::unique_ptr<NewFile> file,
                              const format::SubfileHeader& header, const PatchGrid& grid,
                              std::uint64_t memory_limit)
-    : file_(std::move(file)),
-      folder_(std::move(folder)),
+    : place_(std::move(place)),
+      file_(std::move(file)),
       header_(header),
       grid_(grid),
       memory_limit_(memory_limit),
@@ -164,11 +165,11 @@ SubfileWriter::SubfileWriter(WritableFile file, std::filesystem::path folder,
   rows_.reserve(static_cast<std::size_t>(std::min(memory_limit, header.patch_count * size)) + size);
 }
 
-Result<SubfileWriter> SubfileWriter::Create(const std::filesystem::path& path,
+Result<SubfileWriter> SubfileWriter::Create(const WritableLocation& place,
                                             const format::SubfileHeader& header, const PatchGrid& grid,
-                                            std::uint64_t memory_limit) {
-  QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  SubfileWriter writer(std::move(file), path.parent_path(), header, grid, memory_limit);
+                                            std::uint64_t most, std::uint64_t memory_limit) {
+  QUARRY_ASSIGN_OR_RETURN(auto file, place.storage->Create(place.root.path, most));
+  SubfileWriter writer(place, std::move(file), header, grid, memory_limit);
   header.EncodeTo(&writer.buffer_);
   writer.payload_end_ = writer.buffer_.size();
   return writer;
@@ -185,7 +186,10 @@ Status SubfileWriter::AddRow(const format::PatchEntry& row) {
 
 Status SubfileWriter::SpillRows() {
   if (!spilled_) {
-    QUARRY_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::Create(folder_));
+    const std::string& path = place_.root.path;
+    QUARRY_ASSIGN_OR_RETURN(const std::filesystem::path folder,
+                            place_.storage->TemporaryFolder(path.substr(0, path.rfind('/'))));
+    QUARRY_ASSIGN_OR_RETURN(TemporaryFile file, TemporaryFile::Create(folder));
     spilled_.emplace(std::move(file));
   }
   QUARRY_RETURN_IF_ERROR(spilled_->WriteAt(spilled_bytes_, rows_));
@@ -229,11 +233,11 @@ Status SubfileWriter::Append(ByteSpan payload) {
     return Status::Ok();
   }
   QUARRY_RETURN_IF_ERROR(Flush());
-  return file_.Append(payload);
+  return file_->Append(payload);
 }
 
 Status SubfileWriter::Flush() {
-  QUARRY_RETURN_IF_ERROR(file_.Append(buffer_));
+  QUARRY_RETURN_IF_ERROR(file_->Append(buffer_));
   buffer_.clear();
   return Status::Ok();
 }
@@ -249,19 +253,27 @@ Result<format::SubfileFooter> SubfileWriter::AppendTable() {
   return footer;
 }
 
+/// A store may say of a request whose answer was lost that the file is there.
+Status SubfileWriter::FinishFile(const format::SubfileFooter& footer) {
+  Status finished = file_->Finish();
+  const bool may_be_ours = finished.code() == StatusCode::kAlreadyExists;
+  if (may_be_ours && HasFooter(place_.root, footer.file_size, footer.table_checksum)) return Status::Ok();
+  return finished;
+}
+
 Result<SubfileSummary> SubfileWriter::Finish() {
   QUARRY_RETURN_IF_ERROR(Flush());
   if (summary_.patches != header_.patch_count) {
     return InternalError("a subfile has {} rows instead of {}; please report this", summary_.patches,
                          header_.patch_count);
   }
-  if (file_.size() != payload_end_) {
+  if (file_->size() != payload_end_) {
     return InternalError("a subfile has {} bytes of header and payload instead of {}; please report this",
-                         file_.size(), payload_end_);
+                         file_->size(), payload_end_);
   }
-  QUARRY_RETURN_IF_ERROR(file_.Sync());
+  QUARRY_RETURN_IF_ERROR(file_->Sync());
   QUARRY_ASSIGN_OR_RETURN(const format::SubfileFooter footer, AppendTable());
-  QUARRY_RETURN_IF_ERROR(file_.SyncAndClose());
+  QUARRY_RETURN_IF_ERROR(FinishFile(footer));
   summary_.bytes = footer.file_size;
   summary_.table_checksum = footer.table_checksum;
   return summary_;

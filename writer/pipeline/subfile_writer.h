@@ -1,12 +1,13 @@
 #pragma once
 
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "quarry/base/file.h"
 #include "quarry/description.h"
 #include "quarry/format/subfile.h"
+#include "quarry/storage/writable_storage.h"
 #include "writer/pipeline/encode.h"
 
 namespace quarry::writer {
@@ -48,14 +49,15 @@ struct SubfileSummary {
 };
 
 /// Writes one subfile: header, payload, sync, patch table block by block, footer, sync (docs/format.md,
-/// publishing). The rows of the table wait until the payload is complete; beyond a limit in an unnamed file
-/// beside the subfile.
+/// publishing). The rows of the table wait until the payload is complete; beyond a limit in an unnamed file.
 class SubfileWriter {
  public:
   /// @param header        with the number of rows, and whether the table is in blocks
+  /// @param most          [bytes] see WritableStorage::Create
   /// @param memory_limit  of the rows
-  static Result<SubfileWriter> Create(const std::filesystem::path& path, const format::SubfileHeader& header,
-                                      const PatchGrid& grid, std::uint64_t memory_limit = kRowMemory);
+  static Result<SubfileWriter> Create(const WritableLocation& file, const format::SubfileHeader& header,
+                                      const PatchGrid& grid, std::uint64_t most,
+                                      std::uint64_t memory_limit = kRowMemory);
 
   /// The next row, in Morton order, before its first payload.
   Status AddRow(const format::PatchEntry& row);
@@ -67,10 +69,11 @@ class SubfileWriter {
   static constexpr std::uint64_t kRowMemory = 16 << 20;
 
  private:
-  SubfileWriter(WritableFile file, std::filesystem::path folder, const format::SubfileHeader& header,
+  SubfileWriter(WritableLocation place, std::unique_ptr<NewFile> file, const format::SubfileHeader& header,
                 const PatchGrid& grid, std::uint64_t memory_limit);
 
   Status Flush();
+  Status FinishFile(const format::SubfileFooter& footer);
   Status SpillRows();
   /// Calls put(row with its offsets) for each row.
   template <typename Put>
@@ -78,8 +81,8 @@ class SubfileWriter {
   /// Appends the table and the footer to the file.
   Result<format::SubfileFooter> AppendTable();
 
-  WritableFile file_;
-  std::filesystem::path folder_;
+  WritableLocation place_;
+  std::unique_ptr<NewFile> file_;
   format::SubfileHeader header_;
   PatchGrid grid_;
   std::uint64_t memory_limit_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "quarry/base/checksum.h"
+#include "quarry/base/units.h"
 #include "quarry/format/manifest.h"
 #include "writer/distribution/incoming_file.h"
 #include "writer/distribution/patch_numbers.h"
@@ -59,7 +60,7 @@ class Transfer {
 
   /// Moves rows and payload. A failure, above all of the disk, ends this rank's writes, but not its messages:
   /// the others must not wait forever.
-  Status Move(const std::filesystem::path& folder, Bytes* summaries, PhaseSeconds* seconds) {
+  Status Move(const WritableLocation& folder, Bytes* summaries, PhaseSeconds* seconds) {
     const std::uint64_t number = ranks_.Next();
     Status status;
     {
@@ -188,14 +189,33 @@ class Transfer {
     return rounds;
   }
 
-  Status CreateFiles(const std::filesystem::path& folder) {
+  /// [bytes] that a file has at most: patches are announced with larger rows than it has.
+  static std::uint64_t MostBytes(const IncomingFile& file) {
+    constexpr std::uint64_t kRest = 64 << 10;  // header, entries of the table, footer
+    return file.bytes() + file.bytes() / 64 + kRest;
+  }
+
+  Status CheckMemory(const WritableStorage& storage) const {
+    std::uint64_t memory = 0;
+    for (const auto& [f, file] : files_) memory += storage.MemoryOfFile(MostBytes(file.incoming));
+    if (memory <= layout_.part_memory) return Status::Ok();
+    return ResourceExhausted(
+        "the parts of {} subfiles that a rank writes to a store at a time need {}, a quarter of its memory "
+        "is "
+        "{}; give fewer subfiles (--files), more memory (--memory) or more ranks",
+        files_.size(), FormatBytes(memory), FormatBytes(layout_.part_memory));
+  }
+
+  Status CreateFiles(const WritableLocation& folder) {
+    QUARRY_RETURN_IF_ERROR(CheckMemory(*folder.storage));
     for (auto& [f, file] : files_) {
       header_.subfile_number = static_cast<std::uint32_t>(f);
       header_.patch_count = file.incoming.end() - file.incoming.begin();
       header_.block_bits = format::BlockBitsOf(header_.patch_count);
-      QUARRY_ASSIGN_OR_RETURN(SubfileWriter writer,
-                              SubfileWriter::Create(folder / format::SubfileName(f), header_, own_.grid(),
-                                                    layout_.table_memory / files_.size()));
+      QUARRY_ASSIGN_OR_RETURN(
+          SubfileWriter writer,
+          SubfileWriter::Create({folder.root / format::SubfileName(f), folder.storage}, header_, own_.grid(),
+                                MostBytes(file.incoming), layout_.table_memory / files_.size()));
       file.writer.emplace(std::move(writer));
     }
     return Status::Ok();
@@ -351,7 +371,7 @@ class Transfer {
 }  // namespace
 
 Result<std::vector<SubfileSummary>> TransferAndWrite(const RankSetting& ranks, const SubfileLayout& layout,
-                                                     const std::filesystem::path& folder,
+                                                     const WritableLocation& folder,
                                                      format::SubfileHeader header, const OutgoingPatches& own,
                                                      PhaseSeconds* seconds) {
   Transfer transfer(ranks, layout, header, own);

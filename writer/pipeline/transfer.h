@@ -1,8 +1,8 @@
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
+#include "quarry/storage/writable_storage.h"
 #include "writer/pipeline/assign.h"
 #include "writer/pipeline/phases.h"
 
@@ -15,6 +15,8 @@ struct SubfileLayout {
   /// fills and one that it writes.
   std::uint64_t window_bytes = 8 << 20;
   std::uint64_t table_memory = UINT64_MAX;  ///< [bytes] of a rank, for the rows of its files
+  std::uint64_t part_memory =
+      UINT64_MAX;  ///< [bytes] of a rank, for parts of its files, where a store takes such
 
   std::size_t files() const { return assignment.size() - 1; }
 };
@@ -35,7 +37,7 @@ struct SubfileLayout {
 /// @collective
 /// @source Fan et al., section IV.C, patch transfer
 Result<std::vector<SubfileSummary>> TransferAndWrite(const RankSetting& ranks, const SubfileLayout& layout,
-                                                     const std::filesystem::path& folder,
+                                                     const WritableLocation& folder,
                                                      format::SubfileHeader header, const OutgoingPatches& own,
                                                      PhaseSeconds* seconds);
 

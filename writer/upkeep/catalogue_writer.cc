@@ -6,13 +6,10 @@
 #include <utility>
 
 #include "quarry/base/checksum.h"
-#include "quarry/base/file.h"
 #include "quarry/pack/packed_steps.h"
 #include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
-
-namespace fs = std::filesystem;
 
 using format::EncodedPage;
 using format::PageRef;
@@ -24,6 +21,7 @@ namespace {
 // The head is written with each step, so it stays small: it has so many records at most.
 constexpr std::uint64_t kHeadRecords = 256;
 constexpr std::uint64_t kHeadRecordBytes = 32 << 10;
+constexpr std::size_t kHeadRuns = 64;
 // A page is full with so many, or with fewer that are larger. It is written a few times until then.
 constexpr std::uint64_t kPageRecords = 1024;
 constexpr std::uint64_t kPageBytes = 128 << 10;
@@ -44,52 +42,44 @@ Records Merged(Records older, const Records& newer) {
 }
 
 /// Whether all step.json of a dataset are read in about a second.
-bool AreSmall(const fs::path& root, const std::set<std::uint64_t>& steps) {
+bool AreSmall(const Location& root, const std::set<std::uint64_t>& steps) {
   constexpr std::uint64_t kMostBytes = 8 << 20;
   if (steps.empty()) return true;
   const auto one = (WithPacks(root) / format::StepFolder(*steps.rbegin()) / "step.json").Stat();
   return one.ok() && one->size <= kMostBytes / steps.size();
 }
 
+std::vector<format::StepRun> RunsOf(const std::set<std::uint64_t>& steps) {
+  return format::RunsOf(std::vector<std::uint64_t>(steps.begin(), steps.end()));
+}
+
 /// Whether it is small enough for a record.
 bool IsRecordable(const StepRecord& record) { return format::RecordEncoder().Add(record); }
 
-Status WriteNew(const fs::path& path, ByteSpan bytes) {
-  QUARRY_ASSIGN_OR_RETURN(WritableFile file, WritableFile::Create(path));
-  QUARRY_RETURN_IF_ERROR(file.Append(bytes));
-  return file.SyncAndClose();
-}
-
-/// Writes a file under a temporary name first, and puts it into its place. The rename is not durable.
-Status Place(const fs::path& temporary, ByteSpan bytes, const fs::path& path) {
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  Status status = WriteNew(temporary, bytes);
-  if (status.ok()) status = Rename(temporary, path);
-  if (!status.ok()) fs::remove(temporary, ignored);
-  return status;
-}
-
 }  // namespace
 
-CatalogueWriter CatalogueWriter::Found(const fs::path& root) {
+CatalogueWriter CatalogueWriter::Found(const WritableLocation& root) {
   CatalogueWriter writer(root);
-  std::error_code ignored;
-  writer.settled_ = fs::exists(root / "steps" / format::kCurrentFile, ignored);
-  const Status read = writer.ReadHead();
+  const Status read = writer.ReadFiles();
   (void)read;  // without a head there is no record
-  writer.doubtful_ = !writer.settled_ && !(writer.pages_.empty() && writer.newest_.empty());
   return writer;
 }
 
-CatalogueWriter CatalogueWriter::Open(const fs::path& root, const DatasetDescription& dataset) {
+Result<CatalogueWriter> CatalogueWriter::Read(const WritableLocation& root) {
+  CatalogueWriter writer(root);
+  QUARRY_RETURN_IF_ERROR(writer.ReadFiles());
+  return writer;
+}
+
+CatalogueWriter CatalogueWriter::Open(const WritableLocation& root, const DatasetDescription& dataset) {
   CatalogueWriter writer = Found(root);
-  const auto steps = ListSteps(root);
-  if (steps.ok() && (writer.doubtful_ || writer.steps_ != steps->size()) && AreSmall(root, *steps)) {
+  const auto steps = ListSteps(root.root);
+  if (steps.ok()) writer.runs_ = RunsOf(*steps);
+  if (steps.ok() && (writer.doubtful_ || writer.steps_ != steps->size()) && AreSmall(root.root, *steps)) {
     // A step that cannot be read has no record; files that cannot be written now are written with the next
     // step.
     const Status remade = RemakeCatalogue(
-        &writer, root, dataset, [](std::uint64_t) {}, [](const Status&) {});
+        &writer, root.root, dataset, [](std::uint64_t) {}, [](const Status&) {});
     (void)remade;
   }
   const Status removed = writer.RemoveUnnamed();
@@ -97,11 +87,24 @@ CatalogueWriter CatalogueWriter::Open(const fs::path& root, const DatasetDescrip
   return writer;
 }
 
+Status CatalogueWriter::ReadFiles() {
+  settled_ = (root_ / "steps" / format::kCurrentFile).Stat().ok();
+  const Status read = ReadHead();
+  doubtful_ = !settled_ && !(pages_.empty() && newest_.empty());
+  return read;
+}
+
 Status CatalogueWriter::ReadHead() {
-  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes,
-                          Location(root_ / format::kHeadFile).ReadWhole(format::kHeadLimit));
+  if (!storage_->renames_folders()) {
+    // The tag of these bytes or of older ones: then the next head is not put.
+    QUARRY_ASSIGN_OR_RETURN(tag_, storage_->TagOf((root_ / format::kHeadFile).path));
+  }
+  QUARRY_ASSIGN_OR_RETURN(const Bytes bytes, (root_ / format::kHeadFile).ReadWhole(format::kHeadLimit));
   QUARRY_ASSIGN_OR_RETURN(format::CatalogueHead head, format::DecodeHead(bytes));
+  publishes_ = !storage_->renames_folders() && head.publishes;
   steps_ = head.steps;
+  runs_.reset();
+  if (steps_ == 0 || !head.runs.empty()) runs_ = std::move(head.runs);
   pages_ = std::move(head.pages);
   newest_ = std::move(head.records);
   for (const StepRecord& record : newest_) encoder_.Add(record);
@@ -110,7 +113,7 @@ Status CatalogueWriter::ReadHead() {
 
 Result<Records> CatalogueWriter::ReadPage(const PageRef& ref) const {
   QUARRY_ASSIGN_OR_RETURN(const Bytes bytes,
-                          Location(root_ / format::PagePath(ref.name)).ReadWhole(format::kPageLimit));
+                          (root_ / format::PagePath(ref.name)).ReadWhole(format::kPageLimit));
   return format::DecodePage(bytes, ref);
 }
 
@@ -145,11 +148,11 @@ void CatalogueWriter::Take(StepRecord record) {
 }
 
 Status CatalogueWriter::Put(StepRecord record, bool is_new) {
-  if (!IsRecordable(record)) {
-    if (is_new) return Status::Ok();
-    // The record from before its new fields is wrong now, and nothing takes its place.
-    return Doubt(record.summary.step);
-  }
+  const bool recordable = IsRecordable(record);
+  // The record from before its new fields is wrong then, and nothing takes its place.
+  if (!recordable && !is_new) return Doubt(record.summary.step);
+  if (is_new && runs_) format::AddStep(record.summary.step, &*runs_);
+  if (!recordable) return WriteHead();
   if (is_new) {
     ++steps_;
   } else {
@@ -157,12 +160,28 @@ Status CatalogueWriter::Put(StepRecord record, bool is_new) {
     if (!has) ++steps_;
   }
   const std::uint64_t step = record.summary.step;
-  Take(std::move(record));
-  if (encoder_.records() >= kHeadRecords || encoder_.bytes().size() >= kHeadRecordBytes)
-    QUARRY_RETURN_IF_ERROR(Flush());
+  QUARRY_RETURN_IF_ERROR(Add(std::move(record)));
   QUARRY_RETURN_IF_ERROR(WriteHead());
   in_doubt_.erase(step);
   return Settle();
+}
+
+Status CatalogueWriter::PutNew(Records records) {
+  for (StepRecord& record : records) {
+    if (runs_) format::AddStep(record.summary.step, &*runs_);
+    if (!IsRecordable(record)) continue;
+    ++steps_;
+    QUARRY_RETURN_IF_ERROR(Add(std::move(record)));
+  }
+  QUARRY_RETURN_IF_ERROR(WriteHead());
+  return Settle();
+}
+
+/// To the newest, which go to a page when they are many.
+Status CatalogueWriter::Add(StepRecord record) {
+  Take(std::move(record));
+  const bool many = encoder_.records() >= kHeadRecords || encoder_.bytes().size() >= kHeadRecordBytes;
+  return many ? Flush() : Status::Ok();
 }
 
 /// The newest records go to the last page, or to a new one if that is full.
@@ -202,11 +221,13 @@ Status CatalogueWriter::WriteLastPage() {
 }
 
 Status CatalogueWriter::WritePage(const EncodedPage& page) {
-  const fs::path folder = root_ / format::kCatalogueFolder;
-  QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
-  QUARRY_RETURN_IF_ERROR(Place(folder / fmt::format(".{}.partial", ChecksumText(page.ref.name)), page.bytes,
-                               root_ / format::PagePath(page.ref.name)));
-  return SyncDirectory(folder);
+  QUARRY_RETURN_IF_ERROR(PutFile(format::PagePath(page.ref.name), page.bytes));
+  return storage_->SyncFolder((root_ / format::kCatalogueFolder).path);
+}
+
+/// The name is not durable yet.
+Status CatalogueWriter::PutFile(const std::string& place, ByteSpan bytes) const {
+  return storage_->Put((root_ / place).path, bytes, PutCondition::Always());
 }
 
 Status CatalogueWriter::WriteHead() {
@@ -215,14 +236,56 @@ Status CatalogueWriter::WriteHead() {
   // Records that others stand for must not outgrow these.
   if (records > 2 * steps_ + kPageRecords) QUARRY_RETURN_IF_ERROR(MergePages());
   QUARRY_RETURN_IF_ERROR(WriteLastPage());
-  const fs::path folder = root_ / format::kCatalogueFolder;
-  QUARRY_RETURN_IF_ERROR(CreateDirectories(folder));
-  QUARRY_RETURN_IF_ERROR(Place(folder / ".head.partial", format::EncodeHead(steps_, pages_, encoder_),
-                               root_ / format::kHeadFile));
-  std::error_code ignored;
-  for (const std::uint64_t name : std::exchange(replaced_, {}))
-    fs::remove(root_ / format::PagePath(name), ignored);
+  QUARRY_RETURN_IF_ERROR(PutHead(format::EncodeHead(Head(), encoder_)));
+  for (const std::uint64_t name : std::exchange(replaced_, {})) {
+    const Status removed = storage_->Remove((root_ / format::PagePath(name)).path);
+    (void)removed;  // a page that no head names is harmless
+  }
   return Status::Ok();
+}
+
+/// In a store, the head must be the one that we know: another process may have put one. It may also be ours,
+/// by a request whose answer was lost.
+Status CatalogueWriter::PutHead(Bytes bytes) {
+  if (storage_->renames_folders()) return PutFile(std::string(format::kHeadFile), bytes);
+  if (publishes_ && !Head().publishes)
+    return ResourceExhausted(
+        "the steps of \"{}\" are in more than {} runs of equal distance, which a head in a store cannot "
+        "list; "
+        "write to a directory",
+        root_, format::kMaxHeadRuns);
+  QUARRY_RETURN_IF_ERROR(LearnTag());
+  const Status put = storage_->Put((root_ / format::kHeadFile).path, bytes,
+                                   tag_.empty() ? PutCondition::IfAbsent() : PutCondition::IfTag(tag_));
+  const bool may_be_ours =
+      put.code() == StatusCode::kAlreadyExists || put.code() == StatusCode::kFailedPrecondition;
+  if (!put.ok() && !may_be_ours) return put;
+  put_ = std::move(bytes);
+  return put.ok() ? put : LearnTag();
+}
+
+/// The tag of the head that was put last. It is asked for first: that of a head which another process puts
+/// meanwhile would belong to other bytes.
+Status CatalogueWriter::LearnTag() {
+  if (!put_) return Status::Ok();
+  const Location head = root_ / format::kHeadFile;
+  QUARRY_ASSIGN_OR_RETURN(std::string tag, storage_->TagOf(head.path));
+  QUARRY_ASSIGN_OR_RETURN(const Bytes there, head.ReadWhole(format::kHeadLimit));
+  if (there != *put_) return FailedPrecondition("another process has added steps to \"{}\" meanwhile", root_);
+  tag_ = std::move(tag);
+  put_.reset();
+  return Status::Ok();
+}
+
+/// Without its records.
+format::CatalogueHead CatalogueWriter::Head() const {
+  format::CatalogueHead head;
+  head.steps = steps_;
+  head.pages = pages_;
+  if (!runs_ || format::CountSteps(*runs_) > format::kMaxListedSteps) return head;
+  head.publishes = publishes_ && runs_->size() <= format::kMaxHeadRuns;
+  if (head.publishes || runs_->size() <= kHeadRuns) head.runs = *runs_;
+  return head;
 }
 
 Status CatalogueWriter::MergePages() {
@@ -243,7 +306,8 @@ Status CatalogueWriter::MergePages() {
   });
 }
 
-Status CatalogueWriter::Remake(const NextRecord& next) {
+Status CatalogueWriter::Remake(std::vector<format::StepRun> steps, const NextRecord& next) {
+  runs_ = std::move(steps);
   QUARRY_RETURN_IF_ERROR(Gather(next));
   QUARRY_RETURN_IF_ERROR(WriteHead());
   doubtful_ = false;
@@ -265,9 +329,7 @@ Status CatalogueWriter::Gather(const NextRecord& next) {
     if (!record) break;
     if (!IsRecordable(*record)) continue;
     ++steps_;
-    Take(*std::move(record));
-    if (encoder_.records() >= kHeadRecords || encoder_.bytes().size() >= kHeadRecordBytes)
-      QUARRY_RETURN_IF_ERROR(Flush());
+    QUARRY_RETURN_IF_ERROR(Add(*std::move(record)));
   }
   // A page may have the contents of one from before.
   for (const PageRef& page : pages_) std::erase(replaced_, page.name);
@@ -277,25 +339,23 @@ Status CatalogueWriter::Gather(const NextRecord& next) {
 Status CatalogueWriter::Doubt(std::uint64_t step) {
   in_doubt_.insert(step);
   settled_ = false;
-  return DoubtAll(root_);
+  return DoubtAll({root_, storage_});
 }
 
-Status CatalogueWriter::DoubtAll(const fs::path& root) {
-  const fs::path file = root / "steps" / format::kCurrentFile;
-  std::error_code error;
-  if (!fs::remove(file, error) && error)
-    return InternalError("cannot remove \"{}\": {}", file.string(), error.message());
-  return SyncDirectory(root / "steps");
+Status CatalogueWriter::DoubtAll(const WritableLocation& root) {
+  const Location steps = root.root / "steps";
+  QUARRY_RETURN_IF_ERROR(root.storage->Remove((steps / format::kCurrentFile).path));
+  return root.storage->SyncFolder(steps.path);
 }
 
 /// The head is durable before the file that says that it can be trusted.
 Status CatalogueWriter::Settle() {
   if (settled_ || doubtful_ || !in_doubt_.empty()) return Status::Ok();
-  QUARRY_RETURN_IF_ERROR(SyncDirectory(root_));
-  const fs::path file = root_ / "steps" / format::kCurrentFile;
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) QUARRY_RETURN_IF_ERROR(WriteNew(file, {}));
-  QUARRY_RETURN_IF_ERROR(SyncDirectory(root_ / "steps"));
+  QUARRY_RETURN_IF_ERROR(storage_->SyncFolder(root_.path));
+  const Location steps = root_ / "steps";
+  const Status put = storage_->Put((steps / format::kCurrentFile).path, {}, PutCondition::IfAbsent());
+  if (put.code() != StatusCode::kAlreadyExists) QUARRY_RETURN_IF_ERROR(put);
+  QUARRY_RETURN_IF_ERROR(storage_->SyncFolder(steps.path));
   settled_ = true;
   return Status::Ok();
 }
@@ -303,11 +363,17 @@ Status CatalogueWriter::Settle() {
 Status CatalogueWriter::RemoveUnnamed() const {
   std::set<std::string> named;
   for (const PageRef& page : pages_) named.insert(ChecksumText(page.name));
-  return RemoveEntries(root_ / format::kCatalogueFolder,
-                       [&](const std::string& name) { return !named.contains(name); });
+  const Location folder = root_ / format::kCatalogueFolder;
+  const Result<std::vector<FolderEntry>> entries = folder.ListNames();
+  if (entries.status().code() == StatusCode::kNotFound) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(entries.status());
+  for (const FolderEntry& entry : *entries) {
+    if (!named.contains(entry.name)) QUARRY_RETURN_IF_ERROR(storage_->Remove((folder / entry.name).path));
+  }
+  return Status::Ok();
 }
 
-Status RemakeCatalogue(CatalogueWriter* catalogue, const fs::path& dataset,
+Status RemakeCatalogue(CatalogueWriter* catalogue, const Location& dataset,
                        const DatasetDescription& description,
                        const std::function<void(std::uint64_t)>& progress,
                        const std::function<void(Status)>& damaged) {
@@ -315,7 +381,7 @@ Status RemakeCatalogue(CatalogueWriter* catalogue, const fs::path& dataset,
   const Location root = WithPacks(dataset);
   std::uint64_t done = 0;
   auto next = steps.begin();
-  return catalogue->Remake([&]() -> Result<std::optional<StepRecord>> {
+  return catalogue->Remake(RunsOf(steps), [&]() -> Result<std::optional<StepRecord>> {
     while (next != steps.end()) {
       Result<StepRecord> record = ReadRecord(root / format::StepFolder(*next), description);
       const bool moved = record.ok() && record->summary.step != *next;

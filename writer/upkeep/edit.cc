@@ -9,12 +9,15 @@
 #include "quarry/base/numbers.h"
 #include "quarry/base/utf8.h"
 #include "quarry/format/attribute_rules.h"
+#include "quarry/format/coarse_object.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/format/invariants.h"
 #include "quarry/format/manifest.h"
 #include "quarry/format/mask.h"
 #include "quarry/pack/packed_steps.h"
+#include "quarry/storage/directory_writer.h"
 #include "writer/upkeep/catalogue_writer.h"
+#include "writer/upkeep/coarse_writer.h"
 #include "writer/upkeep/dataset_files.h"
 #include "writer/upkeep/pack.h"
 
@@ -291,8 +294,10 @@ class Removing {
   Status RemakeCatalogue() {
     for (const std::uint64_t step : steps_) records_.erase(step);
     CatalogueWriter catalogue = CatalogueWriter::Found(path_);
+    std::vector<format::StepRun> steps;
+    for (const auto& [step, record] : records_) format::AddStep(step, &steps);
     auto next = records_.begin();
-    return catalogue.Remake([&]() -> Result<std::optional<format::StepRecord>> {
+    return catalogue.Remake(std::move(steps), [&]() -> Result<std::optional<format::StepRecord>> {
       if (next == records_.end()) return std::optional<format::StepRecord>();
       return std::optional(std::move((next++)->second));
     });
@@ -307,12 +312,25 @@ class Removing {
     return format::CheckDataset(dataset);
   }
 
+  /// The coarse object of a step has bytes of its removed fields: the others get one anew.
+  Status RemoveCoarse(std::uint64_t number, const StepDescription& step) const {
+    if (steps_.contains(number) || !locked_.dataset.has_coarse_objects) return Status::Ok();
+    StepDescription shorter = step;
+    if (std::erase_if(shorter.fields, [&](const auto& field) { return fields_.contains(field.name); }) == 0)
+      return Status::Ok();
+    const fs::path folder = path_ / format::StepFolder(number);
+    const Result<bool> written =
+        WriteCoarseObject({path_, folder}, locked_.dataset, shorter, DirectoryWriter());
+    return written.ok() ? Status::Ok() : RemoveTree(folder / format::kCoarseFile);
+  }
+
   Status RemoveFolders() const {
     for (const auto& [number, step] : all_) {
       if (steps_.contains(number)) continue;
       for (const std::string& field : fields_)
         QUARRY_RETURN_IF_ERROR(RemoveTree(path_ / format::StepFolder(number) / field));
     }
+    for (const auto& [number, step] : all_) QUARRY_RETURN_IF_ERROR(RemoveCoarse(number, step));
     QUARRY_RETURN_IF_ERROR(RemoveEntries(path_ / "masks", [&](const std::string& name) {
       return std::ranges::none_of(masks_, [&](std::uint64_t mask) { return format::MaskText(mask) == name; });
     }));

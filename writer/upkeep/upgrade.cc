@@ -6,8 +6,10 @@
 #include "quarry/base/file.h"
 #include "quarry/format/catalogue.h"
 #include "quarry/format/step_sections.h"
+#include "quarry/storage/directory_writer.h"
 #include "quarry/storage/location.h"
 #include "writer/upkeep/catalogue_writer.h"
+#include "writer/upkeep/coarse_writer.h"
 #include "writer/upkeep/dataset_files.h"
 
 namespace quarry::writer {
@@ -50,6 +52,31 @@ Result<std::uint64_t> PutIntoSections(const fs::path& dataset, const DatasetDesc
   return changed;
 }
 
+/// Makes the coarse objects that are missing or outdated. Packed steps have none, and damaged ones are
+/// reported when their record is made. dataset.json says so once the first is there.
+/// @return how many
+Result<std::uint64_t> MakeCoarseObjects(const fs::path& dataset, DatasetDescription description,
+                                        const std::set<std::uint64_t>& steps) {
+  if (description.order == format::PayloadOrder::kPatch) return 0;
+  std::uint64_t made = 0;
+  for (const std::uint64_t number : steps) {
+    const fs::path folder = dataset / format::StepFolder(number);
+    std::error_code ignored;
+    if (!fs::exists(folder, ignored)) continue;
+    const Result<StepDescription> step = ReadStep(folder, description);
+    if (!step.ok()) continue;
+    bool changed = false;
+    const Result<bool> has =
+        WriteCoarseObject({dataset, folder}, description, *step, DirectoryWriter(), &changed);
+    if (!has.ok() && has.status().code() != StatusCode::kDataLoss) return has.status();
+    if (changed) ++made;
+    if (!has.ok() || !*has || description.has_coarse_objects) continue;
+    description.has_coarse_objects = true;
+    QUARRY_RETURN_IF_ERROR(ReplaceDescription(dataset, description));
+  }
+  return made;
+}
+
 }  // namespace
 
 Result<UpgradeReport> Upgrade(const fs::path& dataset,
@@ -63,6 +90,7 @@ Result<UpgradeReport> Upgrade(const fs::path& dataset,
   QUARRY_ASSIGN_OR_RETURN(const auto steps, ListSteps(dataset));
   report.steps = steps.size();
   QUARRY_ASSIGN_OR_RETURN(report.sectioned, PutIntoSections(dataset, description, steps));
+  QUARRY_ASSIGN_OR_RETURN(report.coarse, MakeCoarseObjects(dataset, description, steps));
   CatalogueWriter catalogue = CatalogueWriter::Found(dataset);
   QUARRY_RETURN_IF_ERROR(RemakeCatalogue(
       &catalogue, dataset, description, [&](std::uint64_t done) { progress(done, report.steps); },
@@ -72,7 +100,7 @@ Result<UpgradeReport> Upgrade(const fs::path& dataset,
   QUARRY_RETURN_IF_ERROR(catalogue.RemoveUnnamed());
   report.records = catalogue.steps();
   report.pages = catalogue.pages();
-  report.changed = report.sectioned > 0 || HeadOf(dataset) != before;
+  report.changed = report.sectioned > 0 || report.coarse > 0 || HeadOf(dataset) != before;
   return report;
 }
 

@@ -234,7 +234,8 @@ TEST_F(CatalogueTest, ADamagedPageDoesNotUncoverOlderRecords) {
   fs::create_directories(path() / format::kCatalogueFolder);
   for (const format::EncodedPage* page : {&older, &newer})
     ASSERT_TRUE(ReplaceFile(path() / format::PagePath(page->ref.name), page->bytes).ok());
-  const Bytes head = format::EncodeHead(4, {older.ref, newer.ref}, format::RecordEncoder());
+  const Bytes head =
+      format::EncodeHead({.steps = 4, .pages = {older.ref, newer.ref}}, format::RecordEncoder());
   ASSERT_TRUE(ReplaceFile(path() / format::kHeadFile, head).ok());
   ExpectTheSame("with two pages");
   for (const format::EncodedPage* page : {&older, &newer}) {

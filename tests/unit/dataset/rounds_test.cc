@@ -8,12 +8,14 @@
 #include <set>
 
 #include "quarry/base/file.h"
+#include "quarry/dataset/batch_under_way.h"
 #include "quarry/dataset/discovery.h"
 #include "quarry/dataset/read_payload.h"
 #include "quarry/dataset/read_samples.h"
 #include "quarry/dataset/step_follower.h"
 #include "quarry/dataset/verify.h"
 #include "quarry/format/manifest.h"
+#include "quarry/query/fetch.h"
 #include "quarry/query/plan_memory.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/late_storage.h"
@@ -77,7 +79,8 @@ class RoundsTest : public ::testing::Test {
     EXPECT_TRUE(plan.ok()) << plan.status().message();
     if (!plan.ok()) return answer;
     answer.planning = late->waits();
-    late->HoldUntil(plan->cost.bytes_read);
+    // A coarse object has brought some of it.
+    if ((*dataset)->coarse() == nullptr) late->HoldUntil(plan->cost.bytes_read);
     answer.samples = testing::TryReadAll(**dataset, request);
     answer.waits = late->waits();
     answer.told = late->Told();
@@ -135,12 +138,50 @@ TEST_F(RoundsTest, LayersAddNone) {
   ExpectWaits(4, 4);
 }
 
-TEST_F(RoundsTest, NoPayloadOrderAddsOne) {
+TEST_F(RoundsTest, CoarserLevelsBeforeAddNone) {
+  for (const bool missing : {false, true}) {
+    std::filesystem::remove_all(disk());
+    DatasetRecipe recipe = SeveralSubfiles();
+    recipe.missing = missing;
+    testing::MakeDataset(disk(), recipe);
+    query::ReadRequest request = FineBox();
+    request.first_level = 3;
+    const Answer answer = Ask(request);
+    EXPECT_EQ(answer.waits, 4) << answer.told;
+    ASSERT_TRUE(answer.samples.ok()) << answer.samples.status().message();
+    ExpectEqual(*answer.samples, testing::ReadAll(**Dataset::Open(disk()), FineBox()));
+  }
+}
+
+TEST_F(RoundsTest, NoPayloadIsReadAheadThatFilesNeedNot) {
+  testing::MakeDataset(disk(), SeveralSubfiles());
+  // After a question for level 1, what is stored lies between the levels of an answer.
+  const auto payload_of_both = [](const Location& root) {
+    const auto dataset = *Dataset::Open(root);
+    ReadEngine engine(std::uint64_t{64} << 20, 2);
+    ReadUsage usage;
+    for (const int level : {1, 0}) {
+      query::ReadRequest request = FineBox();
+      request.target = query::AtLevel{level};
+      if (level == 0) request.first_level = 3;
+      IgnoringSink sink;
+      EXPECT_TRUE(ExecuteRead(*dataset, *dataset->Plan(request), &engine, kNever, &sink, {}, &usage).ok());
+    }
+    return usage.payload_bytes;
+  };
+  EXPECT_EQ(payload_of_both(Location(std::make_shared<LateStorage>(OnDisk().storage), OnDisk().path)),
+            payload_of_both(Location(disk())));
+}
+
+TEST_F(RoundsTest, OrdersWithACoarseObjectTakeTwoForAFirstPicture) {
   for (const format::PayloadOrder order : {format::PayloadOrder::kLevel, format::PayloadOrder::kCoarse}) {
     std::filesystem::remove_all(disk());
     DatasetRecipe recipe = SeveralSubfiles();
     recipe.order = order;
     testing::MakeDataset(disk(), recipe);
+    // {directory, dataset.json, list of steps}, {step.json, object}; a box as ever.
+    ExpectWaits(2, 4);
+    std::filesystem::remove(disk() / format::StepFolder(0) / "coarse");
     ExpectWaits(4, 4);
   }
 }
@@ -160,6 +201,7 @@ TEST_F(RoundsTest, OrderCoarseHasTheFewRequestsOfBothOthers) {
     std::filesystem::remove_all(disk());
     recipe.order = order;
     testing::MakeDataset(disk(), recipe);
+    std::filesystem::remove(disk() / format::StepFolder(0) / "coarse");  // it would answer the overview
     const auto requests_of = [&](const query::ReadRequest& request) {
       const auto late = std::make_shared<LateStorage>(
           OnDisk().storage, ReadCosts{.latency = 0.001, .bandwidth = 8e6, .side_by_side = 16});
@@ -312,28 +354,35 @@ TEST_F(RoundsTest, LongRangesAreCut) {
   ExpectEqual(*answer.samples, testing::ReadAll(**Dataset::Open(disk()), FineBox()));
 }
 
-TEST_F(RoundsTest, APayloadStreamBeginsTheNextBatchBeforeItDeliversOne) {
+TEST_F(RoundsTest, APayloadStreamWaitsOnceForAllItsLevels) {
   DatasetRecipe recipe = SeveralSubfiles();
   recipe.missing = true;
   testing::MakeDataset(disk(), recipe);
-  auto late = std::make_shared<LateStorage>(OnDisk().storage);
-  const auto dataset = *Dataset::Open(Location(late, OnDisk().path));
-  // Level by level: six passes of 450 patches, cut by the memory.
-  const query::ReadPlan plan =
-      *dataset->Plan({.field = "pressure", .step = 0, .target = query::AtLevel{0}, .first_level = 0});
-  ReadEngine engine(std::uint64_t{64} << 20, 2);
-  struct Counting final : PayloadSink {
-    Status Deliver(const StoredPayload& payload) override {
-      patches += 1;
-      EXPECT_FALSE(payload.damaged);
-      return Status::Ok();
-    }
-    Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
-    std::size_t patches = 0;
-  } sink;
-  PayloadDamages damages;
-  ASSERT_TRUE(ExecutePayloads(*dataset, plan, &engine, kNever, &sink, {}, &damages, nullptr).ok());
-  EXPECT_EQ(sink.patches, plan.patches.size());
+  // Memory for all of it; for some of the 450 patches of a level.
+  for (const std::uint64_t memory : {std::uint64_t{4} << 30, std::uint64_t{64} << 20}) {
+    auto late = std::make_shared<LateStorage>(OnDisk().storage);
+    const auto dataset = *Dataset::Open(Location(late, OnDisk().path));
+    const query::ReadPlan plan =
+        *dataset->Plan({.field = "pressure", .step = 0, .target = query::AtLevel{0}, .first_level = 3});
+    const bool all = memory > std::uint64_t{1} << 30;
+    if (all) late->HoldUntil(plan.cost.bytes_read);
+    const int planning = late->waits();
+    ReadEngine engine(memory, 2);
+    struct Counting final : PayloadSink {
+      Status Deliver(const StoredPayload& payload) override {
+        patches += 1;
+        EXPECT_FALSE(payload.damaged);
+        return Status::Ok();
+      }
+      Status LevelEnd(const query::LevelExtent&) override { return Status::Ok(); }
+      std::size_t patches = 0;
+    } sink;
+    PayloadDamages damages;
+    ASSERT_TRUE(ExecutePayloads(*dataset, plan, &engine, kNever, &sink, {}, &damages, nullptr).ok());
+    EXPECT_EQ(sink.patches, plan.levels.size() * plan.patches.size());
+    EXPECT_FALSE(late->gave_up());
+    EXPECT_EQ(late->waits() - planning == 1, all) << late->Told();
+  }
 }
 
 TEST_F(RoundsTest, VerificationReadsTablesAndPayloadsTogether) {
@@ -447,6 +496,30 @@ TEST_F(LateFaultsTest, EveryReadThatFailsOnceOrEndsEarlyOrLiesGivesTheAnswerOrIt
       }
     }
   }
+}
+
+TEST_F(LateFaultsTest, APatchWhoseRangeFailsIsNotDecoded) {
+  testing::MakeDataset(disk(), SeveralSubfiles());
+  const Storages storages = Make();
+  const auto dataset = *Dataset::Open(Location(storages.late, OnDisk().path));
+  const query::ReadPlan plan = *dataset->Plan(FirstPicture());
+  storages.faulty->Add(Operation::kRead, "*", 1, UINT64_MAX, Fault::Fail(InternalError("the disk is gone")));
+  auto fetched = std::make_shared<FetchedPayload>();
+  fetched->fetch = query::PlanFetch(plan, {{0, plan.dataset_levels - 1, kCoarse.level}}, 0);
+  PatchStore store(std::uint64_t{64} << 20);
+  const std::vector<PatchKey> keys = PatchKeys(*dataset, plan).Of(plan.patches[0], {kCoarse.level, 0});
+  std::vector<PatchStore::Claim> claims;
+  claims.push_back(store.TryClaim(keys.front(), std::span(keys).subspan(1)));
+  DecodePool pool(1);
+  PayloadSource source(*dataset, plan, nullptr);
+  BatchUnderWay batch(fetched, &pool, DecodePriority{}, /*held=*/true);
+  const auto abandoned = std::make_shared<std::atomic<bool>>(false);
+  batch.Add(
+      std::make_shared<DecodeTask>(plan, *FindCoder(plan.coder), fetched, 0, claims, nullptr, abandoned), 0,
+      1);
+  ASSERT_TRUE(batch.Begin(&source, kNever).ok());
+  EXPECT_EQ(batch.Wait(kNever).code(), StatusCode::kInternal);
+  EXPECT_TRUE(batch.TakeComplete().empty());
 }
 
 TEST_F(LateFaultsTest, MissingAndTruncatedSubfilesAreNamed) {

@@ -212,20 +212,51 @@ TEST(CataloguePage, AnotherThanTheHeadNamesIsRefused) {
   EXPECT_NE(DecodePage(page.bytes, other).status().message().find("steps 0 to 10"), std::string::npos);
 }
 
+Bytes HeadOfThreeSteps() {
+  return EncodeHead({.steps = 3, .runs = {{0, 1, 3}}, .pages = {EncodePage(RunOf(1)).ref}},
+                    Encoded(RunOf(2, 1)));
+}
+
 TEST(CatalogueHead, ComesBackAsItWas) {
   const std::vector<StepRecord> records = RunOf(5, 2000);
   const std::vector<PageRef> pages = {EncodePage(RunOf(1000)).ref, EncodePage(RunOf(1000, 1000)).ref};
-  const Bytes bytes = EncodeHead(2005, pages, Encoded(records));
+  const Bytes bytes = EncodeHead({.steps = 2005, .runs = {{0, 1, 2005}}, .pages = pages}, Encoded(records));
   const auto head = DecodeHead(bytes);
 
   ASSERT_TRUE(head.ok()) << head.status().message();
   EXPECT_EQ(head->steps, 2005u);
   EXPECT_EQ(head->pages, pages);
+  EXPECT_EQ(head->runs, std::vector<StepRun>({{0, 1, 2005}}));
+  EXPECT_FALSE(head->publishes);
+  ExpectSame(head->records, records);
+}
+
+TEST(CatalogueHead, SaysThatItPublishes) {
+  const auto head = DecodeHead(EncodeHead({.publishes = true}, RecordEncoder()));
+
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  EXPECT_TRUE(head->publishes);
+  EXPECT_TRUE(head->runs.empty());
+}
+
+/// As programs before runs of steps have written it.
+TEST(CatalogueHead, OfVersion4IsRead) {
+  const std::vector<StepRecord> records = RunOf(2, 1);
+  Bytes bytes = EncodeHead({.steps = 3, .pages = {EncodePage(RunOf(1)).ref}}, Encoded(records));
+  bytes[8] = std::byte{4};
+  bytes.erase(bytes.begin() + 32, bytes.begin() + 48);
+  const auto head = DecodeHead(Resealed(bytes));
+
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  EXPECT_EQ(head->steps, 3u);
+  EXPECT_EQ(head->pages, std::vector<PageRef>({EncodePage(RunOf(1)).ref}));
+  EXPECT_TRUE(head->runs.empty());
+  EXPECT_FALSE(head->publishes);
   ExpectSame(head->records, records);
 }
 
 TEST(CatalogueHead, DamageIsFound) {
-  const Bytes bytes = EncodeHead(3, {EncodePage(RunOf(1)).ref}, Encoded(RunOf(2, 1)));
+  const Bytes bytes = HeadOfThreeSteps();
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     Bytes damaged = bytes;
     damaged[i] ^= std::byte{16};
@@ -235,19 +266,24 @@ TEST(CatalogueHead, DamageIsFound) {
 }
 
 TEST(CatalogueHead, ForgedNumbersAreRefused) {
-  const Bytes bytes = EncodeHead(3, {EncodePage(RunOf(1)).ref}, Encoded(RunOf(2, 1)));
+  const Bytes bytes = HeadOfThreeSteps();
   const auto with = [&](std::size_t at, std::uint64_t value, std::size_t size) {
     Bytes forged = bytes;
     for (std::size_t i = 0; i < size; ++i) forged[at + i] = static_cast<std::byte>(value >> 8 * i);
     return DecodeHead(Resealed(forged)).status().message();
   };
 
-  EXPECT_NE(with(8, kMajorVersion + 1, 2).find("newer Quarry"), std::string::npos);
+  EXPECT_NE(with(8, 6, 2).find("newer Quarry"), std::string::npos);
   EXPECT_NE(with(12, kMaxPageRecords + 1, 4).find("the maximum is"), std::string::npos);
   EXPECT_NE(with(24, UINT64_MAX, 8).find("pages"), std::string::npos);
-  EXPECT_NE(with(40, kPageLimit + 1, 8).find("page"), std::string::npos);  // its bytes
-  EXPECT_NE(with(48, 5, 8).find("steps 5 to 0"), std::string::npos);       // its first step
-  EXPECT_NE(with(64, 2, 8).find("2 records"), std::string::npos);          // its records
+  EXPECT_NE(with(32, 2, 8).find("flags 2"), std::string::npos);
+  EXPECT_NE(with(40, kMaxHeadRuns + 1, 8).find("runs"), std::string::npos);
+  EXPECT_NE(with(56, kPageLimit + 1, 8).find("page"), std::string::npos);  // its bytes
+  EXPECT_NE(with(64, 5, 8).find("steps 5 to 0"), std::string::npos);       // its first step
+  EXPECT_NE(with(80, 2, 8).find("2 records"), std::string::npos);          // its records
+  EXPECT_NE(with(96, 0, 8).find("distance 0"), std::string::npos);
+  EXPECT_NE(with(104, 0, 8).find("run 0"), std::string::npos);
+  EXPECT_NE(with(104, kMaxListedSteps + 1, 8).find("run 0"), std::string::npos);
 }
 
 }  // namespace

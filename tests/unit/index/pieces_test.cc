@@ -232,7 +232,7 @@ TEST(PagesOf, NamesThePageThatAloneHasAStep) {
   const auto none = std::nullopt;
   const std::vector<std::uint64_t> steps = {2, 4, 6, 8, 10};
   const auto pages_of = [&](std::vector<format::PageRef> pages) {
-    return PagesOf(steps, {5, std::move(pages), {}});
+    return PagesOf(steps, {.steps = 5, .pages = std::move(pages)});
   };
   EXPECT_EQ(pages_of({}), Pages(5, none));
   EXPECT_EQ(pages_of({PageFrom(7, 2, 4, 2), PageFrom(9, 6, 10, 3)}), (Pages{7, 7, 9, 9, 9}));
@@ -247,7 +247,8 @@ TEST(PagesOf, NamesThePageThatAloneHasAStep) {
             (Pages{5, none, none, none, none}));
   format::StepRecord newest;
   newest.summary.step = 4;
-  EXPECT_EQ(PagesOf(steps, {5, {PageFrom(7, 2, 10, 5)}, {newest}}), (Pages{7, none, 7, 7, 7}));
+  EXPECT_EQ(PagesOf(steps, {.steps = 5, .pages = {PageFrom(7, 2, 10, 5)}, .records = {newest}}),
+            (Pages{7, none, 7, 7, 7}));
 }
 
 TEST_F(PiecesTest, DamageInOnePieceIsThatOfItsSteps) {

@@ -1,27 +1,14 @@
-// Publishing on a disk that refuses to make things durable: the status says what readers see.
+// Publishing in a directory whose calls fail: the status says what readers see.
 #include "writer/pipeline/publish.h"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 
+#include "quarry/storage/directory_writer.h"
+#include "tests/testing/faulty_writer.h"
 #include "tests/testing/make_dataset.h"
-
-namespace {
-int syncs_until_failure = 0;  ///< 0: none fails
-}
-
-/// Takes the place of the system's: the chosen one fails.
-extern "C" int fsync(int fd) {
-  if (syncs_until_failure == 0 || --syncs_until_failure > 0)
-    return static_cast<int>(::syscall(SYS_fsync, fd));
-  errno = EIO;
-  return -1;
-}
 
 namespace quarry::writer {
 namespace {
@@ -36,14 +23,19 @@ class PublishTest : public ::testing::Test {
     dataset_ = opened->description();
     step_ = **opened->Step(0);
   }
-  void TearDown() override { syncs_until_failure = 0; }
   fs::path model() const { return folder_.path() / "model.quarry"; }
   fs::path path() const { return folder_.path() / "a.quarry"; }
 
-  /// Publishes the model's field as `name` of a step; sync number `failing` fails.
+  /// Publishes the model's field as `name` of a step; call number `failing` fails, 0: none does.
   Status Publish(std::uint64_t number, const std::string& name, int failing) {
-    Result<Publisher> publisher = Publisher::Open(path(), fs::exists(path()));
-    QUARRY_RETURN_IF_ERROR(publisher.status());
+    int calls_until_failure = 0;
+    const auto fail = [&](const std::string& call) -> Status {
+      if (calls_until_failure == 0 || --calls_until_failure > 0) return Status::Ok();
+      return InternalError("cannot {}: Input/output error", call);
+    };
+    const WritableLocation place{
+        Location(path()), std::make_shared<testing::FaultyWriter>(std::make_shared<DirectoryWriter>(), fail)};
+    QUARRY_ASSIGN_OR_RETURN(const auto publisher, Publisher::Open(place, fs::exists(path())));
     QUARRY_ASSIGN_OR_RETURN(const fs::path field, publisher->StageField(number, name));
     fs::copy(model() / "steps/000000/pressure", field, fs::copy_options::recursive);
     const MaskDescription& mask = *step_.fields[0].mask;
@@ -62,10 +54,10 @@ class PublishTest : public ::testing::Test {
       dataset.fields.push_back(dataset_.fields[0]);
       dataset.fields.back().name = name;
     }
-    syncs_until_failure = failing;
+    calls_until_failure = failing;
     const Status status = publisher->PublishStep(dataset, step);
-    passed_all_syncs_ = syncs_until_failure > 0;
-    syncs_until_failure = 0;
+    passed_all_calls_ = calls_until_failure > 0;
+    calls_until_failure = 0;
     if (!status.ok()) publisher->Abandon();
     return status;
   }
@@ -87,11 +79,11 @@ class PublishTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
   DatasetDescription dataset_;
   StepDescription step_;
-  bool passed_all_syncs_ = false;
+  bool passed_all_calls_ = false;
 };
 
 /// The attack: the sync after the rename fails, and a step that readers see was reported as lost.
-TEST_F(PublishTest, TheStatusSaysWhatReadersSeeWhicheverSyncFails) {
+TEST_F(PublishTest, TheStatusSaysWhatReadersSeeWhicheverCallFails) {
   struct Case {
     const char* what;
     std::vector<std::pair<std::uint64_t, std::string>> before;
@@ -104,19 +96,19 @@ TEST_F(PublishTest, TheStatusSaysWhatReadersSeeWhicheverSyncFails) {
                         {"a field of a step", {{0, "pressure"}}, 0, "other"}};
   for (const Case& c : cases) {
     int published_but_unsure = 0;
-    passed_all_syncs_ = false;
-    for (int n = 1; !passed_all_syncs_; ++n) {
+    passed_all_calls_ = false;
+    for (int n = 1; !passed_all_calls_; ++n) {
       fs::remove_all(path());
       for (const auto& [step, field] : c.before) ASSERT_TRUE(Publish(step, field, 0).ok());
       const Status status = Publish(c.step, c.field, n);
       const bool published = IsPublished(c.step, c.field);
       for (const auto& [step, field] : c.before) EXPECT_TRUE(IsPublished(step, field));
-      // The last syncs are those of the catalogue, which readers can do without.
+      // The last calls are those of the catalogue, which readers can do without.
       if (!status.ok() || published_but_unsure == 0) {
-        EXPECT_EQ(status.ok(), passed_all_syncs_) << c.what << ", sync " << n << ": " << status.message();
+        EXPECT_EQ(status.ok(), passed_all_calls_) << c.what << ", call " << n << ": " << status.message();
       }
       const bool said_so = status.ok() || status.code() == StatusCode::kUnknown;
-      EXPECT_EQ(said_so, published) << c.what << ", sync " << n << ": " << status.message();
+      EXPECT_EQ(said_so, published) << c.what << ", call " << n << ": " << status.message();
       if (status.ok() || !published) continue;
       ++published_but_unsure;
       const std::string said = fmt::format("step {} is published", c.step);

@@ -64,7 +64,7 @@ Bytes SubfileOf100Patches(std::uint64_t table_memory, const std::filesystem::pat
   header.patch_count = 100;
   header.field_name = "f";
   const std::filesystem::path path = folder / fmt::format("{}.qsf", table_memory);
-  SubfileWriter writer = *SubfileWriter::Create(path, header, grid, table_memory);
+  SubfileWriter writer = *SubfileWriter::Create(path, header, grid, 1 << 20, table_memory);
   for (std::int64_t p = 0; p < 100; ++p) EXPECT_TRUE(writer.AddRow(UnmaskedRow(p, 1, 1)).ok());
   const Result<SubfileSummary> summary = writer.Finish();
   EXPECT_TRUE(summary.ok()) << summary.status().message();
@@ -90,7 +90,7 @@ TEST(SubfileWriter, SaysThatRowsAreMissing) {
   header.dims = grid.dims();
   header.patch = grid.patch();
   header.patch_count = 2;
-  SubfileWriter writer = *SubfileWriter::Create(folder.path() / "0000.qsf", header, grid);
+  SubfileWriter writer = *SubfileWriter::Create(folder.path() / "0000.qsf", header, grid, 1 << 20);
   ASSERT_TRUE(writer.AddRow(UnmaskedRow(0, 1, 1)).ok());
 
   const Result<SubfileSummary> summary = writer.Finish();

@@ -81,6 +81,16 @@ TEST(S3List, NamesObjectsAndFoldersBehindThePrefix) {
   EXPECT_EQ(page->next, "t/2");
 }
 
+/// As s3s-fs 0.14.1 answers.
+TEST(S3List, MayClaimThatItsNamesAreEscaped) {
+  const std::string xml =
+      "<ListBucketResult><Prefix>a b/</Prefix><EncodingType>url</EncodingType>"
+      "<Contents><Key>a b/c+d%20</Key></Contents></ListBucketResult>";
+  const auto page = ParseList(BytesOf(xml), "a b/");
+  ASSERT_TRUE(page.ok()) << page.status().message();
+  EXPECT_EQ(page->objects.at(0).name, "c+d%20");
+}
+
 TEST(S3List, OfAStoreThatLiesIsRefused) {
   for (const char* xml :
        {"", "<html/>", "<ListBucketResult><Contents><Key>other/a</Key></Contents></ListBucketResult>",

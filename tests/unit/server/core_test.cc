@@ -12,12 +12,12 @@
 #include <sstream>
 #include <thread>
 
+#include "quarry/answer/answer_stream.h"
 #include "quarry/base/units.h"
 #include "quarry/base/utf8.h"
 #include "quarry/query/read_plan.h"
 #include "quarry/storage/posix_storage.h"
 #include "quarry/wire/convert.h"
-#include "server/answer_stream.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/make_dataset.h"
 #include "tests/testing/memory_storage.h"
@@ -260,12 +260,12 @@ TEST_F(CoreTest, AReadOfADatasetThatTheTokenIsNotForIsRefused) {
 TEST(NextMessageBytes, AreWhatTheClientTakesIn50Milliseconds) {
   using std::chrono::milliseconds;
   constexpr std::size_t kMost = 1 << 20;
-  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(100), kMost), 512u << 10);
-  EXPECT_EQ(NextMessageBytes(300 << 10, milliseconds(100), kMost), 150u << 10);
-  EXPECT_EQ(NextMessageBytes(100 << 10, milliseconds(10), kMost), 500u << 10) << "it grows again";
-  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(10), kMost), kMost);
-  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(0), kMost), kMost);
-  EXPECT_EQ(NextMessageBytes(1 << 20, milliseconds(10'000), kMost), 64u << 10) << "the least";
+  EXPECT_EQ(answer::NextMessageBytes(1 << 20, milliseconds(100), kMost), 512u << 10);
+  EXPECT_EQ(answer::NextMessageBytes(300 << 10, milliseconds(100), kMost), 150u << 10);
+  EXPECT_EQ(answer::NextMessageBytes(100 << 10, milliseconds(10), kMost), 500u << 10) << "it grows again";
+  EXPECT_EQ(answer::NextMessageBytes(1 << 20, milliseconds(10), kMost), kMost);
+  EXPECT_EQ(answer::NextMessageBytes(1 << 20, milliseconds(0), kMost), kMost);
+  EXPECT_EQ(answer::NextMessageBytes(1 << 20, milliseconds(10'000), kMost), 64u << 10) << "the least";
 }
 
 /// 64 patches of 16 KiB, and messages of 256 KiB for clients that take them at once. Noise at every level:

@@ -42,6 +42,7 @@ class CatalogueWriterTest : public ::testing::Test {
   Bytes HeadBytes() const { return *ReadWholeFile(root() / format::kHeadFile, format::kHeadLimit); }
   std::size_t Pages() const {
     std::size_t count = 0;
+    if (!fs::exists(root() / format::kCatalogueFolder)) return count;
     for (const auto& entry : fs::directory_iterator(root() / format::kCatalogueFolder))
       count += entry.is_regular_file() ? 1 : 0;
     return count;
@@ -108,9 +109,11 @@ TEST_F(CatalogueWriterTest, ARestartedWriterGoesOnAsIfItWereOne) {
 
   auto next = std::uint64_t{0};
   CatalogueWriter anew = CatalogueWriter::Found(root());
-  ASSERT_TRUE(anew.Remake([&]() -> Result<std::optional<StepRecord>> {
-                    return next == 700 ? std::optional<StepRecord>() : std::optional(RecordOf(next++));
-                  })
+  ASSERT_TRUE(anew.Remake({{0, 1, 700}},
+                          [&]() -> Result<std::optional<StepRecord>> {
+                            return next == 700 ? std::optional<StepRecord>()
+                                               : std::optional(RecordOf(next++));
+                          })
                   .ok());
   EXPECT_EQ(HeadBytes(), at_once);
   EXPECT_EQ(Read().size(), 700u);
@@ -165,12 +168,13 @@ TEST_F(CatalogueWriterTest, RecordsThatWereFoundWithoutTheFileStayInDoubt) {
 TEST_F(CatalogueWriterTest, WhatCannotBeWrittenIsWrittenWithTheNextStep) {
   CatalogueWriter writer(root());
   ASSERT_TRUE(writer.Put(RecordOf(0), true).ok());
-  // A file in the place of the folder of pages.
-  fs::rename(root() / format::kCatalogueFolder, root() / "kept");
+  // A file in the place of the folder of pages, and a folder in that of the head.
   std::ofstream(root() / format::kCatalogueFolder).put('x');
+  fs::remove(root() / format::kHeadFile);
+  fs::create_directory(root() / format::kHeadFile);
   for (std::uint64_t step = 1; step < 600; ++step) EXPECT_FALSE(writer.Put(RecordOf(step), true).ok());
   fs::remove(root() / format::kCatalogueFolder);
-  fs::rename(root() / "kept", root() / format::kCatalogueFolder);
+  fs::remove(root() / format::kHeadFile);
   ASSERT_TRUE(writer.Put(RecordOf(600), true).ok());
 
   EXPECT_EQ(Read().size(), 601u);

@@ -17,7 +17,9 @@ T = TypeVar("T")
 _SENTENCES = {
     "append to it (--append), or choose another name (--output)":
         "append to it (mode=\"append\"), or choose another path",
+    "choose another name (--output)": "choose another path",
     "create it (without --append)": "create it (mode=\"create\")",
+    "quarry-write --resume --break-lock": "mode=\"resume\" and break_lock=True",
     " (quarry-write: --resume)": " (mode=\"resume\")",
     "a certificate that --ca (QUARRY_CA) vouches for": "a certificate that ca= vouches for",
     "give --break-lock": "give break_lock=True",
@@ -68,7 +70,8 @@ _KINDS: dict[str, tuple[Callable[[Any], object], str]] = {
 """What takes a value of this kind, and how it is called. The library says what it takes: nobody else has a rule."""
 
 _ARGUMENTS = {
-    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "cache"),
+    **dict.fromkeys(("field", "units", "codec", "token", "ca", "certificate", "key", "encoding", "scale", "cache",
+                     "payload_order"),
                     "text"),
     **dict.fromkeys(("strict", "physical", "lossless", "break_lock", "accept_range", "allow_http"), "yes"),
     **dict.fromkeys(("step", "after", "max_bytes", "memory", "cache_size"), "count"),

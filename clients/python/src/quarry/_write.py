@@ -60,7 +60,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
           units: str | Mapping[str, str] | None = None, fill: float | Mapping[str, float] | None = None,
           codec: str = "", keyframe: int | None = None, origin: Sequence[float] | None = None,
           spacing: Sequence[float] | None = None, patch: int | Triple | None = None, levels: int | None = None,
-          memory: int = 1 << 30, files: int | None = None, progress: bool = False,
+          memory: int = 1 << 30, files: int | None = None,
+          payload_order: Literal["", "patch", "level", "coarse"] = "", progress: bool = False,
           break_lock: bool = False, accept_range: bool = False,
           select: Selection | None = None) -> list[Written]:
     """Writes arrays into a dataset, in this process and without MPI. The payloads are those of `quarry-write`. Readers
@@ -76,7 +77,7 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
     always stand still.
 
     Args:
-        path: of the dataset, a directory NAME.quarry
+        path: of the dataset, a directory NAME.quarry; or its URL in a store, s3://
         data: an array [z, y, x], [y, x] or [x]; [step, z, y, x] holds several steps. Or a mapping from names of fields
             to such arrays. Or an xarray.DataArray or an xarray.Dataset: they bring names, dimensions, units, fill
             values, positions and attributes, and an axis of time, or `step`, brings the steps. `xarray.open_dataset`
@@ -122,6 +123,8 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         levels: of resolution; as many as fit, up to 10, if left out
         memory: [bytes] of samples and payload that are held at a time
         files: subfiles of each field and step
+        payload_order: in a subfile: "patch" for boxes, "level" for overviews of everything, "coarse" for both in few
+            reads, as object stores need it; if left out, "patch", or that of the dataset
         progress: shows a bar; needs tqdm
         break_lock: removes the lock of a writer that ended without removing it
         accept_range: takes a tolerance relative to a range that a few samples make
@@ -168,9 +171,10 @@ def write(path: str | os.PathLike[str], data: Any, *, field: str | None = None,
         attributes=source.attributes, still=source.still, coordinate=source.coordinate, moves=source.moves,
         complex=source.complex)
         for source in fields]
-    settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, break_lock=break_lock,
-                         accept_range=accept_range, goes_on=step is None and not first.moments.numbers,
-                         attributes=whole.attributes, texts=[_text(*text) for text in whole.texts])
+    settings = explained(_quarry.WriteSettings, mode=mode, memory=memory, files=files, payload_order=payload_order,
+                         break_lock=break_lock, accept_range=accept_range,
+                         goes_on=step is None and not first.moments.numbers, attributes=whole.attributes,
+                         texts=[_text(*text) for text in whole.texts])
     axis = explained(_quarry.TimeAxis, units=times.units, calendar=times.calendar, name=moments.name,
                      attributes=moments.attributes)
     passes = 1 if relative is None and relative_layers is None else 2

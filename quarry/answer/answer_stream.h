@@ -6,15 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/answer/message.h"
 #include "quarry/dataset/read_payload.h"
 #include "quarry/dataset/read_samples.h"
 #include "quarry/query/tiles.h"
 #include "quarry/session/session.h"
 #include "quarry/v1/service.pb.h"
-#include "server/call.h"
-#include "server/peer.h"
 
-namespace quarry::server {
+namespace quarry::answer {
 
 /// Largest part of a patch's samples. Positions count the parts, so all servers cut alike.
 inline constexpr std::size_t kPartBytes = 256 << 10;
@@ -53,14 +52,11 @@ struct AnswerPart {
 /// own read only.
 class AnswerStream {
  public:
+  /// @param sink        outlives the stream
   /// @param describes   headers describe the field of their answer
   /// @param most_bytes  approximate size of the largest messages
-  AnswerStream(MessageStream* stream, Call* call, bool describes, std::size_t most_bytes)
-      : stream_(stream),
-        call_(call),
-        describes_(describes),
-        most_bytes_(most_bytes),
-        message_bytes_(most_bytes) {}
+  AnswerStream(MessageSink* sink, bool describes, std::size_t most_bytes)
+      : sink_(sink), describes_(describes), most_bytes_(most_bytes), message_bytes_(most_bytes) {}
 
   /// Approximate size of the next message.
   std::size_t message_bytes() const { return message_bytes_; }
@@ -85,8 +81,7 @@ class AnswerStream {
   /// @param rest  of the message, after the part
   Status Write(std::optional<AnswerPart> part, const ::quarry::v1::ReadResponse& rest);
 
-  MessageStream* const stream_;
-  Call* const call_;
+  MessageSink* const sink_;
   const bool describes_;
   const std::size_t most_bytes_;
   std::size_t message_bytes_;
@@ -158,4 +153,4 @@ class PayloadStreamSink final : public PayloadSink {
   std::size_t pending_bytes_ = 0;
 };
 
-}  // namespace quarry::server
+}  // namespace quarry::answer

@@ -1,4 +1,4 @@
-#include "server/answer_stream.h"
+#include "quarry/answer/answer_stream.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -9,7 +9,7 @@
 
 #include "quarry/wire/convert.h"
 
-namespace quarry::server {
+namespace quarry::answer {
 namespace {
 
 namespace pb = ::quarry::v1;
@@ -142,7 +142,7 @@ Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadRespons
   ended_ = rest.has_read_end();
   const bool waits = ended_ && !shares && data_bytes < kSmallBlock;
   const auto begin = std::chrono::steady_clock::now();
-  Status sent = call_->Send(stream_, message, waits ? Follows::kStatus : Follows::kLater);
+  Status sent = sink_->Send(message, waits ? Follows::kStatus : Follows::kLater, rest.position());
   // The time of a smaller one says more about the way than about the rate. A message is nearly full where the
   // next block would not fit.
   if (data_bytes >= kLeastMessage / 2)
@@ -151,7 +151,7 @@ Status AnswerStream::Write(std::optional<AnswerPart> part, const pb::ReadRespons
 }
 
 ResumePoint AnswerStream::Position(std::size_t levels, std::size_t patches, std::size_t parts) const {
-  return {fingerprint_, number_, {levels, patches, start_}, parts};
+  return {fingerprint_, static_cast<std::size_t>(number_), {levels, patches, start_}, parts};
 }
 
 std::string ToToken(const ResumePoint& point) {
@@ -172,7 +172,8 @@ Result<ResumePoint> FromToken(const std::string& token) {
     return InvalidArgument("the position to resume after belongs to no answer to this query; leave it out");
   return ResumePoint{position.fingerprint(),
                      position.answers(),
-                     {position.levels(), position.patches(), position.start()},
+                     {position.levels(), static_cast<std::size_t>(position.patches()),
+                      static_cast<std::size_t>(position.start())},
                      position.parts()};
 }
 
@@ -310,4 +311,4 @@ Status PayloadStreamSink::LevelEnd(const query::LevelExtent& level) {
   return Status::Ok();
 }
 
-}  // namespace quarry::server
+}  // namespace quarry::answer
