@@ -10,13 +10,14 @@ const kRooms = {
   "wide_integers.ts": ["model"],
   "geometry.ts": ["model"],
   "reading.ts": ["model"],
+  "bucket/": ["model", "errors", "reading"],
   "decode/": ["model", "reading", "wide_integers"],
   "net/": ["model", "errors", "geometry", "reading"],
   "store/": ["model", "errors", "geometry", "reading", "wide_integers"],
   "state/": ["model", "geometry"],
   "render/": ["model", "geometry"],
   "ui/": ["model", "errors", "geometry", "render/", "state/"],
-  "source.ts": ["model", "errors", "reading", "decode/", "net/", "store/"],
+  "source.ts": ["model", "errors", "reading", "bucket/", "decode/", "net/", "store/"],
   "main.ts": ["source", "net/", "state/", "ui/"],
 };
 /** The room that knows other libraries, and the messages that are made from proto/. */

@@ -18,7 +18,7 @@ const preloads: Plugin = {
   name: "preloads",
   apply: "build",
   transformIndexHtml: (_, { bundle = {} }) => Object.keys(bundle).flatMap((name): HtmlTagDescriptor[] => {
-    const href = `/${name}`;
+    const href = `./${name}`;
     if (/\/quarry_decoder-[^/]*\.wasm$/.test(name)) return [{ tag: "link", attrs: { rel: "preload", as: "fetch", crossorigin: true, href }, injectTo: "head" }];
     return /\/(worker|app)-[^/]*\.js$/.test(name) ? [{ tag: "link", attrs: { rel: "modulepreload", href }, injectTo: "head" }] : [];
   }),
@@ -26,6 +26,7 @@ const preloads: Plugin = {
 
 // No inline script and no data: URLs, for the page's content security policy.
 export default defineConfig({
+  base: "./",  // a page may lie in any folder of a web server
   plugins: [withoutJson, preloads],
   build: { outDir: "build/page", emptyOutDir: true, target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false },
            // Modules that both parts of the program need come with the first.

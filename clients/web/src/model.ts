@@ -146,6 +146,11 @@ export interface Opened {
   readonly steps: readonly StepInfo[];
 }
 
+/** Whether the name of a dataset is its address on a web server, where no Quarry server answers. */
+export function isAddress(dataset: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(dataset);
+}
+
 /** Codes of gRPC, in lower case: "not_found", "unauthenticated", "unavailable", "data_loss", ... */
 export class ViewerError extends Error {
   constructor(readonly code: string, message: string) {

@@ -137,3 +137,15 @@ export interface PatchDecoder {
   /** Ends the workers. Jobs that wait are rejected. */
   close(): void;
 }
+
+// ---- Answers without a server
+
+/** Answers the calls of the service in a server's place. */
+export interface Answerer {
+  /**
+   * @param call     "Read"
+   * @param request  the bytes of its message
+   * @returns the bytes of the messages of the answer; throws ViewerErrors
+   */
+  answer(call: string, request: Uint8Array, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
+}

@@ -1,11 +1,16 @@
-/** The source of the page, made of its parts: net asks servers, decode turns payload into samples, store keeps them. */
+/**
+ * The source of the page, made of its parts: net asks servers, bucket answers for datasets on web servers, decode turns
+ * payload into samples, store keeps them.
+ */
+import { openBucket } from "./bucket/index";
 import { canDecode, createPatchDecoder } from "./decode/index";
 import { type Sleep, sleep } from "./errors";
-import type { Source } from "./model";
+import { isAddress, type Source } from "./model";
 import { QuarryClient } from "./net/client";
+import { routed } from "./net/places";
 import { StreamQueue } from "./net/queue";
 import { createTransport, type Transport } from "./net/transport";
-import type { PatchDecoder } from "./reading";
+import type { Answerer, PatchDecoder } from "./reading";
 import { defaultBudget } from "./store/memory";
 import { BrickStore } from "./store/store";
 
@@ -16,6 +21,8 @@ export interface SourceOptions {
   readonly budget?: number;
   /** Null: servers decode. Left out: the workers of this page, which all sources share. */
   readonly decoder?: PatchDecoder | null;
+  /** Answers for a dataset whose name is its address; left out: a worker of this page for each. */
+  readonly bucket?: (address: string) => Answerer;
   // For tests.
   readonly transport?: Transport;
   readonly fetch?: typeof globalThis.fetch;
@@ -36,6 +43,17 @@ let shared: PatchDecoder | null = null;
 function pageDecoder(): PatchDecoder | null {
   if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") return null;
   return shared ??= createPatchDecoder();
+}
+
+const buckets = new Map<string, Answerer>();
+
+/** Datasets stay open: a page shows few. */
+function bucketOf(address: string): Answerer {
+  const known = buckets.get(address);
+  if (known !== undefined) return known;
+  const opened = openBucket(address);
+  buckets.set(address, opened);
+  return opened;
 }
 
 /** The answer, for whoever asks first; null afterwards. */
@@ -63,7 +81,8 @@ export function askingAhead(source: Source, dataset: string): Source {
 }
 
 export function createSource(baseUrl: string, options: SourceOptions = {}): Source {
-  const transport = options.transport ?? createTransport(baseUrl, options.token ?? (() => null), options.fetch);
+  const server = options.transport ?? createTransport(baseUrl, options.token ?? (() => null), options.fetch);
+  const transport = routed(server, (dataset) => (isAddress(dataset) ? (options.bucket ?? bucketOf)(dataset) : null));
   const wait = options.sleep ?? sleep;
   const client = new QuarryClient(transport, { retries: kRetries, sleep: wait });
   const queue = new StreamQueue(kStreams);

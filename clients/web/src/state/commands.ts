@@ -1,6 +1,6 @@
 /** The view on screen, as a line for a shell and one for Python. */
 import { boxText } from "../geometry";
-import type { Box, Selection } from "../model";
+import { type Box, isAddress, type Selection } from "../model";
 
 export interface OnScreen {
   /** With the field as the dataset has it. */
@@ -22,6 +22,11 @@ export function grpcAddress(location: Pick<Location, "protocol" | "hostname">, p
   return `${location.protocol === "https:" ? "grpcs" : "grpc"}://${location.hostname}:${port ?? kGrpcPort}`;
 }
 
+/** The dataset as a target of the commands. */
+function targetOf(server: string, dataset: string): string {
+  return isAddress(dataset) ? dataset : `${server}/${dataset}`;
+}
+
 /** One word of a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
@@ -41,7 +46,7 @@ export function getCommand(server: string, what: OnScreen): string {
   const { selection, box, level, layer } = what;
   // A name that looks like an option is not taken for one after "=".
   const field = selection.field.startsWith("-") ? [`--field=${selection.field}`] : ["--field", selection.field];
-  const words = ["quarry", "get", `${server}/${selection.dataset}`, ...field, "--step", String(selection.step),
+  const words = ["quarry", "get", targetOf(server, selection.dataset), ...field, "--step", String(selection.step),
                  "--box", boxText(box), "--level", String(level), ...(layer === undefined ? [] : ["--layer", String(layer)]),
                  "--output", fileName(what)];
   return words.map(shellWord).join(" ");
@@ -50,7 +55,7 @@ export function getCommand(server: string, what: OnScreen): string {
 /** Boxes of the Python package come z, y, x. */
 export function pythonCommand(server: string, { selection, box, level, layer }: OnScreen): string {
   const ranges = ([2, 1, 0] as const).map((a) => `(${box.begin[a]}, ${box.end[a]})`).join(", ");
-  const target = pythonText(`${server}/${selection.dataset}`);
+  const target = pythonText(targetOf(server, selection.dataset));
   return `import quarry; answer = quarry.open(${target})[${pythonText(selection.field)}]` +
          `.read(step=${selection.step}, box=(${ranges}), level=${level}${layer === undefined ? "" : `, layer=${layer}`})`;
 }

@@ -19,6 +19,7 @@ export class Dialogs {
       this.fillList();
     },
   });
+  private readonly address = h("input", { type: "url", placeholder: "https://HOST/NAME.quarry", "aria-label": "Address of a dataset on a web server" });
   private readonly helpSheet: HTMLDialogElement;
   private readonly tokenSheet: HTMLDialogElement;
   private readonly tokenText = h("p");
@@ -29,7 +30,15 @@ export class Dialogs {
   private listed: Listed = [];
 
   constructor(private readonly actions: SheetActions) {
-    this.chooser = this.sheet("Datasets", this.search, this.list);
+    const opens = (event: Event): void => {
+      this.addressGiven(event);
+    };
+    this.chooser = this.sheet(
+      "Datasets",
+      this.search,
+      this.list,
+      h("form", { class: "row", submit: opens }, this.address, h("button", { type: "submit" }, "Open address")),
+    );
     this.helpSheet = this.sheet(
       "Keys and help",
       h("div", { class: "help" }, this.helpTable("Keys", kKeys), this.helpTable("Pointer", kGestures)),
@@ -115,6 +124,14 @@ export class Dialogs {
         ? "This server has no datasets yet. It lists them as soon as they are written."
         : `No name has "${this.search.value}" in it.`;
     this.list.replaceChildren(...(found.length === 0 ? [h("p", { class: "hint" }, none)] : found.map((each) => this.row(each))));
+  }
+
+  private addressGiven(event: Event): void {
+    event.preventDefault();
+    const address = this.address.value.trim();
+    if (address === "") return;
+    this.chooser.close();
+    this.actions.openDataset(address);
   }
 
   private row({ name, dims, grids, fields, steps, late }: Listed[number]): HTMLElement {

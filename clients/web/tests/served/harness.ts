@@ -11,7 +11,6 @@ import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { get, type IncomingMessage } from "node:http";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -114,54 +113,24 @@ export class Server {
   }
 }
 
-/**
- * A way to a server over which answers can be made slow. A browser's own limit does not do: the kernel takes tens of
- * megabytes for a browser that was fast before, and the server has answered long before the page has the answer.
- */
+/** A way to a server over which answers can be made slow: road.py. */
 export class Road {
-  /** Bytes a second from the server, on each connection. */
-  limit = Infinity;
   http = "";
-  private readonly sockets = new Set<Socket>();
-  private readonly listener = createServer((browser) => { this.pass(browser); });
+  private process: ChildProcess | null = null;
 
   constructor(private readonly server: Server) {}
 
   async open(): Promise<void> {
-    this.listener.listen(0, "127.0.0.1");
-    await once(this.listener, "listening");
-    this.http = `127.0.0.1:${(this.listener.address() as AddressInfo).port}`;
+    const road = spawn("python3", [join(import.meta.dirname, "road.py"), this.server.http], { stdio: ["pipe", "pipe", "inherit"] });
+    this.process = road;
+    const [line] = await once(createInterface({ input: road.stdout }), "line") as [string];
+    this.http = `127.0.0.1:${line.split(" ")[1]}`;
   }
 
-  close(): void {
-    this.listener.close();
-    for (const socket of this.sockets) socket.destroy();
-  }
+  /** Bytes a second from the server, on each connection. */
+  set limit(limit: number) { this.process?.stdin?.write(`${limit === Infinity ? "inf" : limit}\n`); }
 
-  private pass(browser: Socket): void {
-    const [host, port] = this.server.http.split(":");
-    const server = connect(Number(port), host);
-    const kTick = 20;
-    const timer = setInterval(() => {
-      for (let left = this.limit * kTick / 1000; left > 0 && server.readableLength > 0 && !browser.writableNeedDrain;) {
-        const bytes = server.read(Math.min(server.readableLength, Math.ceil(left))) as Buffer;
-        browser.write(bytes);
-        left -= bytes.length;
-      }
-    }, kTick);
-    // Data stay in the stream until the timer takes them; without this, nothing is read from the server.
-    server.on("readable", () => undefined);
-    browser.pipe(server);
-    for (const [one, other] of [[browser, server], [server, browser]] as const) {
-      this.sockets.add(one);
-      one.on("error", () => undefined);
-      one.on("close", () => {
-        this.sockets.delete(one);
-        clearInterval(timer);
-        other.destroy();
-      });
-    }
-  }
+  close(): void { this.process?.kill(); }
 }
 
 export async function launch(): Promise<Browser> {
