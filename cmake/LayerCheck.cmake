@@ -82,6 +82,8 @@ foreach(room ${single_rooms})
   list(TRANSFORM QUARRY_LAYER_${room}_single APPEND _single REGEX "^(${single_names})$")
   set(QUARRY_FORBIDDEN_${room}_single "MPI::;gRPC::;LMDB")
 endforeach()
+set(QUARRY_LAYER_subset client ${QUARRY_LAYER_client} pipeline_single ${QUARRY_LAYER_pipeline_single})
+set(QUARRY_FORBIDDEN_subset "MPI::;gRPC::;LMDB;hdf5;netcdf;TIFF")
 
 function(_quarry_reachable target out)
   set(seen "")

@@ -21,7 +21,9 @@ for program in quarry quarry-index quarry-plan quarry-server quarry-write quarry
   "$prefix/bin/$program" --version >/dev/null || fail "$program does not run"
 done
 [ ! -e "$prefix/bin/quarry-reproduce" ] || fail "quarry-reproduce, which serves the papers' tables alone, is installed"
-"$prefix/libexec/quarry/quarry-verify" --version >/dev/null || fail "quarry-verify does not run"
+for helper in quarry-subset quarry-verify; do
+  "$prefix/libexec/quarry/$helper" --version >/dev/null || fail "$helper does not run"
+done
 version=$("$prefix/bin/quarry" --version | cut -d ' ' -f 2)
 for file in share/man/man1/quarry.1 share/bash-completion/completions/quarry lib/systemd/system/quarry-server.service \
             etc/quarry/server.toml share/doc/quarry/LICENSE share/doc/quarry/operations.md \

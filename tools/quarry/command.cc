@@ -64,7 +64,7 @@ Result<query::StepRange> ParseSteps(const std::string& text) {
   return query::StepRange{numbers[0].value_or(0), numbers[1], numbers[2].value_or(1)};
 }
 
-void ServerOptions::DeclareOn(command_line::Parser* app) {
+void ServerOptions::DeclareConnectionOn(command_line::Parser* app) {
   app->SetHeading("Server");
   app->AddOption("--timeout", &timeout_seconds,
                  "timeout for an answer of the server, in seconds; default: 0, no limit")
@@ -85,6 +85,15 @@ void ServerOptions::DeclareOn(command_line::Parser* app) {
   certificate.Needs("--key");
   app->AddFlag("--allow-http", &allow_http,
                "for http:// beyond this machine: plain text, which anybody on the way can read and change");
+  app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
+      .Path()
+      .Environment("QUARRY_TOKEN_FILE");
+  app->SetHeading("");
+}
+
+void ServerOptions::DeclareOn(command_line::Parser* app) {
+  DeclareConnectionOn(app);
+  app->SetHeading("Server");
   app->AddOption(
          "--cache", &cache,
          "for https:// and s3://: folder that keeps what is read, for the next time; default: none, as "
@@ -94,9 +103,6 @@ void ServerOptions::DeclareOn(command_line::Parser* app) {
   app->AddOption("--cache-size", &cache_size,
                  "bytes of the disk that --cache may take, for example 50GiB; default: 10GiB")
       .Environment("QUARRY_CACHE_SIZE");
-  app->AddOption("--token-file", &token_file, "file with the token; default: the variable QUARRY_TOKEN")
-      .Path()
-      .Environment("QUARRY_TOKEN_FILE");
   app->SetHeading("");
 }
 

@@ -47,6 +47,8 @@ struct ServerOptions {
   std::string recode;
 
   void DeclareOn(command_line::Parser* app);
+  /// The same without the cache.
+  void DeclareConnectionOn(command_line::Parser* app);
   /// @errors kInvalidArgument: an impossible --recode; those of reading the token's file
   Result<client::Options> Resolve() const;
 };

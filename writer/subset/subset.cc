@@ -1,0 +1,359 @@
+#include "writer/subset/subset.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "quarry/calendar.h"
+#include "quarry/format/description_rules.h"
+#include "quarry/query/question_rules.h"
+#include "quarry/version.h"
+#include "writer/pipeline/dataset_writer.h"
+#include "writer/pipeline/declare.h"
+#include "writer/subset/cut.h"
+
+namespace quarry::writer {
+namespace {
+
+constexpr const char* kSourceAttribute = "quarry_source";
+
+/// The samples of one field of one step, read from the source box by box.
+class SubsetSource final : public FieldSource {
+ public:
+  /// @param read  the question but for its box
+  SubsetSource(const client::Dataset& from, query::ReadRequest read, const Cut& cut, std::size_t sample_size,
+               std::function<void(std::uint64_t)> count)
+      : from_(from), read_(std::move(read)), cut_(cut), sample_size_(sample_size), count_(std::move(count)) {}
+
+  std::unique_ptr<distribution::RankBoxes> Owned(const Box& region) const override {
+    return std::make_unique<distribution::ListedBoxes>(distribution::Ownership{{region}});
+  }
+
+  Result<std::vector<BoxView>> Load(const std::vector<Box>& boxes) override {
+    buffers_.resize(std::max(buffers_.size(), boxes.size()));
+    std::vector<BoxView> views;
+    for (std::size_t b = 0; b < boxes.size(); ++b) {
+      QUARRY_RETURN_IF_ERROR(LoadBox(boxes[b], &buffers_[b]));
+      views.push_back(BoxView::Dense(buffers_[b].data(), boxes[b], sample_size_));
+      count_(static_cast<std::uint64_t>(boxes[b].volume()));
+    }
+    return views;
+  }
+  void Release() override { buffers_.clear(); }
+
+ private:
+  Status LoadBox(const Box& box, Bytes* buffer) {
+    buffer->resize(static_cast<std::size_t>(box.volume()) * sample_size_);
+    query::ReadRequest request = read_;
+    request.box = cut_.Source(box);
+    client::CallOptions call;
+    call.buffer = [&](const client::LevelSamples& level, std::size_t bytes) -> Result<std::span<std::byte>> {
+      if (level.extent.shape() == box.shape() && bytes == buffer->size())
+        return std::span<std::byte>(*buffer);
+      return InternalError("{} samples came for the box {}", ToString(level.extent.shape()), ToString(box));
+    };
+    return from_.Read(request, call).status();
+  }
+
+  const client::Dataset& from_;
+  const query::ReadRequest read_;
+  const Cut cut_;
+  const std::size_t sample_size_;
+  const std::function<void(std::uint64_t)> count_;
+  std::vector<Bytes> buffers_;  ///< behind the views
+};
+
+std::string BoundText(const FieldDescription& field) {
+  const double tolerance = ToleranceOf(field.bound);
+  if (field.lossless()) return "without loss";
+  if (std::holds_alternative<RelativeBound>(field.bound))
+    return fmt::format("with tolerance {} of the range of each step", tolerance);
+  if (std::holds_alternative<PointwiseBound>(field.bound))
+    return fmt::format("with tolerance {} of each sample", tolerance);
+  return fmt::format("with tolerance {}", tolerance);
+}
+
+/// The bound of a field whose samples may get this error on top of their own.
+void SetBound(const FieldDescription& source, const query::Recode& recode, FieldRequest* field) {
+  const double more = recode.factor - 1;
+  const double tolerance = ToleranceOf(source.bound);
+  if (recode.error > 0) {
+    field->tolerance = recode.error;
+  } else if (more <= 0 || source.lossless()) {
+    field->lossless = true;
+  } else if (std::holds_alternative<RelativeBound>(source.bound)) {
+    field->relative = more * tolerance;
+  } else if (std::holds_alternative<PointwiseBound>(source.bound)) {
+    // A stored sample is at most 1 + tolerance times the original.
+    field->pointwise_relative = more * tolerance / (1 + tolerance);
+  } else {
+    field->tolerance = more * tolerance;
+  }
+}
+
+/// Whether samples of two grids have the same places.
+bool IsSameGrid(const GridDescription& a, const GridDescription& b) {
+  if (a.dims != b.dims || a.has_axis != b.has_axis || a.axis_names != b.axis_names) return false;
+  return IsSameAxis(a, 0, b, 0) && IsSameAxis(a, 1, b, 1) && IsSameAxis(a, 2, b, 2);
+}
+
+class CopyingSubset {
+ public:
+  CopyingSubset(const client::Dataset& from, std::string to, const SubsetOptions& options)
+      : from_(from), source_(from.description()), to_(std::move(to)), options_(options) {}
+
+  Result<SubsetReport> Run() {
+    QUARRY_RETURN_IF_ERROR(ChooseFields());
+    QUARRY_RETURN_IF_ERROR(CutGrids());
+    QUARRY_RETURN_IF_ERROR(ChooseSteps());
+    if (options_.dry_run) return Foresee();
+    PipelineOptions pipeline;
+    pipeline.memory_per_rank = options_.memory;
+    pipeline.break_lock = options_.break_lock;
+    pipeline.allow_http = options_.allow_http;
+    // The source was accepted with this range.
+    pipeline.accept_range = true;
+    QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, to_, OpenMode::kResume, pipeline));
+    Status status = Write();
+    if (!status.ok()) writer_->Abandon();
+    if (!status.ok()) return status;
+    return std::move(report_);
+  }
+
+ private:
+  Status ChooseFields() {
+    for (const std::string& name : options_.fields) {
+      const std::optional<std::size_t> field = source_.FindField(name);
+      if (!field) return NotFound("no field \"{}\"; run \"quarry info\" for those that there are", name);
+      fields_.push_back(*field);
+    }
+    for (std::size_t f = 0; options_.fields.empty() && f < source_.fields.size(); ++f) fields_.push_back(f);
+    std::ranges::sort(fields_);
+    fields_.erase(std::ranges::unique(fields_).begin(), fields_.end());
+    return Status::Ok();
+  }
+
+  Status CutGrids() {
+    const std::size_t reference = ReferenceGrid(source_, fields_);
+    if (options_.box) QUARRY_RETURN_IF_ERROR(CheckBox(*options_.box, source_.grids[reference].dims));
+    for (const std::size_t f : fields_) {
+      const FieldDescription& field = source_.fields[f];
+      if (cuts_.contains(field.grid)) continue;
+      QUARRY_ASSIGN_OR_RETURN(Cut cut, CutOf(source_, field.grid, reference, options_.box, options_.level)
+                                           .Annotate(fmt::format("field \"{}\"", field.name)));
+      cuts_.emplace(field.grid, std::move(cut));
+    }
+    return Status::Ok();
+  }
+
+  /// A field that does not change goes with the first step.
+  Status ChooseSteps() {
+    QUARRY_ASSIGN_OR_RETURN(std::vector<StepSummary> all, from_.Steps());
+    for (StepSummary& step : all) {
+      const bool has_any = std::ranges::any_of(
+          fields_, [&](std::size_t f) { return step.FindField(source_.fields[f].name) != nullptr; });
+      if (has_any && (!options_.steps || options_.steps->Contains(step.step)))
+        steps_.push_back(std::move(step));
+    }
+    if (steps_.empty())
+      return NotFound("\"{}\" has no such step with these fields; run \"quarry info\" for those that it has",
+                      options_.source_name);
+    report_.steps = steps_.size();
+    return Status::Ok();
+  }
+
+  bool IsInStep(std::size_t number, std::size_t f) const {
+    const FieldDescription& field = source_.fields[f];
+    if (field.still) return number == 0;
+    return steps_[number].FindField(field.name) != nullptr;
+  }
+
+  const Cut& CutOfField(std::size_t f) const { return cuts_.at(source_.fields[f].grid); }
+  std::uint64_t SamplesOf(std::size_t f) const {
+    return static_cast<std::uint64_t>(CutOfField(f).extent.volume());
+  }
+
+  SubsetReport Foresee() {
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      for (const std::size_t f : fields_) {
+        if (IsInStep(s, f)) Count(f);
+      }
+    }
+    return report_;
+  }
+
+  void Count(std::size_t f) {
+    report_.samples += SamplesOf(f);
+    report_.sample_bytes += SamplesOf(f) * SizeOf(source_.fields[f].type);
+  }
+
+  Status Write() {
+    QUARRY_ASSIGN_OR_RETURN(DatasetDescription wanted, Describe(writer_->existing()));
+    QUARRY_ASSIGN_OR_RETURN(wanted.time_unit, writer_->ChooseTimeUnit(source_.time_unit));
+    if (wanted.time_unit != source_.time_unit)
+      return FailedPrecondition(
+          "its times are in \"{}\", those of the source in \"{}\"; copy to another name",
+          ToString(wanted.time_unit), ToString(source_.time_unit));
+    QUARRY_RETURN_IF_ERROR(writer_->Declare(wanted));
+    std::vector<std::vector<std::size_t>> missing(steps_.size());
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      QUARRY_ASSIGN_OR_RETURN(missing[s], MissingIn(s));
+      for (const std::size_t f : missing[s]) expected_ += SamplesOf(f);
+      report_.there += missing[s].empty() ? 1 : 0;
+    }
+    for (std::size_t s = 0; s < steps_.size(); ++s) QUARRY_RETURN_IF_ERROR(WriteStep(s, missing[s]));
+    return Status::Ok();
+  }
+
+  /// The fields of a step that the target lacks.
+  Result<std::vector<std::size_t>> MissingIn(std::size_t number) const {
+    const StepSummary& step = steps_[number];
+    PublishedStep published;
+    if (writer_->existing()) {
+      QUARRY_ASSIGN_OR_RETURN(published, writer_->Published(step.step));
+    }
+    std::vector<std::size_t> missing;
+    for (const std::size_t f : fields_) {
+      const FieldDescription& field = source_.fields[f];
+      if (!IsInStep(number, f)) continue;
+      if (published.has(field.name)) {
+        if (published.time == step.time) continue;
+        return FailedPrecondition("step {} has another time there; copy to another name", step.step);
+      }
+      if (field.still && writer_->existing()) {
+        QUARRY_ASSIGN_OR_RETURN(const bool is_there, writer_->Holds(field.name));
+        if (is_there) continue;
+      }
+      missing.push_back(f);
+    }
+    return missing;
+  }
+
+  Status WriteStep(std::size_t number, const std::vector<std::size_t>& fields) {
+    if (fields.empty()) return Status::Ok();
+    const StepSummary& step = steps_[number];
+    for (const std::size_t f : fields) {
+      const FieldDescription& field = source_.fields[f];
+      query::ReadRequest read;
+      read.field = field.name;
+      if (!field.still) read.step = step.step;
+      read.target = CutOfField(f).target;
+      SubsetSource source(from_, read, CutOfField(f), SizeOf(field.type), [&](std::uint64_t samples) {
+        done_ += samples;
+        if (options_.progress) options_.progress(done_, expected_);
+      });
+      const FieldSummary* const record = step.FindField(field.name);
+      QUARRY_ASSIGN_OR_RETURN(
+          const FieldOutcome outcome,
+          writer_->WriteField(step.step, *writer_->dataset().FindField(field.name),
+                              record != nullptr ? record->source : options_.source_name, &source));
+      Count(f);
+      report_.bytes += outcome.description.stored_bytes + outcome.new_mask_bytes;
+    }
+    QUARRY_RETURN_IF_ERROR(writer_->PublishStep(step.step, step.time));
+    std::ranges::move(writer_->TakeWarnings(), std::back_inserter(report_.warnings));
+    return Status::Ok();
+  }
+
+  Result<DatasetDescription> Describe(const std::optional<DatasetDescription>& existing) {
+    DatasetDescription dataset = existing ? *existing : DescribeDataset({});
+    if (!existing) {
+      dataset.created_by = fmt::format("quarry cp {}", kVersion);
+      dataset.order = source_.order;
+      dataset.attributes = source_.attributes;
+      dataset.time_name = source_.time_name;
+      dataset.time_attributes = source_.time_attributes;
+    }
+    std::map<std::size_t, std::size_t> grids;  // by the number of the source's
+    for (const std::size_t f : fields_) {
+      const std::size_t number = source_.fields[f].grid;
+      if (!grids.contains(number)) {
+        QUARRY_ASSIGN_OR_RETURN(grids[number], GridIn(number, &dataset));
+      }
+      QUARRY_ASSIGN_OR_RETURN(FieldDescription field, DescribeCopy(source_.fields[f]));
+      field.grid = grids[number];
+      QUARRY_RETURN_IF_ERROR(TakeCopy(std::move(field), &dataset));
+    }
+    for (const TextCoordinate& text : source_.texts) {
+      const auto grid = grids.find(text.grid);
+      if (grid == grids.end()) continue;
+      TextCoordinate left = CutText(text, cuts_.at(text.grid));
+      left.grid = grid->second;
+      if (!TakeText(left, &dataset))
+        return FailedPrecondition("its texts \"{}\" are others; copy to another name", text.name);
+    }
+    return dataset;
+  }
+
+  Result<std::size_t> GridIn(std::size_t number, DatasetDescription* dataset) const {
+    GridDescription grid = CutGrid(source_.grids[number], cuts_.at(number));
+    const auto same = std::ranges::find_if(
+        dataset->grids, [&](const GridDescription& other) { return IsSameGrid(grid, other); });
+    if (same != dataset->grids.end()) return static_cast<std::size_t>(same - dataset->grids.begin());
+    LayoutRequest layout;
+    layout.patch = grid.patch;
+    return AddGrid(std::move(grid), layout, dataset);
+  }
+
+  Result<FieldDescription> DescribeCopy(const FieldDescription& source) const {
+    FieldRequest field;
+    field.name = source.name;
+    field.type = source.type;
+    field.units = source.units;
+    field.fill = source.fill;
+    field.given = source.given;
+    field.attributes = source.attributes;
+    field.still = source.still;
+    field.coordinate = source.coordinate;
+    field.complex = source.complex;
+    SetBound(source, options_.recode, &field);
+    std::string text =
+        fmt::format("level {} of {} of \"{}\", stored {}", options_.level,
+                    ToString(cuts_.at(source.grid).box), options_.source_name, BoundText(source));
+    const auto known = std::ranges::find(field.attributes, kSourceAttribute, &Attribute::name);
+    if (known != field.attributes.end()) {
+      text += "; that was " + ValueText(*known);
+      field.attributes.erase(known);
+    }
+    field.attributes.push_back({kSourceAttribute, std::move(text)});
+    return DescribeField(field,
+                         {.tolerance = "--recode", .relative = "--recode", .pointwise_relative = "--recode"});
+  }
+
+  /// A field of the target came from the same samples.
+  Status TakeCopy(FieldDescription field, DatasetDescription* dataset) const {
+    const std::optional<std::size_t> known = dataset->FindField(field.name);
+    if (known) {
+      const Attribute* const here = FindAttribute(field.attributes, kSourceAttribute);
+      const Attribute* const there = FindAttribute(dataset->fields[*known].attributes, kSourceAttribute);
+      if (there == nullptr || there->value != here->value)
+        return FailedPrecondition("its field \"{}\" has other samples, {}; copy to another name", field.name,
+                                  there == nullptr ? "not copied ones" : ValueText(*there));
+    }
+    return TakeField(std::move(field), dataset, {.tolerance = "--recode", .relative = "--recode"});
+  }
+
+  const client::Dataset& from_;
+  const DatasetDescription& source_;
+  const std::string to_;
+  const SubsetOptions& options_;
+  std::vector<std::size_t> fields_;  ///< positions in the source
+  std::map<std::size_t, Cut> cuts_;  ///< by grid
+  std::vector<StepSummary> steps_;   ///< that are copied
+  std::unique_ptr<DatasetWriter> writer_;
+  std::uint64_t done_ = 0;      ///< samples
+  std::uint64_t expected_ = 0;  ///< samples
+  SubsetReport report_;
+};
+
+}  // namespace
+
+Result<SubsetReport> CopySubset(const client::Dataset& from, const std::string& to,
+                                const SubsetOptions& options) {
+  return CopyingSubset(from, to, options).Run().Annotate(fmt::format("\"{}\"", to));
+}
+
+}  // namespace quarry::writer
