@@ -22,6 +22,7 @@
 #include "quarry/base/output.h"
 #include "quarry/base/units.h"
 #include "quarry/command_line/command_line.h"
+#include "quarry/disk_cache/disk_cache.h"
 #include "quarry/remote/open_url.h"
 #include "quarry/remote/url.h"
 #include "quarry/storage/posix_storage.h"
@@ -230,8 +231,13 @@ std::size_t DataFiles() { return std::clamp<std::uint64_t>(MostFiles() / 4, 1, 1
 
 Result<quarry::Location> RootOf(const Options& options) {
   using quarry::FollowLinks;
-  if (quarry::remote::IsUrl(options.root))
-    return quarry::remote::LocationOf(options.root, {.allow_http = options.allow_http});
+  if (quarry::remote::IsUrl(options.root)) {
+    quarry::disk_cache::Choice cache{options.cache, 0};
+    if (!options.cache_size.empty()) {
+      QUARRY_ASSIGN_OR_RETURN(cache.most_bytes, quarry::ParseBytes(options.cache_size));
+    }
+    return quarry::remote::LocationOf(options.root, {options.allow_http, cache});
+  }
   const auto links = options.follow_symlinks == "yes"  ? FollowLinks::kYes
                      : options.follow_symlinks == "no" ? FollowLinks::kNo
                                                        : FollowLinks::kOwner;
@@ -246,6 +252,11 @@ server::DatasetCatalogOptions CatalogOptionsOf(const Options& options, quarry::L
                                         std::chrono::seconds(5)};
   catalog.remote = quarry::remote::IsUrl(options.root);
   return catalog;
+}
+
+server::DiskCacheUse DiskCacheBytes() {
+  const quarry::disk_cache::Usage usage = quarry::disk_cache::UsageOfProcess();
+  return {usage.from_cache, usage.fetched, usage.damaged};
 }
 
 Status ServeMetrics(const std::string& address, server::Metrics* metrics) {
@@ -349,6 +360,7 @@ Status Serve(const Options& options) {
   QUARRY_ASSIGN_OR_RETURN(const auto found, service->catalog().List());
   spdlog::info("{} datasets below {}", found->datasets.size(), root);
   operations.metrics.WatchStore([&service] { return service->store().state(); });
+  if (quarry::remote::IsUrl(options.root)) operations.metrics.WatchDiskCache(DiskCacheBytes);
   if (prepared.tls) operations.metrics.SetCertificateEnd(prepared.tls->certificate_end());
 
   server::ListenOptions listen = options.listen;

@@ -120,6 +120,19 @@ void Metrics::WatchStore(std::function<PatchStore::State()> state) {
   }));
 }
 
+void Metrics::WatchDiskCache(std::function<DiskCacheUse()> use) {
+  state_->watched.push_back(std::make_shared<Watched>([use = std::move(use)]() -> Watched::Families {
+    const DiskCacheUse now = use();
+    return {
+        Counter("quarry_disk_cache_read_bytes_total", "Bytes that came from the cache on disk.",
+                now.from_cache),
+        Counter("quarry_disk_cache_fetched_bytes_total",
+                "Bytes that the cache on disk lacked, and that the store was asked for.", now.fetched),
+        Counter("quarry_disk_cache_damaged_blocks_total",
+                "Blocks of the cache on disk with a wrong checksum, which were fetched again.", now.damaged)};
+  }));
+}
+
 void Metrics::WatchConnections(std::function<Acceptor::State()> state) {
   state_->watched.push_back(std::make_shared<Watched>([state = std::move(state)]() -> Watched::Families {
     const Acceptor::State now = state();

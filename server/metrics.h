@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,13 @@
 #include "server/request_log.h"
 
 namespace quarry::server {
+
+/// The bytes of reads of a store, by where they came from.
+struct DiskCacheUse {
+  std::uint64_t from_cache = 0;  ///< [bytes]
+  std::uint64_t fetched = 0;     ///< [bytes]
+  std::uint64_t damaged = 0;     ///< blocks of the cache with a wrong checksum, which were fetched again
+};
 
 /// The metrics that Prometheus scrapes: counters, latencies, and the current state of the patch store.
 /// docs/operations.md lists the names. Thread-safe.
@@ -25,6 +33,9 @@ class Metrics {
 
   /// @param state  called at every scrape, from its thread
   void WatchStore(std::function<PatchStore::State()> state);
+
+  /// The same, for the cache on disk of a root at a URL.
+  void WatchDiskCache(std::function<DiskCacheUse()> use);
 
   /// The same, for the connections.
   void WatchConnections(std::function<Acceptor::State()> state);

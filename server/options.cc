@@ -12,6 +12,15 @@ void DeclareData(command_line::Parser* app, Options* options) {
   app->AddFlag("--allow-http", &options->allow_http,
                "take a ROOT http:// of another machine: plain text, which anybody on the way can read and "
                "change");
+  app->AddOption(
+         "--cache", &options->cache,
+         "for a ROOT at a URL: folder that keeps what is read, for the next time and the next server; "
+         "default: none, as with \"\"")
+      .Path()
+      .Environment("QUARRY_CACHE");
+  app->AddOption("--cache-size", &options->cache_size,
+                 "bytes of the disk that --cache may take, for example 50GiB; default: 10GiB")
+      .Environment("QUARRY_CACHE_SIZE");
   app->AddOption("--index", &options->index,
                  "directory with an index folder NAME for each dataset; default: NAME.quarry/index")
       .Path();

@@ -13,6 +13,8 @@ namespace quarry::server {
 struct Options {
   std::string root;  ///< a directory or a URL, which may hold a signature: never shown
   bool allow_http = false;
+  std::string cache;       ///< empty: none
+  std::string cache_size;  ///< empty: the default
   std::string memory = "2GiB";
   std::string index;
   std::string scratch;

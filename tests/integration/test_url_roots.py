@@ -112,6 +112,26 @@ class UrlRoots(test_object_stores.Datasets):
         per_look = 5  # dataset.json, the steps with two pages of their list, step.json
         self.assertLessEqual(len(looks), per_look * (1 + seconds / 2), looks)
 
+    def test_the_next_server_goes_on_with_the_cache_on_disk(self):
+        options = ("--cache", self.tmp / "cache", "--cache-size", "1GiB", "--metrics", "127.0.0.1:0")
+        metric = "quarry_disk_cache_{}_total".format
+        question = ("--step", 1, "--box", "0:20,0:20,0:10")
+        with self.store() as store:
+            for turn in (0, 1):
+                before = len(store.asked)
+                with qt.Server(self.root, *options, env=store.environment()) as server:
+                    outcome, got = self.ask(server, *question)
+                    self.assertEqual(outcome.code, qt.DONE, outcome)
+                    self.assertEqual(got, self.bytes_of(self.path, *question))
+                    metrics = server.metrics()
+                payload = [line for line in store.asked[before:] if ".qsf" in line]
+                self.assertEqual(bool(payload), turn == 0, payload)
+                self.assertEqual(metrics[metric("fetched_bytes")] > 0, turn == 0)
+                self.assertGreaterEqual(metrics[metric("read_bytes")], turn * len(got) / 20)
+                self.assertEqual(metrics[metric("damaged_blocks")], 0)
+        with qt.Server(self.path.parent, "--metrics", "127.0.0.1:0") as local:
+            self.assertNotIn(metric("read_bytes"), local.metrics())
+
     def looks_of_servers(self, asked):
         """The looks at a dataset that a server has open, one line of each."""
         return [line for line in asked if line.startswith("HEAD") and "turb.quarry/dataset.json" in line]
