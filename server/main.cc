@@ -241,7 +241,8 @@ Result<quarry::Location> RootOf(const Options& options) {
   const auto links = options.follow_symlinks == "yes"  ? FollowLinks::kYes
                      : options.follow_symlinks == "no" ? FollowLinks::kNo
                                                        : FollowLinks::kOwner;
-  return quarry::Location(std::make_shared<const quarry::PosixStorage>(options.root, links, DataFiles()),
+  return quarry::Location(std::make_shared<const quarry::PosixStorage>(
+                              options.root, links, DataFiles(), quarry::CostsOfFileSystem(options.root)),
                           options.root);
 }
 

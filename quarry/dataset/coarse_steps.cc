@@ -59,7 +59,7 @@ class CoarseSteps::AtHand final : public StoredObject {
 };
 
 CoarseSteps::CoarseSteps(const Location& root)
-    : inner_(root.storage),
+    : StorageAround(root.storage),
       root_(root),
       objects_(PackedStepsOf(root) != nullptr ? PackedStepsOf(root)->inner() : root.storage, root.path) {}
 
@@ -111,14 +111,14 @@ std::shared_ptr<const CoarseCopy> CoarseSteps::CopyWith(std::string_view path) c
 
 std::shared_ptr<const StoredObject> CoarseSteps::Refer(const std::string& path, std::uint64_t size,
                                                        std::uint64_t content) const {
-  std::shared_ptr<const StoredObject> inner = inner_->Refer(path, size, content);
+  std::shared_ptr<const StoredObject> referred = inner()->Refer(path, size, content);
   std::shared_ptr<const CoarseCopy> copy = CopyWith(Below(path));
-  if (!copy || copy->is_wrong) return inner;
+  if (!copy || copy->is_wrong) return referred;
   const std::size_t number = copy->object.Find(Below(path));
   const format::CoarseFile& file = copy->object.files()[number];
   // The object has another file of this path, from before the step was replaced.
-  if (file.size != size || file.table_checksum != content) return inner;
-  return std::make_shared<const AtHand>(std::move(inner), std::move(copy), number);
+  if (file.size != size || file.table_checksum != content) return referred;
+  return std::make_shared<const AtHand>(std::move(referred), std::move(copy), number);
 }
 
 std::unique_ptr<Reading> CoarseSteps::Begin(std::vector<ReadRange> ranges, RangeDone done,
@@ -142,7 +142,7 @@ std::unique_ptr<Reading> CoarseSteps::Begin(std::vector<ReadRange> ranges, Range
         {}, [](std::size_t, const Status&) {}, cancelled);
   }
   // Requests go first: nobody waits for bytes that are there.
-  auto reading = inner_->BeginRead(
+  auto reading = inner()->BeginRead(
       std::move(rest),
       [numbers = std::move(numbers), done](std::size_t range, const Status& status) {
         done(numbers[range], status);

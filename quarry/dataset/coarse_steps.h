@@ -11,6 +11,7 @@
 
 #include "quarry/format/coarse_object.h"
 #include "quarry/storage/location.h"
+#include "quarry/storage/storage_around.h"
 
 /// The one place that knows that bytes of subfiles may come from a coarse object. docs/format.md, "Coarse
 /// objects".
@@ -28,7 +29,7 @@ struct CoarseCopy {
 
 /// A dataset in which ranges of subfiles come from the coarse objects that were read, as long as somebody
 /// keeps these. They stand for a file of the same path, size and table checksum alone. Thread-safe.
-class CoarseSteps final : public Storage {
+class CoarseSteps final : public StorageAround {
  public:
   /// @param root  a dataset
   explicit CoarseSteps(const Location& root);
@@ -44,42 +45,8 @@ class CoarseSteps final : public Storage {
   /// A path from the dataset on; empty: it is not below.
   std::string_view Below(std::string_view path) const;
 
-  Result<std::vector<FolderEntry>> List(const std::string& folder) const override {
-    return inner_->List(folder);
-  }
-  Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const override {
-    return inner_->ListNames(folder);
-  }
-  ObjectKind KindBehindLink(const std::string& path) const override { return inner_->KindBehindLink(path); }
-  Result<ObjectInfo> Stat(const std::string& path) const override { return inner_->Stat(path); }
-  Result<std::string> FolderIdentity(const std::string& path) const override {
-    return inner_->FolderIdentity(path);
-  }
-  Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override {
-    return inner_->Open(path);
-  }
-  Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
-                              Stamp* stamp) const override {
-    return inner_->OpenWith(path, end, most, stamp);
-  }
-  Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override {
-    return inner_->ReadWhole(path, limit);
-  }
   std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
                                             std::uint64_t content) const override;
-  std::shared_ptr<const StoredObject> AllowCopies(std::shared_ptr<const StoredObject> object) const override {
-    return inner_->AllowCopies(std::move(object));
-  }
-  void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override {
-    inner_->AtOnce(calls, call);
-  }
-  const Storage* around() const override { return inner_.get(); }
-  bool has_folders() const override { return inner_->has_folders(); }
-  bool folders_appear_whole() const override { return inner_->folders_appear_whole(); }
-  ReadCosts costs() const override { return inner_->costs(); }
-  std::chrono::milliseconds trust() const override { return inner_->trust(); }
-  std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }
-  std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
 
  protected:
   std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
@@ -90,7 +57,6 @@ class CoarseSteps final : public Storage {
 
   std::shared_ptr<const CoarseCopy> CopyWith(std::string_view path) const;
 
-  const std::shared_ptr<const Storage> inner_;
   const Location root_;       ///< in the storage behind
   const Location objects_;    ///< the same without packs: a packed step has no object
   mutable std::mutex mutex_;  ///< never held over a look at the storage

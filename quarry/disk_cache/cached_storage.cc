@@ -203,11 +203,13 @@ class CachedReading final : public Reading {
 }  // namespace
 
 CachedStorage::CachedStorage(std::shared_ptr<const Storage> inner, std::shared_ptr<DiskCache> cache)
-    : inner_(std::move(inner)), cache_(std::move(cache)), costs_(WithoutCuts(inner_->costs())) {}
+    : StorageAround(std::move(inner)),
+      cache_(std::move(cache)),
+      costs_(WithoutCuts(this->inner()->costs())) {}
 
 std::shared_ptr<const StoredObject> CachedStorage::Refer(const std::string& path, std::uint64_t size,
                                                          std::uint64_t content) const {
-  return std::make_shared<const CachedObject>(*this, cache_, inner_->Refer(path, size, content),
+  return std::make_shared<const CachedObject>(*this, cache_, inner()->Refer(path, size, content),
                                               "content " + ChecksumText(content));
 }
 
@@ -223,8 +225,8 @@ std::unique_ptr<Reading> CachedStorage::Begin(std::vector<ReadRange> ranges, Ran
   auto missing = std::make_shared<Missing>(std::move(ranges), std::move(done));
   std::vector<ReadRange> wanted = missing->Begin(costs_.gap(), cancelled);
   auto report = [missing](std::size_t number, const Status& status) { missing->Done(number, status); };
-  auto inner = inner_->BeginRead(std::move(wanted), std::move(report), cancelled);
-  return std::make_unique<CachedReading>(std::move(missing), cache_, std::move(inner));
+  auto reading = inner()->BeginRead(std::move(wanted), std::move(report), cancelled);
+  return std::make_unique<CachedReading>(std::move(missing), cache_, std::move(reading));
 }
 
 }  // namespace quarry::disk_cache

@@ -87,7 +87,7 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names) {
 }
 
 PackedSteps::PackedSteps(const Location& root, State state)
-    : inner_(root.storage), root_(root.path), steps_((root / "steps").path), state_(state) {}
+    : StorageAround(root.storage), root_(root.path), steps_((root / "steps").path), state_(state) {}
 
 std::vector<PackRef> PackedSteps::packs() const {
   const std::scoped_lock lock(mutex_);
@@ -116,7 +116,7 @@ std::optional<PackRef> PackedSteps::OnlyPackOf(std::uint64_t step) const {
 }
 
 void PackedSteps::Relist() const {
-  const auto names = inner_->ListNames(steps_);
+  const auto names = inner()->ListNames(steps_);
   if (!names.ok()) return;
   Result<std::vector<PackRef>> packs = PacksAmong(*names);
   if (!packs.ok()) return;
@@ -136,7 +136,7 @@ std::optional<PackedSteps::Place> PackedSteps::PlaceOf(const std::string& path) 
 }
 
 Result<std::shared_ptr<const PackFile>> PackedSteps::OpenPack(const PackRef& pack, Stamp* stamp) const {
-  return ObtainPack(Location(inner_, steps_) / pack.name, pack, stamp);
+  return ObtainPack(Location(inner(), steps_) / pack.name, pack, stamp);
 }
 
 /// Looks for a folder or file of a step in its pack, if it had no folder when the steps were listed; then
@@ -169,8 +169,8 @@ Result<T> PackedSteps::Find(const std::string& path, const Outside& outside, con
 Result<std::vector<FolderEntry>> PackedSteps::ListSteps() const {
   using Clock = std::chrono::steady_clock;
   constexpr auto kShort = std::chrono::seconds(30);  // half of the least age of an old stamp
-  const Location steps(inner_, steps_);
-  const bool may_tell = inner_->trust() == std::chrono::milliseconds(0);
+  const Location steps(inner(), steps_);
+  const bool may_tell = inner()->trust() == std::chrono::milliseconds(0);
   const auto stamp = [&] { return may_tell ? StampOf(steps) : Stamp{}; };
   const Clock::time_point begun = Clock::now();
   const Stamp before = state_ == State::kRests ? Stamp{} : stamp();
@@ -219,20 +219,18 @@ Result<std::vector<FolderEntry>> PackedSteps::List(const std::string& folder) co
   if (folder == steps_) return ListSteps();
   using Entries = std::vector<FolderEntry>;
   return Find<Entries>(
-      folder, [&] { return inner_->List(folder); },
+      folder, [&] { return inner()->List(folder); },
       [&](const PackRef& pack, const Place& place) { return ListPacked(pack, place); });
 }
 
 Result<std::vector<FolderEntry>> PackedSteps::ListNames(const std::string& folder) const {
   if (folder == steps_ || PlaceOf(folder)) return List(folder);
-  return inner_->ListNames(folder);
+  return inner()->ListNames(folder);
 }
-
-ObjectKind PackedSteps::KindBehindLink(const std::string& path) const { return inner_->KindBehindLink(path); }
 
 /// The stamp is that of the pack: another one at its path has other files.
 Result<ObjectInfo> PackedSteps::StatPacked(const PackRef& pack, const Place& place) const {
-  QUARRY_ASSIGN_OR_RETURN(ObjectInfo info, (Location(inner_, steps_) / pack.name).Stat());
+  QUARRY_ASSIGN_OR_RETURN(ObjectInfo info, (Location(inner(), steps_) / pack.name).Stat());
   info.kind = ObjectKind::kFolder;
   info.size = 0;
   info.identity += fmt::format("/{}/{}", place.step, place.file);
@@ -254,14 +252,14 @@ Result<ObjectInfo> PackedSteps::StatPacked(const PackRef& pack, const Place& pla
 
 Result<ObjectInfo> PackedSteps::Stat(const std::string& path) const {
   return Find<ObjectInfo>(
-      path, [&] { return inner_->Stat(path); },
+      path, [&] { return inner()->Stat(path); },
       [&](const PackRef& pack, const Place& place) { return StatPacked(pack, place); });
 }
 
 Result<std::shared_ptr<const StoredObject>> PackedSteps::Open(const std::string& path) const {
   using Object = std::shared_ptr<const StoredObject>;
   return Find<Object>(
-      path, [&] { return inner_->Open(path); },
+      path, [&] { return inner()->Open(path); },
       [&](const PackRef& pack, const Place& place) -> Result<Object> {
         QUARRY_ASSIGN_OR_RETURN(const auto file, OpenPack(pack));
         return file->OpenPart(place.step, place.file, path);
@@ -271,7 +269,7 @@ Result<std::shared_ptr<const StoredObject>> PackedSteps::Open(const std::string&
 Result<OpenedFile> PackedSteps::OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                                          Stamp* stamp) const {
   return Find<OpenedFile>(
-      path, [&] { return inner_->OpenWith(path, end, most, stamp); },
+      path, [&] { return inner()->OpenWith(path, end, most, stamp); },
       [&](const PackRef& pack, const Place& place) -> Result<OpenedFile> {
         QUARRY_ASSIGN_OR_RETURN(const auto file, OpenPack(pack, stamp));
         OpenedFile opened;
@@ -286,7 +284,7 @@ Result<OpenedFile> PackedSteps::OpenWith(const std::string& path, FileEnd end, s
 
 Result<Bytes> PackedSteps::ReadWhole(const std::string& path, std::uint64_t limit) const {
   return Find<Bytes>(
-      path, [&] { return inner_->ReadWhole(path, limit); },
+      path, [&] { return inner()->ReadWhole(path, limit); },
       [&](const PackRef& pack, const Place& place) -> Result<Bytes> {
         QUARRY_ASSIGN_OR_RETURN(const auto file, OpenPack(pack));
         QUARRY_ASSIGN_OR_RETURN(const auto part, file->OpenPart(place.step, place.file, path));
@@ -354,8 +352,8 @@ class PackedSteps::Referred final : public StoredObject {
 std::shared_ptr<const StoredObject> PackedSteps::Refer(const std::string& path, std::uint64_t size,
                                                        std::uint64_t content) const {
   const std::optional<Place> place = PlaceOf(path);
-  if (!place) return inner_->Refer(path, size, content);
-  auto outside = OnlyPackOf(place->step) ? nullptr : inner_->Refer(path, size, content);
+  if (!place) return inner()->Refer(path, size, content);
+  auto outside = OnlyPackOf(place->step) ? nullptr : inner()->Refer(path, size, content);
   return std::make_shared<const Referred>(*this, std::move(outside), path, size);
 }
 
@@ -422,7 +420,7 @@ class PackedSteps::Translation {
 std::unique_ptr<Reading> PackedSteps::Begin(std::vector<ReadRange> ranges, RangeDone done,
                                             const std::function<bool()>& cancelled) const {
   const auto translation = std::make_shared<Translation>(std::move(ranges));
-  std::vector<ReadRange> inner = translation->Translate(done);
+  std::vector<ReadRange> wanted = translation->Translate(done);
   const auto report = [translation, done = std::move(done), begins = std::this_thread::get_id()](
                           std::size_t range, const Status& status) {
     const std::size_t number = translation->NumberOf(range);
@@ -430,7 +428,7 @@ std::unique_ptr<Reading> PackedSteps::Begin(std::vector<ReadRange> ranges, Range
     done(number,
          status.code() == StatusCode::kNotFound ? translation->Missing(number, status, here) : status);
   };
-  return inner_->BeginRead(std::move(inner), report, cancelled);
+  return inner()->BeginRead(std::move(wanted), report, cancelled);
 }
 
 const PackedSteps* PackedStepsOf(const Location& root) {

@@ -8,6 +8,7 @@
 
 #include "quarry/pack/pack_file.h"
 #include "quarry/storage/location.h"
+#include "quarry/storage/storage_around.h"
 
 /// The one place that knows that steps may be in packs. docs/format.md, "Packs".
 namespace quarry {
@@ -28,7 +29,7 @@ Result<std::vector<PackRef>> PacksAmong(const std::vector<FolderEntry>& names);
 /// A dataset in which each packed step is the folder that it was, with the same files. A step that has a
 /// folder and is in a pack is the folder. What was packed or unpacked since the last listing is found as
 /// well. Thread-safe.
-class PackedSteps final : public Storage {
+class PackedSteps final : public StorageAround {
  public:
   /// The likely state of a dataset. It decides the calls of a listing, not its result.
   enum class State : std::uint8_t {
@@ -41,37 +42,18 @@ class PackedSteps final : public Storage {
 
   /// Packs as of the last listing of "steps".
   std::vector<PackRef> packs() const;
-  /// The storage with the packs themselves.
-  const std::shared_ptr<const Storage>& inner() const { return inner_; }
-  const Storage* around() const override { return inner_.get(); }
   /// The dataset that this was made for.
   const std::string& root() const { return root_; }
 
   Result<std::vector<FolderEntry>> List(const std::string& folder) const override;
   Result<std::vector<FolderEntry>> ListNames(const std::string& folder) const override;
-  ObjectKind KindBehindLink(const std::string& path) const override;
   Result<ObjectInfo> Stat(const std::string& path) const override;
-  Result<std::string> FolderIdentity(const std::string& path) const override {
-    return inner_->FolderIdentity(path);
-  }
   Result<std::shared_ptr<const StoredObject>> Open(const std::string& path) const override;
   Result<OpenedFile> OpenWith(const std::string& path, FileEnd end, std::uint64_t most,
                               Stamp* stamp) const override;
   Result<Bytes> ReadWhole(const std::string& path, std::uint64_t limit) const override;
   std::shared_ptr<const StoredObject> Refer(const std::string& path, std::uint64_t size,
                                             std::uint64_t content) const override;
-  std::shared_ptr<const StoredObject> AllowCopies(std::shared_ptr<const StoredObject> object) const override {
-    return inner_->AllowCopies(std::move(object));
-  }
-  void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override {
-    inner_->AtOnce(calls, call);
-  }
-  bool has_folders() const override { return inner_->has_folders(); }
-  bool folders_appear_whole() const override { return inner_->folders_appear_whole(); }
-  ReadCosts costs() const override { return inner_->costs(); }
-  std::chrono::milliseconds trust() const override { return inner_->trust(); }
-  std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }
-  std::string AbsolutePath(const std::string& path) const override { return inner_->AbsolutePath(path); }
 
  protected:
   std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
@@ -98,7 +80,6 @@ class PackedSteps final : public Storage {
   template <typename T, typename Outside, typename Inside>
   Result<T> Find(const std::string& path, const Outside& outside, const Inside& inside) const;
 
-  const std::shared_ptr<const Storage> inner_;
   const std::string root_;
   const std::string steps_;  ///< path of the folder
   const State state_;

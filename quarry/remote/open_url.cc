@@ -10,6 +10,7 @@
 #include "quarry/remote/remote_storage.h"
 #include "quarry/remote/s3_writer.h"
 #include "quarry/storage/directory_writer.h"
+#include "quarry/storage/posix_storage.h"
 
 namespace quarry::remote {
 namespace {
@@ -77,7 +78,7 @@ Result<std::unique_ptr<Place>> PlaceOf(const StoreUrl& url) {
 }  // namespace
 
 Result<Location> LocationOf(const std::string& text, const UrlOptions& options) {
-  if (!IsUrl(text)) return Location(text);
+  if (!IsUrl(text)) return Location(PosixStorage::For(text), text);
   QUARRY_ASSIGN_OR_RETURN(const StoreUrl url, ParseUrl(text));
   QUARRY_ASSIGN_OR_RETURN(auto client, SharedClient(options.allow_http));
   QUARRY_ASSIGN_OR_RETURN(auto place, PlaceOf(url));

@@ -2,16 +2,23 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <thread>
+#include <utility>
 
 #include "quarry/base/file.h"
+#include "quarry/storage/at_once.h"
 #include "quarry/storage/location.h"
 
 namespace quarry {
@@ -68,7 +75,61 @@ std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
   return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(std::uint64_t)};
 }
 
+/// Types of file systems whose files are on other machines. FUSE stands for sshfs, s3fs and the like.
+constexpr std::array<std::uint32_t, 14> kOfFileServers = {
+    NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, AFS_SUPER_MAGIC, CODA_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC,
+    0x6b414653,  // AFS of the kernel
+    0xff534d42,  // CIFS
+    0xfe534d42,  // SMB 2
+    0x0bd00bd0,  // Lustre
+    0x47504653,  // GPFS
+    0x19830326,  // BeeGFS
+    0x5346414f,  // AuriStor
+    0x65735546,  // FUSE
+};
+
+/// The ranges of a reading that several threads take one after the other.
+class SharedRanges {
+ public:
+  SharedRanges(std::vector<ReadRange> ranges, RangeDone done, const std::function<bool()>& cancelled)
+      : ranges_(std::move(ranges)), done_(std::move(done)), cancelled_(cancelled) {}
+
+  std::size_t size() const { return ranges_.size(); }
+  void Read(std::size_t number) {
+    const ReadRange& range = ranges_[number];
+    // Only the caller may be asked: its function is its own.
+    if (std::this_thread::get_id() == caller_ && cancelled_()) stopped_ = true;
+    const bool goes_on = !stopped_;
+    Status status = goes_on ? range.object->ReadAt(range.offset, range.out)
+                            : Status(StatusCode::kCancelled, "the read was cancelled");
+    if (!status.ok()) stopped_ = true;
+    done_(number, status);
+  }
+
+ private:
+  const std::vector<ReadRange> ranges_;
+  const RangeDone done_;
+  const std::function<bool()>& cancelled_;
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> stopped_ = false;
+};
+
 }  // namespace
+
+ReadCosts CostsOfFileSystem(const std::string& path) {
+  struct statfs info {};
+  if (::statfs(path.c_str(), &info) != 0) return {};
+  const auto type = static_cast<std::uint32_t>(info.f_type);
+  if (std::ranges::find(kOfFileServers, type) == kOfFileServers.end()) return {};
+  constexpr std::uint64_t kPiece = 4 << 20;
+  return {.latency = 0.002, .bandwidth = 1e9, .side_by_side = 16, .most_bytes = kPiece};
+}
+
+std::shared_ptr<const Storage> PosixStorage::For(const std::string& path) {
+  const ReadCosts costs = CostsOfFileSystem(path);
+  if (costs.side_by_side < 2) return Instance();
+  return std::make_shared<const PosixStorage>(costs);
+}
 
 const std::shared_ptr<const Storage>& PosixStorage::Instance() {
   static const auto& instance =
@@ -158,6 +219,15 @@ Result<std::shared_ptr<const StoredObject>> PosixStorage::Open(const std::string
   };
   QUARRY_ASSIGN_OR_RETURN(auto file, files_->Add(open));
   return std::shared_ptr<const StoredObject>(std::make_shared<const PosixObject>(std::move(file)));
+}
+
+std::unique_ptr<Reading> PosixStorage::Begin(std::vector<ReadRange> ranges, RangeDone done,
+                                             const std::function<bool()>& cancelled) const {
+  if (costs_.side_by_side < 2) return Storage::Begin(std::move(ranges), std::move(done), cancelled);
+  SharedRanges shared(std::move(ranges), std::move(done), cancelled);
+  AtOnce(shared.size(), [&](std::size_t number) { shared.Read(number); });
+  return Storage::Begin(
+      {}, [](std::size_t, const Status&) {}, cancelled);
 }
 
 Location::Location(std::string at) : Location(PosixStorage::Instance(), std::move(at)) {}

@@ -289,6 +289,21 @@ class Store(contextlib.AbstractContextManager):
         return {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret,
                 "AWS_REGION": "eu-test-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
 
+    @contextlib.contextmanager
+    def losing_answers(self, random, share=0.1):
+        """Some connections break before a change, and some behind it, before its answer."""
+        lock = threading.Lock()
+
+        def by_chance(handler):
+            with lock:
+                return random.random() < share
+
+        self.server.before = self.server.after = by_chance
+        try:
+            yield
+        finally:
+            self.server.before = self.server.after = None
+
     def kill_at(self, moment, command, environment):
         """Runs a command that is killed before the change of the store with this number, from 1.
 

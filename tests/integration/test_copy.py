@@ -329,14 +329,8 @@ class Stores(Copies):
 
     def test_lost_answers_and_broken_connections_do_no_harm(self):
         with self.store() as store:
-            random, lock = qt.random_numbers("lost"), threading.Lock()
-
-            def by_chance(handler):
-                with lock:
-                    return random.random() < 0.1
-
-            store.server.before = store.server.after = by_chance
-            self.cp(self.source, self.TARGET, env=store.environment())
+            with store.losing_answers(qt.random_numbers("lost")):
+                self.cp(self.source, self.TARGET, env=store.environment())
             self.assert_same_in_store(self.path_of(store), self.source)
 
     def test_a_store_that_ignores_conditions_is_said(self):

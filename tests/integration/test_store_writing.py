@@ -1,7 +1,6 @@
 """quarry-write to an object store: the files of a directory, readers that see whole steps, ends at every moment."""
 
 import json
-import threading
 
 import numpy as np
 import quarry_testing as qt
@@ -162,15 +161,8 @@ class Writing(qt.QuarryTest):
     def test_lost_answers_and_broken_connections_do_no_harm(self):
         directory = self.written("a.quarry", steps=slice(0, 6))
         with self.store() as store:
-            random, lock = qt.random_numbers("lost"), threading.Lock()
-
-            def by_chance(handler):
-                with lock:
-                    return random.random() < 0.1
-
-            store.server.before = store.server.after = by_chance
-            self.write(TARGET, steps=slice(0, 6), env=store.environment())
-            store.server.before = store.server.after = None
+            with store.losing_answers(qt.random_numbers("lost")):
+                self.write(TARGET, steps=slice(0, 6), env=store.environment())
             self.assert_same(store, directory, store.environment())
 
     def test_a_store_that_refuses_a_file_ends_all_ranks(self):

@@ -18,6 +18,7 @@
 #include "quarry/storage/posix_storage.h"
 #include "tests/testing/faulty_storage.h"
 #include "tests/testing/faulty_writer.h"
+#include "tests/testing/files_of.h"
 #include "tests/testing/make_dataset.h"
 #include "tests/testing/memory_writer.h"
 #include "writer/upkeep/pack.h"
@@ -28,38 +29,17 @@ namespace {
 namespace fs = std::filesystem;
 using testing::DatasetRecipe;
 using testing::FaultyWriter;
+using testing::FilesOf;
 using testing::MemoryStorage;
 using testing::MemoryWriter;
 
 /// Small, so that uploads have several parts.
 constexpr std::uint64_t kPart = 4 << 10;
 
-/// All files below a folder, but temporary ones.
-void AddFiles(const Location& folder, const std::string& name, std::map<std::string, Bytes>* files) {
-  const auto entries = folder.List();
-  ASSERT_TRUE(entries.ok()) << entries.status().message();
-  for (const FolderEntry& entry : *entries) {
-    const std::string path = name + "/" + entry.name;
-    if (entry.kind == ObjectKind::kFolder) {
-      AddFiles(folder / entry.name, path, files);
-      continue;
-    }
-    const auto bytes = (folder / entry.name).ReadWhole(1 << 30);
-    ASSERT_TRUE(bytes.ok());
-    files->emplace(path, *bytes);
-  }
-}
-
-std::map<std::string, Bytes> FilesOf(const Location& folder) {
-  std::map<std::string, Bytes> files;
-  AddFiles(folder, "", &files);
-  return files;
-}
-
 /// The files that a store and a directory have alike: a head says where the steps are listed.
 std::map<std::string, Bytes> SameFilesOf(const Location& folder) {
   std::map<std::string, Bytes> files = FilesOf(folder);
-  files.erase("/head");
+  files.erase("head");
   return files;
 }
 

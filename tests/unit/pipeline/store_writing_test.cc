@@ -13,6 +13,7 @@
 #include "quarry/dataset/verify.h"
 #include "quarry/storage/directory_writer.h"
 #include "tests/testing/faulty_writer.h"
+#include "tests/testing/files_of.h"
 #include "tests/testing/memory_writer.h"
 #include "tests/testing/temporary_folder.h"
 #include "writer/pipeline/dataset_writer.h"
@@ -23,6 +24,7 @@ namespace quarry::writer {
 namespace {
 
 using testing::FaultyWriter;
+using testing::FilesOf;
 using testing::MemoryStorage;
 using testing::MemoryWriter;
 
@@ -112,27 +114,6 @@ Status Write(const WritableLocation& place, const Plan& plan, bool break_lock = 
     if (any) QUARRY_RETURN_IF_ERROR(writer->PublishStep(step, std::nullopt));
   }
   return Status::Ok();
-}
-
-void AddFiles(const Location& folder, const std::string& name, std::map<std::string, Bytes>* files) {
-  const auto entries = folder.List();
-  ASSERT_TRUE(entries.ok()) << entries.status().message();
-  for (const FolderEntry& entry : *entries) {
-    const std::string path = name.empty() ? entry.name : name + "/" + entry.name;
-    if (entry.kind == ObjectKind::kFolder) {
-      AddFiles(folder / entry.name, path, files);
-      continue;
-    }
-    const auto bytes = (folder / entry.name).ReadWhole(1 << 30);
-    ASSERT_TRUE(bytes.ok());
-    files->emplace(path, *bytes);
-  }
-}
-
-std::map<std::string, Bytes> FilesOf(const Location& folder) {
-  std::map<std::string, Bytes> files;
-  AddFiles(folder, "", &files);
-  return files;
 }
 
 class Place {

@@ -6,12 +6,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -92,6 +96,15 @@ class BelowSite final : public PosixSite {
   }
 };
 
+/// The same as on a file server: several threads read.
+class ServerSite final : public PosixSite {
+ public:
+  Location root() const override {
+    const ReadCosts costs{.latency = 0.002, .bandwidth = 1e9, .side_by_side = 16, .most_bytes = 4096};
+    return {std::make_shared<PosixStorage>(costs), PosixSite::root().path};
+  }
+};
+
 class MemorySite : public Site {
  public:
   MemorySite() { EXPECT_TRUE(memory_->MakeFolder("some/root").ok()); }
@@ -127,6 +140,7 @@ class StorageTest : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (GetParam() == "posix") site_ = std::make_unique<PosixSite>();
     if (GetParam() == "below") site_ = std::make_unique<BelowSite>();
+    if (GetParam() == "server") site_ = std::make_unique<ServerSite>();
     if (GetParam() == "memory") site_ = std::make_unique<MemorySite>();
     if (GetParam() == "late") site_ = std::make_unique<LateSite>();
     root_ = site_->root();
@@ -136,7 +150,7 @@ class StorageTest : public ::testing::TestWithParam<std::string> {
   Location root_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Every, StorageTest, ::testing::Values("posix", "below", "memory", "late"),
+INSTANTIATE_TEST_SUITE_P(Every, StorageTest, ::testing::Values("posix", "below", "server", "memory", "late"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(StorageTest, ListsTheNamesOfAFolderInOrder) {
@@ -433,6 +447,59 @@ TEST_P(StorageTest, NamesEndPaths) {
   EXPECT_EQ((root_ / "a.quarry").name(), "a.quarry");
   EXPECT_EQ((root_ / "a.quarry/").name(), "a.quarry");
   EXPECT_EQ((root_ / "a.quarry" / "x/../.").name(), "a.quarry");
+}
+
+/// An object whose reads wait for each other.
+class MeetingObject final : public StoredObject {
+ public:
+  explicit MeetingObject(std::ptrdiff_t readers) : all_(readers) {}
+  const std::string& path() const override { return path_; }
+  std::uint64_t size() const override { return 1 << 20; }
+  Status ReadAt(std::uint64_t offset, std::span<std::byte> out) const override {
+    all_.arrive_and_wait();
+    if (offset == 0) return DataLoss("damaged");
+    std::ranges::fill(out, std::byte{7});
+    return Status::Ok();
+  }
+
+ private:
+  const std::string path_ = "meeting";
+  mutable std::latch all_;
+};
+
+TEST(PosixStorageTest, RangesOfAFileServerAreReadSideBySide) {
+  constexpr std::size_t kRanges = 4;
+  const PosixStorage storage(ReadCosts{.latency = 0.002, .bandwidth = 1e9, .side_by_side = kRanges});
+  const MeetingObject object(kRanges);
+  std::array<Bytes, kRanges> memory;
+  std::vector<ReadRange> ranges;
+  for (std::size_t i = 0; i < kRanges; ++i) {
+    memory[i].resize(10);
+    ranges.push_back({&object, 100 * i, memory[i]});
+  }
+  std::mutex mutex;
+  std::map<std::size_t, StatusCode> done;
+  const Status status = storage
+                            .BeginRead(
+                                ranges,
+                                [&](std::size_t range, const Status& of_range) {
+                                  const std::lock_guard lock(mutex);
+                                  EXPECT_TRUE(done.emplace(range, of_range.code()).second);
+                                },
+                                kNever)
+                            ->Wait(kNever);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_EQ(done.size(), kRanges);
+  EXPECT_EQ(done[0], StatusCode::kDataLoss);
+  EXPECT_EQ(done[3], StatusCode::kOk);
+  EXPECT_EQ(memory[3][9], std::byte{7});
+}
+
+TEST(PosixStorageTest, ALocalDiskIsReadByOneThread) {
+  EXPECT_EQ(CostsOfFileSystem(fs::temp_directory_path().string()).side_by_side, 1);
+  EXPECT_EQ(CostsOfFileSystem("/proc").side_by_side, 1);
+  EXPECT_EQ(CostsOfFileSystem("/no/such/path").side_by_side, 1);
+  EXPECT_EQ(PosixStorage::For("/proc"), PosixStorage::Instance());
 }
 
 TEST(LocationTest, APathAloneIsAFileOfTheSystem) {
