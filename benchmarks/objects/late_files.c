@@ -1,7 +1,8 @@
 /* A file server that answers after a while, preloaded with LD_PRELOAD:
  *
  *   QUARRY_LATE     text in the paths of the files that are there
- *   QUARRY_LATE_US  microseconds of each call that asks the server: opening, looking at a path, listing, reading
+ *   QUARRY_LATE_US  microseconds of each call that asks the server: opening, looking at a path, listing,
+ * reading
  *
  * Attributes of an open file and closing cost nothing, as with NFS. The file system says that it is NFS.
  */
@@ -45,13 +46,13 @@ static void ask(int late) {
   nanosleep(&delay, NULL);
 }
 
-#define MODE_OF(flags, last)                                  \
-  mode_t mode = 0;                                            \
-  if (flags & (O_CREAT | O_TMPFILE)) {                        \
-    va_list list;                                             \
-    va_start(list, last);                                     \
-    mode = va_arg(list, mode_t);                              \
-    va_end(list);                                             \
+#define MODE_OF(flags, last)           \
+  mode_t mode = 0;                     \
+  if (flags & (O_CREAT | O_TMPFILE)) { \
+    va_list list;                      \
+    va_start(list, last);              \
+    mode = va_arg(list, mode_t);       \
+    va_end(list);                      \
   }
 
 int open(const char* path, int flags, ...) {

@@ -155,12 +155,19 @@ class Directories(Subsets):
         target = self.tmp / "none.quarry"
         for code, words, *options in (
                 (qt.USAGE, "outside", "--box", "0:45,0:1,0:1"), (qt.USAGE, "level 3 has no sample", "--box", "1:2,1:2,1:2", "--level", "3"),
-                (qt.NOT_FOUND, "no field", "--box", BOX_TEXT, "--fields", "c"), (qt.NOT_FOUND, "no such step", "--level", "1", "--steps", "7:"),
+                (qt.NOT_FOUND, '"run.quarry" has no field "c"', "--box", BOX_TEXT, "--fields", "c"), (qt.NOT_FOUND, "no such step", "--level", "1", "--steps", "7:"),
                 (qt.USAGE, "--allow-damage", "--level", "1", "--allow-damage"), (qt.USAGE, "--recode", "--recode", "half"),
                 (qt.USAGE, 'no axis "lat"', "--region", "lat=0:1")):
             self.assert_one_line(qt.run("quarry", "cp", self.source, target, *options), code, words)
             self.assertFalse(target.exists())
         self.assert_no_leftovers(self.tmp)
+
+    def test_a_file_in_the_place_stays(self):
+        file = self.tmp / "notes.quarry"
+        file.write_text("mine")
+        for options in ((), ("--level", "1")):
+            self.assert_one_line(qt.run("quarry", "cp", self.source, file, *options), qt.USAGE, "notes.quarry", "is a file")
+        self.assertEqual(file.read_text(), "mine")
 
     def test_a_dry_run_writes_nothing(self):
         target = self.tmp / "box.quarry"

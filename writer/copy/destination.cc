@@ -77,9 +77,11 @@ Status Destination::OpenHead() {
 
 /// Nothing else may be there: files of a copy are put beside no others.
 Status Destination::OpenHidden() {
-  const Status seen = to_.root.Stat().status();
-  if (seen.code() == StatusCode::kNotFound) return Status::Ok();
-  QUARRY_RETURN_IF_ERROR(seen);
+  const Result<ObjectInfo> seen = to_.root.Stat();
+  if (seen.status().code() == StatusCode::kNotFound) return Status::Ok();
+  QUARRY_RETURN_IF_ERROR(seen.status());
+  if (seen->kind != ObjectKind::kFolder)
+    return FailedPrecondition("\"{}\" is a file; copy to another name", to_.root);
   QUARRY_ASSIGN_OR_RETURN(const auto names, DatasetNames(to_.root));
   const bool is_empty = names && names->empty();
   if (!names || (to_.storage->renames_folders() && !is_empty))

@@ -75,6 +75,8 @@ Result<std::unique_ptr<Publisher>> DirectoryPublisher::Open(const WritableLocati
     return Result<std::unique_ptr<Publisher>>(make(std::move(lock)));
   }
   if (!fs::is_directory(dataset, ignored)) {
+    if (fs::exists(dataset, ignored))
+      return AlreadyExists("\"{}\" is a file, and no dataset; choose another name", path.string());
     return NotFound("there is no dataset \"{}\" to append to; create it (without --append)", path.string());
   }
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));

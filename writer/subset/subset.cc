@@ -117,7 +117,7 @@ class CopyingSubset {
     // The source was accepted with this range.
     pipeline.accept_range = true;
     QUARRY_ASSIGN_OR_RETURN(writer_, DatasetWriter::Open(MPI_COMM_WORLD, to_, OpenMode::kResume, pipeline));
-    Status status = Write();
+    Status status = Write().Annotate(fmt::format("\"{}\"", to_));
     if (!status.ok()) writer_->Abandon();
     if (!status.ok()) return status;
     return std::move(report_);
@@ -127,7 +127,9 @@ class CopyingSubset {
   Status ChooseFields() {
     for (const std::string& name : options_.fields) {
       const std::optional<std::size_t> field = source_.FindField(name);
-      if (!field) return NotFound("no field \"{}\"; run \"quarry info\" for those that there are", name);
+      if (!field)
+        return NotFound("\"{}\" has no field \"{}\"; run \"quarry info\" for those that it has",
+                        options_.source_name, name);
       fields_.push_back(*field);
     }
     for (std::size_t f = 0; options_.fields.empty() && f < source_.fields.size(); ++f) fields_.push_back(f);
@@ -353,7 +355,7 @@ class CopyingSubset {
 
 Result<SubsetReport> CopySubset(const client::Dataset& from, const std::string& to,
                                 const SubsetOptions& options) {
-  return CopyingSubset(from, to, options).Run().Annotate(fmt::format("\"{}\"", to));
+  return CopyingSubset(from, to, options).Run();
 }
 
 }  // namespace quarry::writer
