@@ -231,13 +231,10 @@ std::size_t DataFiles() { return std::clamp<std::uint64_t>(MostFiles() / 4, 1, 1
 
 Result<quarry::Location> RootOf(const Options& options) {
   using quarry::FollowLinks;
-  if (quarry::remote::IsUrl(options.root)) {
-    quarry::disk_cache::Choice cache{options.cache, 0};
-    if (!options.cache_size.empty()) {
-      QUARRY_ASSIGN_OR_RETURN(cache.most_bytes, quarry::ParseBytes(options.cache_size));
-    }
+  quarry::disk_cache::Choice cache{options.cache, 0};
+  QUARRY_ASSIGN_OR_RETURN(cache.most_bytes, quarry::disk_cache::DiskCache::ParseSize(options.cache_size));
+  if (quarry::remote::IsUrl(options.root))
     return quarry::remote::LocationOf(options.root, {options.allow_http, cache});
-  }
   const auto links = options.follow_symlinks == "yes"  ? FollowLinks::kYes
                      : options.follow_symlinks == "no" ? FollowLinks::kNo
                                                        : FollowLinks::kOwner;

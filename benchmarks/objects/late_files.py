@@ -58,7 +58,8 @@ def main() -> None:
     level = (chosen.edge // 64).bit_length() - 1
     middle = chosen.edge // 2
     box = ",".join([f"{middle - 27}:{middle + 37}"] * 3)
-    questions = {"first picture, 64^3": ["--level", str(level)], "64^3 box, unaligned": ["--box", box]}
+    questions = {"first picture, 64^3": ["--level", str(level)], "64^3 box, unaligned": ["--box", box],
+                 "the same, coarse to fine": ["--box", box, "--progressive"]}
     chosen.out.mkdir(parents=True, exist_ok=True)
     library = chosen.out / "late_files.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "late_files.c", "-ldl"], check=True)

@@ -138,7 +138,7 @@ std::unique_ptr<Reading> CoarseSteps::Begin(std::vector<ReadRange> ranges, Range
   }
   if (rest.empty()) {
     for (const std::size_t range : taken) done(range, Status::Ok());
-    return Storage::Begin(
+    return StorageAround::Begin(
         {}, [](std::size_t, const Status&) {}, cancelled);
   }
   // Requests go first: nobody waits for bytes that are there.

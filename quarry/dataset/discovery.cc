@@ -58,6 +58,7 @@ class Search {
 
   Status Run(const Location& root) {
     together_ = static_cast<std::size_t>(std::max(1, root.storage->costs().side_by_side));
+    ends_in_time_ = root.storage->ends_in_time();
     folders_.push_back(std::make_shared<Folder>(Folder{root, "", 0, false, nullptr, ""}));
     while (!folders_.empty() || !behind_links_.empty()) {
       std::deque<std::shared_ptr<Folder>>& next = folders_.empty() ? behind_links_ : folders_;
@@ -134,11 +135,10 @@ class Search {
     return Status::Ok();
   }
 
-  /// Looks at places: where that is faster together, without patience for each, as such a storage has its
-  /// own.
+  /// Looks at places, without patience for each where the storage has its own.
   Result<std::vector<std::optional<Seen>>> LookAt(
       std::vector<Location> places, const std::function<Seen(std::size_t, const LookEnded&)>& look) {
-    if (together_ < 2) return LookAtEach<Seen>(std::move(places), look, &patience_);
+    if (!ends_in_time_) return LookAtEach<Seen>(std::move(places), look, &patience_);
     std::vector<std::optional<Seen>> seen(places.size());
     if (places.empty()) return seen;
     places.front().storage->AtOnce(places.size(),
@@ -207,8 +207,9 @@ class Search {
 
   const DiscoveryOptions& options_;
   Patience patience_;
-  std::size_t together_ = 1;  ///< calls that are made at once
-  bool full_ = false;         ///< a bound is reached
+  std::size_t together_ = 1;   ///< calls that are made at once
+  bool ends_in_time_ = false;  ///< see Storage
+  bool full_ = false;          ///< a bound is reached
   std::deque<std::shared_ptr<Folder>> folders_;
   std::deque<std::shared_ptr<Folder>> behind_links_;
   std::uint64_t entries_ = 0;

@@ -106,6 +106,13 @@ Result<std::uint64_t> DiskCache::MostBytesOf(const Choice& choice) {
   return bytes;
 }
 
+Result<std::uint64_t> DiskCache::ParseSize(const std::string& text) {
+  if (text.empty()) return 0;
+  QUARRY_ASSIGN_OR_RETURN(const std::uint64_t bytes, ParseBytes(text).Annotate("--cache-size"));
+  if (bytes == 0) return InvalidArgument("--cache-size is 0; --cache \"\" means no cache");
+  return bytes;
+}
+
 Result<std::shared_ptr<DiskCache>> DiskCache::Open(const Choice& choice) {
   static auto& mutex = *new std::mutex;
   static auto& open = *new std::map<std::string, std::weak_ptr<DiskCache>>;

@@ -53,6 +53,8 @@ class DiskCache {
   static std::string FolderOf(const Choice& choice);
   /// @errors kInvalidArgument
   static Result<std::uint64_t> MostBytesOf(const Choice& choice);
+  /// The size that an option gives; 0 if it is empty. @errors kInvalidArgument: no size, or 0
+  static Result<std::uint64_t> ParseSize(const std::string& text);
 
   /// @param folder  made, for the user alone; one that belongs to somebody else, or that others can write, is
   /// refused: whoever writes there decides what we read

@@ -170,6 +170,7 @@ ReadPlan PlanOf(const PatchFinder& finder, const Query& query, std::uint64_t rea
   plan.field = field.name;
   plan.type = field.type;
   plan.coder = field.coder;
+  plan.relative_error = ToleranceAs<PointwiseBound>(field.bound).value_or(0);
   plan.dataset_levels = finder.dataset.GridOf(field).levels;
   plan.parts = {plan.dataset_levels, field.layers()};
   plan.read_gap = read_gap;

@@ -131,6 +131,7 @@ struct ReadPlan {
   std::string field;
   DataType type = DataType::kFloat32;
   CoderId coder = CoderId::kWaveletZfp;
+  double relative_error = 0;  ///< promise of a sample of level 0, see PointwiseBound; 0: none
   int dataset_levels = 1;
   PatchParts parts;                   ///< parts of the field
   std::uint64_t read_gap = 0;         ///< [bytes] gaps up to this are read rather than skipped

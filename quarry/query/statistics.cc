@@ -14,6 +14,9 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+/// Intervals of pointwise bounds are wider by this factor, which covers all rounding on the way.
+constexpr double kWithRounding = 1 + 0x1p-40;
+
 /// The recorded range of the valid original samples of the patches; nothing if they have none.
 std::optional<Bounds> RecordedOfPatches(const ForEachPart& parts) {
   Bounds range{kInfinity, -kInfinity};
@@ -138,6 +141,7 @@ StatisticsAccumulator::StatisticsAccumulator(const ReadPlan& plan, const Statist
     : request_(request),
       type_(plan.type),
       part_(plan.parts.Of(plan.query.layer, plan.query.level)),
+      relative_(plan.query.level == 0 ? plan.relative_error : 0),
       recorded_(plan.recorded),
       fine_(plan, parts),
       errors_of_(kErrorClasses),
@@ -171,6 +175,7 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
   const auto is_valid = [&](std::size_t i) { return validity.empty() || validity[i] != 0; };
   std::uint64_t count = 0;
   double sum = 0;
+  double magnitudes = 0;
   double low = kInfinity;
   double high = -kInfinity;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -178,6 +183,7 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
     const auto value = static_cast<double>(samples[i]);
     ++count;
     sum += value;
+    magnitudes += std::abs(value);
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -187,31 +193,52 @@ void StatisticsAccumulator::AddTyped(std::span<const T> samples, Validity validi
   const auto n = static_cast<double>(count);
   const double mean = sum / n;
   double squares = 0;
+  double value_squares = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (!is_valid(i)) continue;
     const auto value = static_cast<double>(samples[i]);
     squares += (value - mean) * (value - mean);
+    value_squares += value * value;
   }
   fine_.Add(samples, validity);
   for (std::size_t i = 0; !edges_.empty() && i < samples.size(); ++i) {
     if (is_valid(i)) Count(static_cast<double>(samples[i]));
   }
-  min_ = {std::min(min_.value, low), std::min(min_.low, LowerEnd(low, error)),
-          std::min(min_.high, UpperEnd(low, error))};
-  max_ = {std::max(max_.value, high), std::max(max_.low, LowerEnd(high, error)),
-          std::max(max_.high, UpperEnd(high, error))};
+  min_ = {std::min(min_.value, low), std::min(min_.low, Lower(low, error)),
+          std::min(min_.high, Upper(low, error))};
+  max_ = {std::max(max_.value, high), std::max(max_.low, Lower(high, error)),
+          std::max(max_.high, Upper(high, error))};
   // Two sets of samples become one. @source Chan, Golub, LeVeque 1979
   const auto before = static_cast<double>(valid_);
   const double apart = mean - mean_;
   valid_ += count;
   mean_ += apart * (n / static_cast<double>(valid_));
   squares_ += squares + apart * apart * (before * n / static_cast<double>(valid_));
-  errors_ += n * error;
-  error_squares_ += n * error * error;
+  double errors = n * error;
+  double error_squares = n * error * error;
+  if (relative_ > 0) {
+    const double share = relative_ / (1 - relative_) * kWithRounding;
+    errors = std::min(errors, share * magnitudes);
+    error_squares = std::min(error_squares, share * share * value_squares);
+  }
+  errors_ += errors;
+  error_squares_ += error_squares;
   largest_error_ = std::max(largest_error_, error);
   ErrorClass& of_error = errors_of_[ClassOf(error)];
   of_error.samples += count;
   of_error.largest = std::max(of_error.largest, error);
+}
+
+double StatisticsAccumulator::Lower(double sample, double error) const {
+  const double low = LowerEnd(sample, error);
+  if (relative_ == 0) return low;
+  return std::max(low, sample / (1 + std::copysign(relative_ * kWithRounding, sample)));
+}
+
+double StatisticsAccumulator::Upper(double sample, double error) const {
+  const double high = UpperEnd(sample, error);
+  if (relative_ == 0) return high;
+  return std::min(high, sample / (1 - std::copysign(relative_ * kWithRounding, sample)));
 }
 
 void StatisticsAccumulator::Count(double value) {
@@ -311,6 +338,8 @@ Bounded StatisticsAccumulator::PercentileAt(std::uint64_t rank) const {
       at.high = std::min(at.high, UpperEnd(fine_.At(rank + larger).high, one->largest));
     larger += one->samples;
   }
+  at.low = std::max(at.low, Lower(found.low, largest_error_));
+  at.high = std::min(at.high, Upper(found.high, largest_error_));
   // The errors of the ends are those of their patches.
   if (rank == 1) at = min_;
   if (rank == valid_) at = max_;
@@ -339,16 +368,18 @@ void StatisticsAccumulator::FillHistogram(Statistics* statistics) const {
   for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
     const bool closed = b + 1 == histogram.counts.size();
     // Certainly inside, whatever their originals were; and possibly inside.
-    const double begin = UpperEnd(histogram.Edge(b), largest_error_);
-    const double end = LowerEnd(histogram.Edge(b + 1), largest_error_);
-    const double widened_begin = LowerEnd(histogram.Edge(b), largest_error_);
-    const double widened_end = UpperEnd(histogram.Edge(b + 1), largest_error_);
-    histogram.low.push_back(AtLeastZero(
-        fine_.CountWhile([&](const FineBins::Bin& f) { return closed ? f.max <= end : f.max < end; }),
-        fine_.CountWhile([&](const FineBins::Bin& f) { return f.min < begin; })));
+    const double begin = histogram.Edge(b);
+    const double end = histogram.Edge(b + 1);
+    const auto low_of = [&](const FineBins::Bin& f) { return Lower(f.min, largest_error_); };
+    const auto high_of = [&](const FineBins::Bin& f) { return Upper(f.max, largest_error_); };
+    histogram.low.push_back(
+        AtLeastZero(fine_.CountWhile([&](const FineBins::Bin& f) {
+          return closed ? high_of(f) <= end : high_of(f) < end;
+        }),
+                    fine_.CountWhile([&](const FineBins::Bin& f) { return low_of(f) < begin; })));
     histogram.high.push_back(
-        AtLeastZero(fine_.CountWhile([&](const FineBins::Bin& f) { return f.min <= widened_end; }),
-                    fine_.CountWhile([&](const FineBins::Bin& f) { return f.max < widened_begin; })));
+        AtLeastZero(fine_.CountWhile([&](const FineBins::Bin& f) { return low_of(f) <= end; }),
+                    fine_.CountWhile([&](const FineBins::Bin& f) { return high_of(f) < begin; })));
   }
 }
 

@@ -42,6 +42,11 @@ Status CheckHistogram(const ReadPlan& plan, const StatisticsRequest& request, co
 /// With d the largest e, m is 0. A smaller d gives a shorter interval if few patches have large errors. The
 /// interval is the intersection over all d at which m changes, in classes of e by powers of two. It holds
 /// s(r) too. FineBins gives an interval for each s(k), which only widens that of o(r).
+///
+/// At level 0 of a field with a pointwise bound t, every original of s > 0 lies in [s / (1 + t), s / (1 - t)]
+/// as well, that of s < 0 in the mirror of it, and zeros are zeros. Both ends increase with s, so o(r) lies
+/// between those of s(r), and an end of a bin is compared with those of its samples. Errors of the mean and
+/// of the standard deviation are then at most t / (1 - t) |s|.
 class StatisticsAccumulator {
  public:
   static constexpr std::uint64_t kAnswerMemory = 512 << 10;
@@ -73,6 +78,10 @@ class StatisticsAccumulator {
   /// Number of the histogram's bin; bins where `value` is behind the last.
   std::size_t BinOf(double value) const;
 
+  /// Ends of the interval that has the original of a sample; they increase with the sample.
+  double Lower(double sample, double error) const;
+  double Upper(double sample, double error) const;
+
   void FillBounds(Statistics* statistics) const;
   void FillPercentiles(Statistics* statistics) const;
   /// @param rank  from 1 on
@@ -85,6 +94,7 @@ class StatisticsAccumulator {
   const StatisticsRequest request_;
   const DataType type_;
   const std::size_t part_;  ///< part of a patch that has the samples
+  const double relative_;   ///< t of the samples; 0: none is promised
   const RecordedRange recorded_;
   FineBins fine_;
   std::vector<ErrorClass> errors_of_;  // by the size of the error; at the end without the empty ones

@@ -28,6 +28,7 @@ class RemoteStorage final : public Storage {
   bool has_folders() const override { return place_->has_lists(); }
   bool folders_appear_whole() const override { return false; }
   ReadCosts costs() const override { return costs_; }
+  bool ends_in_time() const override { return true; }
   std::chrono::milliseconds trust() const override { return std::chrono::seconds(2); }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override;

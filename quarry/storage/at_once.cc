@@ -7,30 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "quarry/base/cancel_scope.h"
+#include "quarry/storage/helper_threads.h"
 
 namespace quarry {
 namespace {
-
-/// Threads of this process that help others. Each has a stack, and waits for a storage.
-class Helpers {
- public:
-  bool Take() {
-    constexpr int kMost = 128;
-    if (++taken_ <= kMost) return true;
-    --taken_;
-    return false;
-  }
-  void Return() { --taken_; }
-
- private:
-  std::atomic<int> taken_ = 0;
-};
-
-Helpers& AllHelpers() {
-  static auto& helpers = *new Helpers;
-  return helpers;
-}
 
 /// The calls of one caller, shared with its helpers.
 class Calls {
@@ -69,22 +49,8 @@ void CallAtOnce(std::size_t calls, std::size_t most, const std::function<void(st
     return;
   }
   Calls all(calls, call);
-  const std::function<bool()> cancelled = CancelScope::Carried();
   {
-    std::vector<std::jthread> helpers;  // joined at the end of the block
-    helpers.reserve(threads - 1);
-    while (helpers.size() < threads - 1 && AllHelpers().Take()) {
-      try {
-        helpers.emplace_back([&all, &cancelled] {
-          const CancelScope scope(cancelled);
-          all.Work();
-          AllHelpers().Return();
-        });
-      } catch (const std::exception&) {  // no more threads, or no memory for one: this one does the rest
-        AllHelpers().Return();
-        break;
-      }
-    }
+    const std::vector<std::jthread> helpers = StartHelpers(threads - 1, [&all] { all.Work(); });
     all.Work();
   }
   all.Rethrow();

@@ -9,17 +9,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "quarry/base/file.h"
-#include "quarry/storage/at_once.h"
 #include "quarry/storage/location.h"
+#include "quarry/storage/threaded_reading.h"
 
 namespace quarry {
 
@@ -75,7 +73,12 @@ std::string TextOf(std::initializer_list<std::uint64_t> numbers) {
   return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(std::uint64_t)};
 }
 
-/// Types of file systems whose files are on other machines. FUSE stands for sshfs, s3fs and the like.
+/// Costs of a file server in the same building. A range of this size keeps one thread busy for 4 ms.
+constexpr ReadCosts kFileServer{
+    .latency = 0.002, .bandwidth = 1e9, .side_by_side = 16, .most_bytes = 4 << 20};
+
+/// Types of file systems whose files are on other machines. FUSE stands for sshfs, s3fs and the
+/// like; a local disk behind it only starts some threads for nothing.
 constexpr std::array<std::uint32_t, 14> kOfFileServers = {
     NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, AFS_SUPER_MAGIC, CODA_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC,
     0x6b414653,  // AFS of the kernel
@@ -88,47 +91,19 @@ constexpr std::array<std::uint32_t, 14> kOfFileServers = {
     0x65735546,  // FUSE
 };
 
-/// The ranges of a reading that several threads take one after the other.
-class SharedRanges {
- public:
-  SharedRanges(std::vector<ReadRange> ranges, RangeDone done, const std::function<bool()>& cancelled)
-      : ranges_(std::move(ranges)), done_(std::move(done)), cancelled_(cancelled) {}
-
-  std::size_t size() const { return ranges_.size(); }
-  void Read(std::size_t number) {
-    const ReadRange& range = ranges_[number];
-    // Only the caller may be asked: its function is its own.
-    if (std::this_thread::get_id() == caller_ && cancelled_()) stopped_ = true;
-    const bool goes_on = !stopped_;
-    Status status = goes_on ? range.object->ReadAt(range.offset, range.out)
-                            : Status(StatusCode::kCancelled, "the read was cancelled");
-    if (!status.ok()) stopped_ = true;
-    done_(number, status);
-  }
-
- private:
-  const std::vector<ReadRange> ranges_;
-  const RangeDone done_;
-  const std::function<bool()>& cancelled_;
-  const std::thread::id caller_ = std::this_thread::get_id();
-  std::atomic<bool> stopped_ = false;
-};
-
 }  // namespace
 
 ReadCosts CostsOfFileSystem(const std::string& path) {
   struct statfs info {};
   if (::statfs(path.c_str(), &info) != 0) return {};
   const auto type = static_cast<std::uint32_t>(info.f_type);
-  if (std::ranges::find(kOfFileServers, type) == kOfFileServers.end()) return {};
-  constexpr std::uint64_t kPiece = 4 << 20;
-  return {.latency = 0.002, .bandwidth = 1e9, .side_by_side = 16, .most_bytes = kPiece};
+  return std::ranges::find(kOfFileServers, type) == kOfFileServers.end() ? ReadCosts{} : kFileServer;
 }
 
-std::shared_ptr<const Storage> PosixStorage::For(const std::string& path) {
-  const ReadCosts costs = CostsOfFileSystem(path);
-  if (costs.side_by_side < 2) return Instance();
-  return std::make_shared<const PosixStorage>(costs);
+const std::shared_ptr<const Storage>& PosixStorage::For(const std::string& path) {
+  static const auto& of_server =
+      *new const std::shared_ptr<const Storage>(std::make_shared<const PosixStorage>(kFileServer));
+  return CostsOfFileSystem(path).side_by_side < 2 ? Instance() : of_server;
 }
 
 const std::shared_ptr<const Storage>& PosixStorage::Instance() {
@@ -224,10 +199,7 @@ Result<std::shared_ptr<const StoredObject>> PosixStorage::Open(const std::string
 std::unique_ptr<Reading> PosixStorage::Begin(std::vector<ReadRange> ranges, RangeDone done,
                                              const std::function<bool()>& cancelled) const {
   if (costs_.side_by_side < 2) return Storage::Begin(std::move(ranges), std::move(done), cancelled);
-  SharedRanges shared(std::move(ranges), std::move(done), cancelled);
-  AtOnce(shared.size(), [&](std::size_t number) { shared.Read(number); });
-  return Storage::Begin(
-      {}, [](std::size_t, const Status&) {}, cancelled);
+  return BeginOnThreads(std::move(ranges), std::move(done), static_cast<std::size_t>(costs_.side_by_side));
 }
 
 Location::Location(std::string at) : Location(PosixStorage::Instance(), std::move(at)) {}

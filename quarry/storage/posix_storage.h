@@ -13,7 +13,7 @@ namespace quarry {
 
 /// Costs of reading on the file system of a path. A file server (NFS, Lustre and others) answers after a
 /// while, and several questions at a time; a local disk costs nothing to speak of. A path that is not there
-/// is local.
+/// is local. One call, statfs, which may hang where the server has gone.
 ReadCosts CostsOfFileSystem(const std::string& path);
 
 /// The files of the operating system.
@@ -22,8 +22,8 @@ class PosixStorage final : public Storage {
   /// All of them, through all symbolic links, as those of a local disk: the only one of its kind in this
   /// process.
   static const std::shared_ptr<const Storage>& Instance();
-  /// The same for reading a dataset where it is: see CostsOfFileSystem.
-  static std::shared_ptr<const Storage> For(const std::string& path);
+  /// The same for reading a dataset where it is, see CostsOfFileSystem: that, or one for all file servers.
+  static const std::shared_ptr<const Storage>& For(const std::string& path);
 
   /// @param costs  with calls side by side, ranges are read by several threads
   explicit PosixStorage(const ReadCosts& costs = {}) : costs_(costs) {}
@@ -45,8 +45,7 @@ class PosixStorage final : public Storage {
   std::string AbsolutePath(const std::string& path) const override;
 
  protected:
-  /// Without calls side by side, the calling thread reads; otherwise it and others, and all ranges are
-  /// reported before this returns.
+  /// Without calls side by side, the calling thread reads; otherwise others do.
   std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
                                  const std::function<bool()>& cancelled) const override;
 

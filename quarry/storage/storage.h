@@ -95,7 +95,8 @@ struct ReadRange {
 };
 
 /// Told of each range of a reading once, in any order: by its number, and kCancelled if nobody wanted it any
-/// more. Called on a thread of the storage or on the one that begins the reading. It does not wait.
+/// more. Called on threads of the storage, several at a time, or on the one that begins the reading. It does
+/// not wait.
 using RangeDone = std::function<void(std::size_t range, const Status& status)>;
 
 /// Ranges that are being read. Destroying it cancels those that have not come; afterwards nobody writes to
@@ -208,6 +209,10 @@ class Storage {
   /// Whether a name in a folder is that of something complete, as where folders are renamed into their
   /// places. In an object store, a folder has a name from its first file on.
   virtual bool folders_appear_whole() const { return true; }
+
+  /// Whether each call ends after a while, as those of a network with a limit on their time. A file server
+  /// that has gone holds a call for ever.
+  virtual bool ends_in_time() const { return false; }
 
   /// The costs of reading here; they do not change while a reader uses the storage.
   virtual ReadCosts costs() const = 0;

@@ -52,6 +52,7 @@ class StorageAround : public Storage {
   }
   bool has_folders() const override { return inner_->has_folders(); }
   bool folders_appear_whole() const override { return inner_->folders_appear_whole(); }
+  bool ends_in_time() const override { return inner_->ends_in_time(); }
   ReadCosts costs() const override { return inner_->costs(); }
   std::chrono::milliseconds trust() const override { return inner_->trust(); }
   std::chrono::milliseconds stamp_tick() const override { return inner_->stamp_tick(); }

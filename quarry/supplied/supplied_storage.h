@@ -116,6 +116,7 @@ class SuppliedStorage final : public Storage {
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override;
   bool has_folders() const override { return false; }
   ReadCosts costs() const override;
+  bool ends_in_time() const override { return true; }
   std::chrono::milliseconds trust() const override { return std::chrono::seconds(2); }
   std::chrono::milliseconds stamp_tick() const override { return std::chrono::milliseconds(0); }
   std::string AbsolutePath(const std::string& path) const override;

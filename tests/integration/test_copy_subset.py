@@ -6,7 +6,7 @@ import json
 import numpy as np
 import quarry_testing as qt
 import test_grids as grids
-from object_stores import Store, WritableS3Handler
+from object_stores import Handler, Store, WritableS3Handler
 
 DIMS = (44, 35, 26)
 STEPS = range(3)
@@ -92,12 +92,6 @@ class Directories(Subsets):
             first = [-(-begin // stride) * stride for begin in BOX[0]]
             self.assertEqual(grid["origin"], [10 + 0.5 * first[0], 20 + first[1], 30 + 2 * first[2]])
 
-    def test_a_level_that_the_grid_lacks_has_the_samples_on_its_positions(self):
-        target = self.tmp / "rough.quarry"
-        self.cp(self.source, target, "--level", "5")
-        for step in STEPS:
-            np.testing.assert_array_equal(self.get(target, "a", step), self.get(self.source, "a", step)[::32, ::32, ::32])
-
     def test_recoding_adds_no_more_error_than_it_may(self):
         exact = self.cp(self.source, self.tmp / "exact.quarry", "--box", BOX_TEXT)
         for recode, most in (("2x", 2), ("0.004", 5)):
@@ -149,14 +143,38 @@ class Directories(Subsets):
         for options in (("--box", "16:32,0:16,0:16"), ("--box", "0:16,0:16,0:16", "--recode", "2x"),
                         ("--box", "0:32,0:32,0:26", "--level", "1")):
             self.assert_one_line(qt.run("quarry", "cp", self.source, target, *options), qt.USAGE, "box.quarry")
+        # Other samples under the same name and in the same steps.
+        other = self.tmp / "other" / "run.quarry"
+        other.parent.mkdir()
+        qt.convert(self.field("a", 7), other, "--tolerance", self.TOLERANCE, "--patch", 16, "--field", "a", "--time", 0,
+                   "--spacing", "0.5,1,2", "--origin", "10,20,30")
+        part = self.tmp / "part.quarry"
+        self.cp(self.source, part, "--box", "0:16,0:16,0:16", "--fields", "a")
+        whole = qt.snapshot(part)
+        self.assert_one_line(qt.run("quarry", "cp", other, part, "--box", "0:16,0:16,0:16"), qt.USAGE, "step 0", "other samples")
+        self.assertEqual(qt.snapshot(part), whole)
+        # The same samples under another name.
+        moved = self.tmp / "moved.quarry"
+        moved.symlink_to(self.source)
+        self.assertEqual(self.cp(moved, part, "--box", "0:16,0:16,0:16", "--fields", "a")["there"], 3)
         self.assertEqual(qt.snapshot(target), before)
+
+    def test_zeros_stay_zeros(self):
+        field = self.field("a", 0)
+        field[np.abs(field) < 0.3] = 0
+        source, target = self.tmp / "zeros.quarry", self.tmp / "copy.quarry"
+        qt.convert(field, source, "--tolerance", self.TOLERANCE, "--keep-zeros")
+        self.cp(source, target, "--recode", "2x")
+        got = self.get(target, "f", 0)
+        np.testing.assert_array_equal(got[field == 0], 0)
+        self.assertLessEqual(np.abs(got - field).max(), 2 * self.TOLERANCE)
 
     def test_questions_without_an_answer_write_nothing(self):
         target = self.tmp / "none.quarry"
         for code, words, *options in (
                 (qt.USAGE, "outside", "--box", "0:45,0:1,0:1"), (qt.USAGE, "level 3 has no sample", "--box", "1:2,1:2,1:2", "--level", "3"),
                 (qt.NOT_FOUND, '"run.quarry" has no field "c"', "--box", BOX_TEXT, "--fields", "c"), (qt.NOT_FOUND, "no such step", "--level", "1", "--steps", "7:"),
-                (qt.USAGE, "--allow-damage", "--level", "1", "--allow-damage"), (qt.USAGE, "--recode", "--recode", "half"),
+                (qt.USAGE, "there is no level 5", "--level", "5"), (qt.USAGE, "--allow-damage", "--level", "1", "--allow-damage"), (qt.USAGE, "--recode", "--recode", "half"),
                 (qt.USAGE, 'no axis "lat"', "--region", "lat=0:1")):
             self.assert_one_line(qt.run("quarry", "cp", self.source, target, *options), code, words)
             self.assertFalse(target.exists())
@@ -168,13 +186,23 @@ class Directories(Subsets):
         for options in ((), ("--level", "1")):
             self.assert_one_line(qt.run("quarry", "cp", self.source, file, *options), qt.USAGE, "notes.quarry", "is a file")
         self.assertEqual(file.read_text(), "mine")
+        for target, words in ((self.source, "copied to itself"), (self.source / "part.quarry", "lies in the dataset")):
+            for options in ((), ("--level", "1")):
+                self.assert_one_line(qt.run("quarry", "cp", self.source, target, *options), qt.USAGE, words)
+        empty = self.tmp / "empty.quarry"
+        empty.mkdir()
+        self.assert_one_line(qt.run("quarry", "cp", self.source, empty, "--level", "1"), qt.USAGE, "empty.quarry", "is there")
 
     def test_a_dry_run_writes_nothing(self):
         target = self.tmp / "box.quarry"
         said = self.cp(self.source, target, "--box", BOX_TEXT, "--dry-run")
         self.assertFalse(target.exists())
+        self.assertIsNone(said["bytes"])
         done = self.cp(self.source, target, "--box", BOX_TEXT)
         self.assertEqual((said["steps"], said["sample_bytes"], said["dry_run"]), (done["steps"], done["sample_bytes"], True))
+        again = self.cp(self.source, target, "--box", BOX_TEXT, "--dry-run")
+        self.assertEqual((again["there"], again["samples"]), (3, 0))
+        self.assert_one_line(qt.run("quarry", "cp", self.source, target, "--level", "1", "--dry-run"), qt.USAGE, "other samples")
 
     def test_damage_ends_it(self):
         damaged = self.tmp / "damaged.quarry"
@@ -214,6 +242,18 @@ class Places(Subsets):
             self.assert_same_samples("s3://bucket/box.quarry", env=env)
 
 
+    def test_a_signature_is_not_kept(self):
+        target = self.tmp / "box.quarry"
+        with Store(self.source.parent, Handler) as web:
+            self.cp(f"{web.url}/run.quarry?sig=very-secret", target, "--box", BOX_TEXT, "--steps", "0:1")
+            # Another signature is for the same dataset.
+            self.assertEqual(self.cp(f"{web.url}/run.quarry?sig=next", target, "--box", BOX_TEXT)["there"], 1)
+        self.assertNotIn("very-secret", qt.succeed("quarry", "info", target, "--json").out)
+        self.assertNotIn(b"very-secret", b"".join(data for data in qt.snapshot(target).values() if data))
+        self.assertIn('"run.quarry"', qt.info(target)["fields"][0]["attributes"]["quarry_source"])
+        self.assert_same_samples(target)
+
+
 class Types(qt.QuarryTest):
     def test_types_and_coders(self):
         """Samples come back as `get` has them of the source, also those of coarse levels that are filtered."""
@@ -231,6 +271,15 @@ class Types(qt.QuarryTest):
                 got = samples(target, "f", 0, folder=self.tmp, dtype=dtype)
                 np.testing.assert_array_equal(qt.bits(got), qt.bits(wanted))
                 self.assert_verified(target)
+
+    def test_an_added_error_leaves_exact_fields_exact(self):
+        target, source = self.tmp / "copy.quarry", self.tmp / "mixed.quarry"
+        ids = qt.make_field((16, 12, 8), "<i8", name="ids")
+        qt.convert(ids, source, "--field", "ids")
+        qt.convert(qt.make_field((16, 12, 8), "<f4", name="f"), source, "--lossless", "--append")
+        qt.succeed("quarry", "cp", source, target, "--recode", "0.01")
+        np.testing.assert_array_equal(samples(target, "ids", 0, folder=self.tmp, dtype="<i8"), ids)
+        self.assertGreater(np.ptp(samples(target, "f", 0, folder=self.tmp) - samples(source, "f", 0, folder=self.tmp)), 0)
 
     def test_booleans_half_floats_and_complex_samples_stay_what_they_are(self):
         numbers = qt.random_numbers("kinds")
@@ -288,12 +337,33 @@ class SeveralGrids(qt.QuarryTest):
         # Fields that do not change with time add no step.
         self.assertEqual(described["steps"], [0, 1, 2])
 
+    def test_fields_that_do_not_change_are_copied_for_any_steps(self):
+        y, x = np.mgrid[0:20, 0:31]
+        with grids.module("netCDF4").Dataset(self.tmp / "a.nc", "w") as file:
+            for name, length in (("time", 3), ("y", 20), ("x", 31)):
+                file.createDimension(name, length)
+            for name, values in (("lat", 1.5 * y + 0.1 * x), ("lon", 2.0 * x + 0.05 * y)):
+                file.createVariable(name, "f4", ("y", "x"))[:] = values
+            sst = file.createVariable("sst", "f4", ("time", "y", "x"))
+            sst.coordinates = "lat lon"
+            sst[:] = np.random.default_rng(1).random((3, 20, 31))
+        source = self.tmp / "curved.quarry"
+        qt.succeed("quarry-write", f"{self.tmp / 'a.nc'}:sst", "--relative", "1e-3", "--output", source)
+        for number, options in enumerate((("--fields", "lat,lon", "--steps", "1:"), ("--fields", "lat,lon"), ("--steps", "1:2"), ())):
+            target = self.tmp / f"{number}.quarry"
+            qt.succeed("quarry", "cp", source, target, "--box", "3:20,2:15", *options)
+            steps = qt.info(target)["steps"]
+            self.assertEqual(len(steps), (1, 1, 1, 3)[number])
+            for field in ("lat", "lon"):
+                np.testing.assert_array_equal(samples(target, field, steps[0], folder=self.tmp),
+                                              samples(source, field, 0, folder=self.tmp)[:, 2:15, 3:20])
+
     def test_a_box_on_two_grids_is_refused(self):
         both = self.tmp / "both.quarry"
         file = grids.write_source(self.tmp / "both.nc", ("temp", "u"))
         qt.succeed("quarry-write", *grids.each(file, ("temp", "u")), "--tolerance", grids.TOLERANCE, "--output", both)
         target = self.tmp / "part.quarry"
-        self.assert_one_line(qt.run("quarry", "cp", both, target, "--box", "0:9,0:9,0:9"), qt.USAGE, '"u"', "lon_u", "--fields")
+        self.assert_one_line(qt.run("quarry", "cp", both, target, "--box", "0:9,0:9,0:9"), qt.USAGE, '"u"', "another grid", "--fields")
         qt.succeed("quarry", "cp", both, target, "--box", "0:9,0:9,0:9", "--fields", "u")
         # A level needs no box, and suits all grids.
         qt.succeed("quarry", "cp", both, self.tmp / "level.quarry", "--level", 2)

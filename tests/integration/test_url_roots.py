@@ -129,6 +129,9 @@ class UrlRoots(test_object_stores.Datasets):
                 self.assertEqual(metrics[metric("fetched_bytes")] > 0, turn == 0)
                 self.assertGreaterEqual(metrics[metric("read_bytes")], turn * len(got) / 20)
                 self.assertEqual(metrics[metric("damaged_blocks")], 0)
+        for size in ("0", "much"):
+            outcome = qt.run("quarry-server", self.root, "--cache", self.tmp / "cache", "--cache-size", size, "--listen", "127.0.0.1:0")
+            self.assert_one_line(outcome, qt.USAGE, "--cache-size")
         with qt.Server(self.path.parent, "--metrics", "127.0.0.1:0") as local:
             self.assertNotIn(metric("read_bytes"), local.metrics())
 

@@ -53,6 +53,7 @@ class LateStorage final : public Storage {
   void AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const override;
   bool folders_appear_whole() const override { return behind_->folders_appear_whole(); }
   ReadCosts costs() const override { return costs_; }
+  bool ends_in_time() const override { return true; }
   std::chrono::milliseconds trust() const override { return trust_; }
   std::chrono::milliseconds stamp_tick() const override { return behind_->stamp_tick(); }
   std::string AbsolutePath(const std::string& path) const override { return behind_->AbsolutePath(path); }

@@ -112,10 +112,7 @@ Result<client::Options> ServerOptions::Resolve() const {
   options.security = security;
   options.allow_http = allow_http;
   options.cache = cache;
-  if (!cache_size.empty()) {
-    QUARRY_ASSIGN_OR_RETURN(options.cache_size, ParseBytes(cache_size));
-    if (options.cache_size == 0) return InvalidArgument("--cache-size is 0; --cache \"\" means no cache");
-  }
+  QUARRY_ASSIGN_OR_RETURN(options.cache_size, disk_cache::DiskCache::ParseSize(cache_size));
   QUARRY_ASSIGN_OR_RETURN(const client::Transfer transfer, client::ParseTransfer(encoding, recode));
   options.encoding = transfer.encoding;
   options.recode = transfer.recode;

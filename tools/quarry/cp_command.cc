@@ -71,6 +71,7 @@ Result<int> Clean(const CpOptions& options, const writer::CopyTarget& target) {
 }
 
 Result<int> Cp(const CpOptions& options) {
+  QUARRY_RETURN_IF_ERROR(CheckPlace(options.to));
   if (options.is_subset() && !options.clean) return CpSubset(options);
   QUARRY_RETURN_IF_ERROR(CheckPlace(options.from));
   QUARRY_ASSIGN_OR_RETURN(const writer::CopyTarget target, TargetOf(options));

@@ -385,17 +385,18 @@ class Copying {
   std::map<std::uint64_t, format::StepRecord> records_;
 };
 
-/// One place cannot be copied to itself.
-Status CheckPlaces(const Location& from, const CopyTarget& to) {
-  if (from.storage->AbsolutePath(from.path) != to.root.storage->AbsolutePath(to.root.path))
-    return Status::Ok();
-  return InvalidArgument("\"{}\" is copied to itself; name another place", from);
-}
-
 }  // namespace
 
+Status CheckApart(const Location& from, const Location& to) {
+  const std::string source = from.storage->AbsolutePath(from.path);
+  const std::string target = to.storage->AbsolutePath(to.path);
+  if (source == target) return InvalidArgument("\"{}\" is copied to itself; name another place", from);
+  if (!target.starts_with(source + "/")) return Status::Ok();
+  return InvalidArgument("\"{}\" lies in the dataset \"{}\"; name another place", to, from);
+}
+
 Result<CopyReport> Copy(const Location& from, const CopyTarget& to, const CopyOptions& options) {
-  QUARRY_RETURN_IF_ERROR(CheckPlaces(from, to));
+  QUARRY_RETURN_IF_ERROR(CheckApart(from, to.root));
   QUARRY_ASSIGN_OR_RETURN(auto source, Dataset::Open(from));
   QUARRY_ASSIGN_OR_RETURN(const Selection selection, Selection::Make(std::move(source), options));
   QUARRY_ASSIGN_OR_RETURN(Destination target,

@@ -50,6 +50,9 @@ struct CopyReport {
 /// kInternal: a file cannot be read or written
 Result<CopyReport> Copy(const Location& from, const CopyTarget& to, const CopyOptions& options);
 
+/// Checks that a target is not its source, and does not lie in it. @errors kInvalidArgument
+Status CheckApart(const Location& from, const Location& to);
+
 /// Removes what interrupted copies to a target have left. A dataset that is there stays.
 /// @returns number of files and folders @errors as Copy
 Result<std::uint64_t> CleanCopy(const CopyTarget& to, const LockOptions& locking);

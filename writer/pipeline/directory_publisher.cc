@@ -79,6 +79,8 @@ Result<std::unique_ptr<Publisher>> DirectoryPublisher::Open(const WritableLocati
       return AlreadyExists("\"{}\" is a file, and no dataset; choose another name", path.string());
     return NotFound("there is no dataset \"{}\" to append to; create it (without --append)", path.string());
   }
+  if (!fs::exists(dataset / "dataset.json", ignored))
+    return AlreadyExists("\"{}\" is there, and is no dataset; choose another name", path.string());
   QUARRY_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(dataset, locking));
   auto publisher = make(std::move(lock));
   QUARRY_ASSIGN_OR_RETURN(publisher->existing_, ReadDescription(absolute.root));

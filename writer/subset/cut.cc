@@ -56,9 +56,7 @@ Result<Cut> CutOf(const DatasetDescription& dataset, std::size_t number, std::si
     if (!grid.has_axis[a]) continue;
     const std::optional<std::size_t> same = FindAxis(grid, a, dataset.grids[reference]);
     if (!same)
-      return InvalidArgument(
-          "its axis \"{}\" is none of the grid on which --box lies; choose --fields of one grid",
-          grid.axis_names[a]);
+      return InvalidArgument("it lies on another grid than the box or region; choose --fields of one grid");
     cut.box.begin[a] = box->begin[*same];
     cut.box.end[a] = box->end[*same];
   }
@@ -80,7 +78,8 @@ GridDescription CutGrid(const GridDescription& grid, const Cut& cut) {
     const std::int64_t first = cut.extent.begin[a] * cut.spacing[a];
     const bool is_whole = left.dims[a] == grid.dims[a];
     if (is_whole) continue;
-    left.unplaced[a] = false;  // its positions are no longer 0, 1, 2, ...
+    // Without positions samples are 0, 1, 2, ... here too: numbers of others would be taken for positions.
+    if (grid.unplaced[a]) continue;
     left.origin[a] = PositionOf(grid, a, first);
     left.spacing[a] = grid.spacing[a] * static_cast<double>(cut.spacing[a]);
     if (grid.coordinates[a].empty()) continue;

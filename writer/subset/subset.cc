@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 
+#include "quarry/base/checksum.h"
 #include "quarry/calendar.h"
+#include "quarry/codec/coder.h"
 #include "quarry/format/description_rules.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/version.h"
@@ -19,6 +23,8 @@ namespace quarry::writer {
 namespace {
 
 constexpr const char* kSourceAttribute = "quarry_source";
+/// Between the name of the source, which may change, and the samples.
+constexpr std::string_view kBehindName = ": ";
 
 /// The samples of one field of one step, read from the source box by box.
 class SubsetSource final : public FieldSource {
@@ -80,18 +86,29 @@ std::string BoundText(const FieldDescription& field) {
 void SetBound(const FieldDescription& source, const query::Recode& recode, FieldRequest* field) {
   const double more = recode.factor - 1;
   const double tolerance = ToleranceOf(source.bound);
-  if (recode.error > 0) {
+  const bool is_exact = IsWideInteger(source.type) || source.given == GivenType::kBool;
+  if (recode.error > 0 && !is_exact) {
     field->tolerance = recode.error;
-  } else if (more <= 0 || source.lossless()) {
+  } else if (more <= 0 || source.lossless() || is_exact) {
     field->lossless = true;
   } else if (std::holds_alternative<RelativeBound>(source.bound)) {
-    field->relative = more * tolerance;
+    // The range of stored samples is at most 1 + 2 tolerance times the original one.
+    field->relative = more * tolerance / (1 + 2 * tolerance);
   } else if (std::holds_alternative<PointwiseBound>(source.bound)) {
     // A stored sample is at most 1 + tolerance times the original.
     field->pointwise_relative = more * tolerance / (1 + tolerance);
   } else {
     field->tolerance = more * tolerance;
   }
+}
+
+/// A coder with the guarantees of a field's own, for another bound; nothing: the default has them.
+std::optional<CoderId> CoderThatKeeps(const FieldDescription& source, const FieldRequest& field) {
+  // A pointwise bound keeps zeros and signs.
+  if (std::holds_alternative<PointwiseBound>(source.bound))
+    return field.tolerance ? std::optional(CoderId::kInterpolateSigns) : std::nullopt;
+  if (FindCoder(source.coder)->traits().has_safeguards) return source.coder;
+  return std::nullopt;
 }
 
 /// Whether samples of two grids have the same places.
@@ -107,8 +124,8 @@ class CopyingSubset {
 
   Result<SubsetReport> Run() {
     QUARRY_RETURN_IF_ERROR(ChooseFields());
-    QUARRY_RETURN_IF_ERROR(CutGrids());
     QUARRY_RETURN_IF_ERROR(ChooseSteps());
+    QUARRY_RETURN_IF_ERROR(CutGrids());
     if (options_.dry_run) return Foresee();
     PipelineOptions pipeline;
     pipeline.memory_per_rank = options_.memory;
@@ -135,11 +152,33 @@ class CopyingSubset {
     for (std::size_t f = 0; options_.fields.empty() && f < source_.fields.size(); ++f) fields_.push_back(f);
     std::ranges::sort(fields_);
     fields_.erase(std::ranges::unique(fields_).begin(), fields_.end());
+    return CheckComplexParts();
+  }
+
+  Status CheckComplexParts() const {
+    for (const std::size_t f : fields_) {
+      const FieldDescription& field = source_.fields[f];
+      for (std::size_t other = 0; field.complex && other < source_.fields.size(); ++other) {
+        const std::optional<ComplexPart>& part = source_.fields[other].complex;
+        if (part && part->of == field.complex->of && std::ranges::count(fields_, other) == 0)
+          return InvalidArgument("field \"{}\" is a part of complex \"{}\", as is \"{}\"; copy both",
+                                 field.name, field.complex->of, source_.fields[other].name);
+      }
+    }
     return Status::Ok();
   }
 
+  Status CheckLevel() const {
+    int levels = 1;
+    for (const std::size_t f : fields_) levels = std::max(levels, source_.GridOf(f).levels);
+    if (options_.level < levels) return Status::Ok();
+    return InvalidArgument("there is no level {}; the fields have levels 0 (full resolution) to {}",
+                           options_.level, levels - 1);
+  }
+
   Status CutGrids() {
-    const std::size_t reference = ReferenceGrid(source_, fields_);
+    QUARRY_RETURN_IF_ERROR(CheckLevel());
+    const std::size_t reference = options_.box_grid;
     if (options_.box) QUARRY_RETURN_IF_ERROR(CheckBox(*options_.box, source_.grids[reference].dims));
     for (const std::size_t f : fields_) {
       const FieldDescription& field = source_.fields[f];
@@ -154,15 +193,34 @@ class CopyingSubset {
   /// A field that does not change goes with the first step.
   Status ChooseSteps() {
     QUARRY_ASSIGN_OR_RETURN(std::vector<StepSummary> all, from_.Steps());
+    const auto has = [&](const StepSummary& step, std::size_t f) {
+      return step.FindField(source_.fields[f].name) != nullptr;
+    };
+    // A field that no step has yet is declared alone.
+    std::erase_if(fields_, [&](std::size_t f) {
+      return std::ranges::none_of(all, [&](const StepSummary& step) { return has(step, f); });
+    });
+    const bool moves = std::ranges::any_of(fields_, [&](std::size_t f) { return !source_.fields[f].still; });
     for (StepSummary& step : all) {
+      // Fields that do not change are those of every step.
       const bool has_any = std::ranges::any_of(
-          fields_, [&](std::size_t f) { return step.FindField(source_.fields[f].name) != nullptr; });
+          fields_, [&](std::size_t f) { return has(step, f) || (!moves && source_.fields[f].still); });
       if (has_any && (!options_.steps || options_.steps->Contains(step.step)))
         steps_.push_back(std::move(step));
+    }
+    if (!moves && !steps_.empty()) {
+      const auto owner =
+          std::ranges::find_if(steps_, [&](const StepSummary& step) { return has(step, fields_.front()); });
+      steps_ = {owner != steps_.end() ? *owner : steps_.front()};
     }
     if (steps_.empty())
       return NotFound("\"{}\" has no such step with these fields; run \"quarry info\" for those that it has",
                       options_.source_name);
+    // No step of the copy would ever have the others.
+    std::erase_if(fields_, [&](std::size_t f) {
+      return !source_.fields[f].still &&
+             std::ranges::none_of(steps_, [&](const StepSummary& step) { return has(step, f); });
+    });
     report_.steps = steps_.size();
     return Status::Ok();
   }
@@ -178,13 +236,28 @@ class CopyingSubset {
     return static_cast<std::uint64_t>(CutOfField(f).extent.volume());
   }
 
-  SubsetReport Foresee() {
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      for (const std::size_t f : fields_) {
-        if (IsInStep(s, f)) Count(f);
-      }
+  /// Looks at the target as any reader does.
+  Result<SubsetReport> Foresee() {
+    client::Options reading;
+    reading.allow_http = options_.allow_http;
+    const auto there = client::Dataset::Open(to_, reading);
+    std::vector<StepSummary> steps;
+    if (there.ok()) {
+      QUARRY_RETURN_IF_ERROR(Describe((*there)->description()).status().Annotate(fmt::format("\"{}\"", to_)));
+      QUARRY_ASSIGN_OR_RETURN(steps, (*there)->Steps());
     }
-    return report_;
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const auto known = std::ranges::find(steps, steps_[s].step, &StepSummary::step);
+      bool is_there = true;
+      for (const std::size_t f : fields_) {
+        if (!IsInStep(s, f)) continue;
+        if (known != steps.end() && known->FindField(source_.fields[f].name) != nullptr) continue;
+        is_there = false;
+        Count(f);
+      }
+      report_.there += is_there ? 1 : 0;
+    }
+    return std::move(report_);
   }
 
   void Count(std::size_t f) {
@@ -222,8 +295,10 @@ class CopyingSubset {
       const FieldDescription& field = source_.fields[f];
       if (!IsInStep(number, f)) continue;
       if (published.has(field.name)) {
-        if (published.time == step.time) continue;
-        return FailedPrecondition("step {} has another time there; copy to another name", step.step);
+        const bool is_same = published.sources.at(field.name) == SourceOf(step, field);
+        if (published.time == step.time && (is_same || field.still)) continue;
+        return FailedPrecondition("field \"{}\" of step {} has other samples there; copy to another name",
+                                  field.name, step.step);
       }
       if (field.still && writer_->existing()) {
         QUARRY_ASSIGN_OR_RETURN(const bool is_there, writer_->Holds(field.name));
@@ -232,6 +307,17 @@ class CopyingSubset {
       missing.push_back(f);
     }
     return missing;
+  }
+
+  /// The name of the source's own source, and a number that follows from the record of the samples: so other
+  /// samples of the same step and field are told apart, wherever the source lies.
+  std::string SourceOf(const StepSummary& step, const FieldDescription& field) const {
+    const FieldSummary* const record = step.FindField(field.name);
+    if (record == nullptr) return options_.source_name;
+    const std::string facts =
+        fmt::format("{} {} {} {} {} {} {} {}", record->tolerance, record->min, record->max, record->max_error,
+                    record->rmse, record->stored_bytes, record->patches, record->valid);
+    return fmt::format("{} ({})", record->source, ChecksumText(Checksum(std::as_bytes(std::span(facts)))));
   }
 
   Status WriteStep(std::size_t number, const std::vector<std::size_t>& fields) {
@@ -247,11 +333,9 @@ class CopyingSubset {
         done_ += samples;
         if (options_.progress) options_.progress(done_, expected_);
       });
-      const FieldSummary* const record = step.FindField(field.name);
-      QUARRY_ASSIGN_OR_RETURN(
-          const FieldOutcome outcome,
-          writer_->WriteField(step.step, *writer_->dataset().FindField(field.name),
-                              record != nullptr ? record->source : options_.source_name, &source));
+      QUARRY_ASSIGN_OR_RETURN(const FieldOutcome outcome,
+                              writer_->WriteField(step.step, *writer_->dataset().FindField(field.name),
+                                                  SourceOf(step, field), &source));
       Count(f);
       report_.bytes += outcome.description.stored_bytes + outcome.new_mask_bytes;
     }
@@ -297,7 +381,10 @@ class CopyingSubset {
     if (same != dataset->grids.end()) return static_cast<std::size_t>(same - dataset->grids.begin());
     LayoutRequest layout;
     layout.patch = grid.patch;
-    return AddGrid(std::move(grid), layout, dataset);
+    const bool continues = !dataset->fields.empty();
+    Result<std::size_t> added = AddGrid(std::move(grid), layout, dataset);
+    if (added.ok() || !continues) return added;
+    return FailedPrecondition("its grids are others: {}; copy to another name", added.status().message());
   }
 
   Result<FieldDescription> DescribeCopy(const FieldDescription& source) const {
@@ -312,9 +399,9 @@ class CopyingSubset {
     field.coordinate = source.coordinate;
     field.complex = source.complex;
     SetBound(source, options_.recode, &field);
-    std::string text =
-        fmt::format("level {} of {} of \"{}\", stored {}", options_.level,
-                    ToString(cuts_.at(source.grid).box), options_.source_name, BoundText(source));
+    if (!field.lossless) field.coder = CoderThatKeeps(source, field);
+    std::string text = fmt::format("\"{}\"{}level {} of {}, stored {}", options_.source_name, kBehindName,
+                                   options_.level, ToString(cuts_.at(source.grid).box), BoundText(source));
     const auto known = std::ranges::find(field.attributes, kSourceAttribute, &Attribute::name);
     if (known != field.attributes.end()) {
       text += "; that was " + ValueText(*known);
@@ -329,13 +416,28 @@ class CopyingSubset {
   Status TakeCopy(FieldDescription field, DatasetDescription* dataset) const {
     const std::optional<std::size_t> known = dataset->FindField(field.name);
     if (known) {
-      const Attribute* const here = FindAttribute(field.attributes, kSourceAttribute);
-      const Attribute* const there = FindAttribute(dataset->fields[*known].attributes, kSourceAttribute);
-      if (there == nullptr || there->value != here->value)
+      const FieldDescription& there = dataset->fields[*known];
+      const std::string samples = SamplesText(there);
+      if (samples != SamplesText(field))
         return FailedPrecondition("its field \"{}\" has other samples, {}; copy to another name", field.name,
-                                  there == nullptr ? "not copied ones" : ValueText(*there));
+                                  samples.empty() ? "not copied ones" : samples);
+      if (there.grid != field.grid)
+        return FailedPrecondition("its field \"{}\" lies elsewhere; copy to another name", field.name);
+      if (there.bound != field.bound || there.coder != field.coder)
+        return FailedPrecondition(
+            "its field \"{}\" was copied with another --recode; give the same one, or copy to another name",
+            field.name);
     }
-    return TakeField(std::move(field), dataset, {.tolerance = "--recode", .relative = "--recode"});
+    return TakeField(std::move(field), dataset);
+  }
+
+  /// Which samples of a source a field has; empty: it was not copied.
+  static std::string SamplesText(const FieldDescription& field) {
+    const Attribute* const said = FindAttribute(field.attributes, kSourceAttribute);
+    if (said == nullptr) return "";
+    const std::string text = ValueText(*said);
+    const std::size_t behind = text.find(kBehindName);
+    return behind == std::string::npos ? text : text.substr(behind + kBehindName.size());
   }
 
   const client::Dataset& from_;

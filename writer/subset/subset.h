@@ -14,8 +14,9 @@
 namespace quarry::writer {
 
 struct SubsetOptions {
-  std::optional<Box> box;  ///< level-0 samples; left out: all. Fields on other grids are cut along its axes
-  int level = 0;           ///< the samples of this level become level 0 of the copy
+  std::optional<Box> box;    ///< level-0 samples; left out: all. Fields on other grids are cut along its axes
+  std::size_t box_grid = 0;  ///< the grid on which the box lies: position in the description
+  int level = 0;             ///< the samples of this level become level 0 of the copy
   /// The error that coding may add. Neither: none, samples are the same bit by bit.
   query::Recode recode;
   std::optional<query::StepRange> steps;  ///< left out: all

@@ -31,6 +31,7 @@ struct Field {
   std::vector<T> originals = samples;
   std::size_t patch = 1000;
   std::vector<double> errors = {};  ///< errors of the patches; none: all 0
+  double relative = 0;              ///< pointwise bound
 
   std::span<const T> PatchOf(const std::vector<T>& values, std::size_t number) const {
     const std::size_t begin = number * patch;
@@ -42,6 +43,7 @@ struct Field {
     ReadPlan plan;
     plan.field = "density";
     plan.type = kTypeOf<T>;
+    plan.relative_error = relative;
     plan.levels.push_back({});
     for (std::size_t p = 0; p * patch < samples.size(); ++p) {
       const std::span<const T> of = PatchOf(originals, p);
@@ -255,6 +257,50 @@ TEST(StatisticsPercentiles, FewLargeErrorsMoveTheRankAndNotTheValue) {
   EXPECT_NEAR(median.low, 48'999 - 0.25, 600);
   EXPECT_NEAR(median.high, 50'999 + 0.25, 600);
   EXPECT_TRUE(median.resolved);
+}
+
+TEST(StatisticsPercentiles, OfAPointwiseBoundAreResolvedOverManyDecades) {
+  constexpr double kBound = 1e-3;
+  for (const bool has_both_signs : {false, true}) {
+    std::mt19937 random(2);
+    std::normal_distribution<double> exponent(0, 3);
+    std::uniform_real_distribution<double> error(-kBound, kBound);
+    Field<double> field{std::vector<double>(50'000)};
+    field.relative = kBound;
+    field.errors.assign(50, 0);
+    for (std::size_t i = 0; i < field.samples.size(); ++i) {
+      double& original = field.originals[i];
+      original = i % 1000 == 7 ? 0 : std::pow(10, exponent(random));
+      if (has_both_signs && i % 3 == 0) original = -original;
+      field.samples[i] = original * (1 + error(random));
+      field.errors[i / 1000] = std::max(field.errors[i / 1000], std::abs(field.samples[i] - original));
+    }
+    ExpectIntervalsHold(field);
+    const StatisticsRequest request{.percentiles = {1, 50, 99}, .bins = 50, .range = std::pair(-10.0, 10.0)};
+    const Statistics found = field.Ask(request);
+    for (const Percentile& one : found.percentiles) {
+      EXPECT_TRUE(one.at.resolved) << one.percent;
+      EXPECT_LE(one.at.high - one.at.low, 0.03 * std::abs(one.at.value)) << one.percent;
+    }
+    // Counts, mean and deviation of the originals.
+    const Histogram& histogram = found.histogram;
+    for (std::size_t b = 0; b < histogram.counts.size(); ++b) {
+      const bool is_last = b + 1 == histogram.counts.size();
+      const auto count = static_cast<std::uint64_t>(std::ranges::count_if(field.originals, [&](double value) {
+        const double end = histogram.Edge(b + 1);
+        return value >= histogram.Edge(b) && (value < end || (is_last && value == end));
+      }));
+      EXPECT_LE(histogram.low[b], count) << b;
+      EXPECT_GE(histogram.high[b], count) << b;
+      EXPECT_LE(histogram.high[b] - histogram.low[b], 1000U) << b;
+    }
+    const double mean = std::accumulate(field.originals.begin(), field.originals.end(), 0.0) / 50'000;
+    EXPECT_LE(found.mean.low, mean);
+    EXPECT_GE(found.mean.high, mean);
+    if (!has_both_signs) {
+      EXPECT_LE(found.mean.high - found.mean.low, 2.1 * kBound * std::abs(mean));
+    }
+  }
 }
 
 TEST(StatisticsPercentiles, SayWhenTheirIntervalHoldsALargePartOfTheSamples) {
