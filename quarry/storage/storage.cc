@@ -221,8 +221,10 @@ std::unique_ptr<Reading> Storage::Begin(std::vector<ReadRange> ranges, RangeDone
     goes_on = goes_on && (status.ok() || status.code() == StatusCode::kNotFound);
     done(i, status);
   }
-  return std::make_unique<EndedReading>();
+  return EndedAlready();
 }
+
+std::unique_ptr<Reading> Storage::EndedAlready() { return std::make_unique<EndedReading>(); }
 
 void Storage::AtOnce(std::size_t calls, const std::function<void(std::size_t)>& call) const {
   CallAtOnce(calls, static_cast<std::size_t>(std::max(1, costs().side_by_side)), call);

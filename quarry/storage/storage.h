@@ -230,6 +230,8 @@ class Storage {
   /// See BeginRead, which sees to the lengths of the ranges, and to what Wait returns if one has failed.
   virtual std::unique_ptr<Reading> Begin(std::vector<ReadRange> ranges, RangeDone done,
                                          const std::function<bool()>& cancelled) const;
+  /// A reading all of whose ranges were reported.
+  static std::unique_ptr<Reading> EndedAlready();
 };
 
 }  // namespace quarry
