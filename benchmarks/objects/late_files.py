@@ -70,10 +70,12 @@ def main() -> None:
     late = {"LD_PRELOAD": str(library), "QUARRY_LATE": "field.quarry", "QUARRY_LATE_US": str(int(1000 * chosen.delay))}
     rows = []
     for question, options in questions.items():
-        taken: dict[str, list[float]] = {name: [] for name in [*builds, "no delay"]}
+        taken: dict[str, list[float]] = {name: [] for name in [*builds, "as a local disk", "no delay"]}
         for _ in range(chosen.repeat):
             for name, programs in builds.items():
                 taken[name].append(seconds_of(programs, datasets[name], options, late))
+            taken["as a local disk"].append(
+                seconds_of(chosen.bin, datasets["now"], options, late | {"QUARRY_LATE_KIND": "local"}))
             taken["no delay"].append(seconds_of(chosen.bin, datasets["now"], options, {}))
         medians = {name: 1e3 * statistics.median(times) for name, times in taken.items()}
         ratio = f"{medians['before'] / medians['now']:.2f}" if chosen.before else ""
