@@ -170,6 +170,8 @@ Bound BoundOf(const FieldRequest& field) {
   return Lossless{};
 }
 
+}  // namespace
+
 std::string BoundText(const FieldDescription& field) {
   const double tolerance = ToleranceOf(field.bound);
   if (!field.rougher.empty()) {
@@ -183,8 +185,6 @@ std::string BoundText(const FieldDescription& field) {
     return fmt::format("with tolerance {} of each sample", tolerance);
   return fmt::format("with relative tolerance {}", tolerance);
 }
-
-}  // namespace
 
 Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words) {
   QUARRY_RETURN_IF_ERROR(CheckBound(field, words));

@@ -37,6 +37,9 @@ struct FieldWords {
   const char* units = "units";
 };
 
+/// "with tolerance 0.01", "in layers 0.1, exact": how exactly a field is stored, for messages.
+std::string BoundText(const FieldDescription& field);
+
 /// @param words  for messages
 /// @errors kInvalidArgument: the parts contradict each other
 Result<FieldDescription> DescribeField(const FieldRequest& field, const FieldWords& words = {});

@@ -72,16 +72,6 @@ class SubsetSource final : public FieldSource {
   std::vector<Bytes> buffers_;  ///< behind the views
 };
 
-std::string BoundText(const FieldDescription& field) {
-  const double tolerance = ToleranceOf(field.bound);
-  if (field.lossless()) return "without loss";
-  if (std::holds_alternative<RelativeBound>(field.bound))
-    return fmt::format("with tolerance {} of the range of each step", tolerance);
-  if (std::holds_alternative<PointwiseBound>(field.bound))
-    return fmt::format("with tolerance {} of each sample", tolerance);
-  return fmt::format("with tolerance {}", tolerance);
-}
-
 /// The bound of a field whose samples may get this error on top of their own.
 void SetBound(const FieldDescription& source, const query::Recode& recode, FieldRequest* field) {
   const double more = recode.factor - 1;
