@@ -94,9 +94,10 @@ def store_objects(args: argparse.Namespace, field: Path, tolerance: float) -> Pa
     must("rm", "-rf", objects)
     (objects / BUCKET).mkdir(parents=True)
     with Gateway(args.gateway, objects, "127.0.0.1", free_port()) as gateway:
-        for folder, prefix in ((root, "served"), (peers, "peers")):
-            subprocess.run([sys.executable, HERE / "readers.py", "upload", folder, prefix], check=True,
-                           env=os.environ | gateway.environment)
+        environment = os.environ | gateway.environment
+        subprocess.run([args.bin / "quarry", "cp", root / "turb.quarry", f"s3://{BUCKET}/served/turb.quarry"],
+                       check=True, env=environment)
+        subprocess.run([sys.executable, HERE / "readers.py", "upload", peers, "peers"], check=True, env=environment)
     return objects
 
 
