@@ -286,6 +286,21 @@ Status CheckTexts(const DatasetDescription& dataset) {
                          bytes, kMaxTexts, kMaxTextBytes);
 }
 
+Status CheckChosenFields(const DatasetDescription& dataset, const std::set<std::string_view>& chosen) {
+  std::map<std::string_view, std::string_view> part_of;  // a chosen part, by the name of the complex field
+  for (const FieldDescription& field : dataset.fields) {
+    if (field.complex && chosen.contains(field.name)) part_of.emplace(field.complex->of, field.name);
+  }
+  for (const FieldDescription& field : dataset.fields) {
+    if (!field.complex || chosen.contains(field.name)) continue;
+    const auto part = part_of.find(field.complex->of);
+    if (part != part_of.end())
+      return InvalidArgument("field \"{}\" is a part of complex \"{}\", as is \"{}\"; copy both",
+                             part->second, part->first, field.name);
+  }
+  return Status::Ok();
+}
+
 Status CheckDataset(const DatasetDescription& dataset) {
   QUARRY_RETURN_IF_ERROR(CheckGrids(dataset.grids));
   if (dataset.fields.empty()) return InvalidArgument("there are no fields; a dataset has at least one");

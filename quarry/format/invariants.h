@@ -1,5 +1,8 @@
 #pragma once
 
+#include <set>
+#include <string_view>
+
 #include "quarry/description.h"
 
 /// Invariants of descriptions that every reader assumes, and that no single value shows. The writer refuses
@@ -27,6 +30,10 @@ Status CheckField(const FieldDescription& field);
 /// @errors kInvalidArgument
 /// @complexity n log n of the numbers of fields and grids
 Status CheckDataset(const DatasetDescription& dataset);
+
+/// Fields that are copied without others: both parts of complex samples, or none.
+/// @errors kInvalidArgument: a part is missing
+Status CheckChosenFields(const DatasetDescription& dataset, const std::set<std::string_view>& chosen);
 
 /// Coordinates of text: each fits its grid, all together are within their bounds, and no two things have one
 /// name.

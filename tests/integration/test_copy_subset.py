@@ -300,6 +300,18 @@ class Types(qt.QuarryTest):
                 self.assertEqual(same, [{key: field[key] for key in ("name", "dtype") if key in field}
                                         for field in qt.info(source)["fields"]])
 
+    def test_complex_samples_are_copied_with_both_parts(self):
+        source, target = self.tmp / "wave.quarry", self.tmp / "copy.quarry"
+        np.save(self.tmp / "wave.npy", np.ones((4, 4, 4), "<c8"))
+        qt.succeed("quarry-write", self.tmp / "wave.npy", "--field", "wave", "--lossless", "--output", source)
+        one, other = (field["name"] for field in qt.info(source)["fields"])
+        for options in ((), ("--box", "0:2,0:2,0:2")):
+            with self.subTest(options=options):
+                outcome = qt.run("quarry", "cp", source, target, "--fields", one, *options)
+                self.assertEqual(outcome.code, qt.USAGE, outcome)
+                self.assertIn(f'field "{one}" is a part of complex "wave", as is "{other}"; copy both', outcome.err)
+                self.assertFalse(target.exists())
+
 
 class SeveralGrids(qt.QuarryTest):
     """Fields of several shapes whose axes have names."""

@@ -1,6 +1,8 @@
 #include "writer/copy/selection.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "quarry/format/invariants.h"
@@ -27,25 +29,18 @@ Result<Selection> Selection::Make(std::shared_ptr<const Dataset> source, const C
 Status Selection::ChooseFields(const std::vector<std::string>& fields) {
   description_ = source_->description();
   if (fields.empty()) return Status::Ok();
-  const std::set<std::string> wanted(fields.begin(), fields.end());
-  for (const std::string& field : wanted) {
+  const std::set<std::string_view> wanted(fields.begin(), fields.end());
+  for (const std::string& field : fields) {
     if (!description_.FindField(field))
       return NotFound("field \"{}\" is not in \"{}\"; run \"quarry info\" for those that are", field,
                       source_->root());
   }
+  QUARRY_RETURN_IF_ERROR(format::CheckChosenFields(description_, wanted));
   all_fields_ = wanted.size() == description_.fields.size();
   for (std::size_t f = 0; f < description_.fields.size(); ++f)
     description_.fields[f].number = description_.NumberOf(f);
   std::erase_if(description_.fields,
                 [&](const FieldDescription& field) { return !wanted.contains(field.name); });
-  for (const FieldDescription& field : description_.fields) {
-    if (!field.complex) continue;
-    for (const FieldDescription& other : source_->description().fields) {
-      if (other.complex && other.complex->of == field.complex->of && !HasField(other.name))
-        return InvalidArgument("field \"{}\" is a part of complex \"{}\", as is \"{}\"; copy both",
-                               field.name, field.complex->of, other.name);
-    }
-  }
   return format::CheckDataset(description_);
 }
 

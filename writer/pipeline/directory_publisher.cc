@@ -43,7 +43,7 @@ Result<DirectoryLock> LockNewDataset(const fs::path& dataset, const LockOptions&
   std::error_code ignored;
   if (fs::exists(dataset, ignored)) {
     std::move(lock).RemoveDirectory();
-    return AlreadyExists("\"{}\" was created by another process just now", dataset.string());
+    return CreatedMeanwhile(dataset.string());
   }
   QUARRY_RETURN_IF_ERROR(RemoveAllButOwner(staging));
   return lock;

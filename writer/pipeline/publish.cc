@@ -102,6 +102,14 @@ Result<bool> Publisher::Holds(const Location& path, const std::string& field) {
   return found.has_value();
 }
 
+Status CreatedMeanwhile(const std::string& dataset) {
+  return AlreadyExists(
+      "\"{}\" was created by another process just now; look at it (quarry info), then choose another name, "
+      "or "
+      "run this again to add to it, if that is what you want",
+      dataset);
+}
+
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
                       const std::string& field, const std::string& source, std::optional<double> time) {
   const std::string& before = published.sources.at(field);

@@ -27,6 +27,9 @@ struct PublishedStep {
 Status CheckSameInput(const std::string& dataset, std::uint64_t step, const PublishedStep& published,
                       const std::string& field, const std::string& source, std::optional<double> time);
 
+/// kAlreadyExists for a dataset that was not there when this writer began.
+Status CreatedMeanwhile(const std::string& dataset);
+
 /// The side of the writer that decides what readers see. Used by one rank alone. Readers see whole steps
 /// only, and after a crash at any moment all that were published: docs/format.md, "Publishing", is the
 /// protocol of directories and of stores, which have a class each.

@@ -45,7 +45,7 @@ Status StorePublisher::Begin(bool append, bool break_lock) {
   claim_.emplace(std::move(claim));
   // The last holder may have shown it.
   QUARRY_ASSIGN_OR_RETURN(const bool now, exists());
-  if (now && !there) return AlreadyExists("\"{}\" was created by another process just now", root());
+  if (now && !there) return CreatedMeanwhile(root().path);
   return append ? BeginExisting(break_lock) : BeginNew(break_lock);
 }
 

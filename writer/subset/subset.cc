@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "quarry/calendar.h"
 #include "quarry/codec/coder.h"
 #include "quarry/format/description_rules.h"
+#include "quarry/format/invariants.h"
 #include "quarry/query/question_rules.h"
 #include "quarry/version.h"
 #include "writer/pipeline/dataset_writer.h"
@@ -142,20 +144,9 @@ class CopyingSubset {
     for (std::size_t f = 0; options_.fields.empty() && f < source_.fields.size(); ++f) fields_.push_back(f);
     std::ranges::sort(fields_);
     fields_.erase(std::ranges::unique(fields_).begin(), fields_.end());
-    return CheckComplexParts();
-  }
-
-  Status CheckComplexParts() const {
-    for (const std::size_t f : fields_) {
-      const FieldDescription& field = source_.fields[f];
-      for (std::size_t other = 0; field.complex && other < source_.fields.size(); ++other) {
-        const std::optional<ComplexPart>& part = source_.fields[other].complex;
-        if (part && part->of == field.complex->of && std::ranges::count(fields_, other) == 0)
-          return InvalidArgument("field \"{}\" is a part of complex \"{}\", as is \"{}\"; copy both",
-                                 field.name, field.complex->of, source_.fields[other].name);
-      }
-    }
-    return Status::Ok();
+    std::set<std::string_view> names;
+    for (const std::size_t f : fields_) names.insert(source_.fields[f].name);
+    return format::CheckChosenFields(source_, names);
   }
 
   Status CheckLevel() const {
