@@ -205,7 +205,7 @@ Status StorePublisher::AddFields(const StepDescription& step) {
         "step {} of \"{}\" would have more fields than a head in a store can list; write "
         "to a directory",
         step.step, root());
-  const Status put = place_.storage->Put(manifest.path, AsBytes(text), PutCondition::IfTag(*tag));
+  Status put = place_.storage->Put(manifest.path, AsBytes(text), PutCondition::IfTag(*tag));
   if (!put.ok()) {
     // The answer to a request that has put it may have been lost.
     const Result<std::string> there = manifest.ReadText(format::kManifestLimit);

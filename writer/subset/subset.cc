@@ -143,7 +143,7 @@ class CopyingSubset {
     }
     for (std::size_t f = 0; options_.fields.empty() && f < source_.fields.size(); ++f) fields_.push_back(f);
     std::ranges::sort(fields_);
-    fields_.erase(std::ranges::unique(fields_).begin(), fields_.end());
+    fields_.erase(std::unique(fields_.begin(), fields_.end()), fields_.end());
     std::set<std::string_view> names;
     for (const std::size_t f : fields_) names.insert(source_.fields[f].name);
     return format::CheckChosenFields(source_, names);
@@ -164,9 +164,10 @@ class CopyingSubset {
     for (const std::size_t f : fields_) {
       const FieldDescription& field = source_.fields[f];
       if (cuts_.contains(field.grid)) continue;
-      QUARRY_ASSIGN_OR_RETURN(Cut cut, CutOf(source_, field.grid, reference, options_.box, options_.level)
-                                           .Annotate(fmt::format("field \"{}\"", field.name)));
-      cuts_.emplace(field.grid, std::move(cut));
+      QUARRY_ASSIGN_OR_RETURN(const Cut cut,
+                              CutOf(source_, field.grid, reference, options_.box, options_.level)
+                                  .Annotate(fmt::format("field \"{}\"", field.name)));
+      cuts_.emplace(field.grid, cut);
     }
     return Status::Ok();
   }
